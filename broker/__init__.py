@@ -1,0 +1,1 @@
+"""The server: connections, dispatch, handlers, the pure core, storage."""

@@ -1,0 +1,1 @@
+"""One file per API key, named as the modules of protocol/messages."""

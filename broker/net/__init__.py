@@ -1,0 +1,1 @@
+"""Bytes to frames and back: the listener and its connections."""

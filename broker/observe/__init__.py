@@ -1,0 +1,1 @@
+"""Events, logs: what an operator sees."""

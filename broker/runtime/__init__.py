@@ -1,0 +1,1 @@
+"""What enters the core and carries out its effects."""

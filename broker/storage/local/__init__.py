@@ -1,0 +1,1 @@
+"""The local engine: plain Kafka v2 segments in a directory."""

@@ -1,0 +1,1 @@
+"""The included asyncio client: Consumer, Producer, Admin."""

@@ -1,0 +1,18 @@
+"""The rooms are top-level folders; installed, they are ottla.broker, ottla.protocol, ottla.clients, …
+
+Bare names such as ``broker`` would collide with other distributions once installed, so every room is mapped below the
+namespace package ``ottla`` (docs/architecture.md, "Packaging").
+"""
+
+from setuptools import find_packages, setup
+
+ROOMS = ("broker", "protocol", "clients", "testing", "cli")
+
+setup(
+    packages=[
+        f"ottla.{package}"
+        for room in ROOMS
+        for package in [room, *(f"{room}.{name}" for name in find_packages(room))]
+    ],
+    package_dir={f"ottla.{room}": room for room in ROOMS},
+)

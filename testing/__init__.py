@@ -1,0 +1,1 @@
+"""A broker for tests: embedded in a thread or on the test's own event loop, and a pytest plugin."""
