@@ -22,12 +22,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from io import BytesIO
+from struct import error as struct_error
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from construct import StreamError
 
 from ottla.protocol.errors import MalformedFrame, UnsupportedVersion
-from ottla.protocol.primitives import ArrayLeaf, Fixed, Leaf, Sized, UuidLeaf, uvarint_bytes
+from ottla.protocol.primitives import ArrayLeaf, Fixed, Leaf, Sized, UuidLeaf, remaining, uvarint_bytes
 
 T = TypeVar("T")
 FOREVER = 1 << 15
@@ -256,8 +257,8 @@ class StructLeaf(Leaf):
     def _parse_tags(self, stream: BytesIO, context: Any, path: str, values: dict[str, Any]) -> None:
         known = {field.tag: (field.name, leaf) for field, leaf in self.tagged}
         count = self.read_uvarint(stream, f"{path}.tags")
-        if count * 2 > remaining_bytes(stream):
-            raise self.fail(f"{path}.tags", f"{count} tags announced, {remaining_bytes(stream)} bytes left")
+        if count * 2 > remaining(stream):
+            raise self.fail(f"{path}.tags", f"{count} tags announced, {remaining(stream)} bytes left")
         for _ in range(count):
             tag = self.read_uvarint(stream, f"{path}.tags")
             size = self.read_uvarint(stream, f"{path}.tags")
@@ -266,7 +267,7 @@ class StructLeaf(Leaf):
                 name, leaf = known[tag]
                 inner = BytesIO(data)
                 values[name] = leaf._parse(inner, context, f"{path}.{name}")
-                if remaining_bytes(inner):
+                if remaining(inner):
                     raise self.fail(f"{path}.{name}", "tagged field shorter than its announced size")
 
     def _build(self, obj: Any, stream: BytesIO, context: Any, path: str) -> Any:
@@ -288,11 +289,6 @@ class StructLeaf(Leaf):
             for tag, data in tags:
                 stream.write(uvarint_bytes(tag or 0) + uvarint_bytes(len(data)) + data)
         return obj
-
-
-def remaining_bytes(stream: BytesIO) -> int:
-    """How many bytes of the frame are still unread."""
-    return stream.getbuffer().nbytes - stream.tell()
 
 
 class Layout:
@@ -338,7 +334,7 @@ class Layout:
         def decode(data: bytes, offset: int = 0) -> Any:
             try:
                 return fast(data, offset)
-            except (MalformedFrame, ValueError, IndexError, OverflowError):
+            except (MalformedFrame, UnicodeDecodeError, IndexError, struct_error):
                 # The reference knows the path of the offending field; the fused code only knows that there is one.
                 parse(data, offset)
                 raise
@@ -354,7 +350,7 @@ class Layout:
         """
         from ottla.protocol.fused import fused_encoder
 
-        self.encode = fused_encoder(self.construct)  # type: ignore[method-assign]
+        self.encode = fused_encoder(self.construct)  # type: ignore[method-assign, assignment]
         return self.encode(obj)
 
     def encode_response(self, obj: Any, correlation_id: int, *, header_tags: bool) -> bytes:

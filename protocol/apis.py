@@ -1,0 +1,71 @@
+"""API keys, and the table that joins a key with its request and response.
+
+Message modules are imported when a key is first used: start-up pays only for the APIs that a connection asks for.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from functools import cache
+from importlib import import_module
+from typing import NamedTuple
+
+from ottla.protocol.schema import Message
+
+
+class ApiKey(IntEnum):
+    """The APIs whose messages are declared (https://kafka.apache.org/protocol#protocol_api_keys)."""
+
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
+    METADATA = 3
+    OFFSET_COMMIT = 8
+    OFFSET_FETCH = 9
+    FIND_COORDINATOR = 10
+    JOIN_GROUP = 11
+    HEARTBEAT = 12
+    LEAVE_GROUP = 13
+    SYNC_GROUP = 14
+    DESCRIBE_GROUPS = 15
+    LIST_GROUPS = 16
+    API_VERSIONS = 18
+    CREATE_TOPICS = 19
+    DELETE_TOPICS = 20
+    DELETE_RECORDS = 21
+    INIT_PRODUCER_ID = 22
+    OFFSET_FOR_LEADER_EPOCH = 23
+    DESCRIBE_CONFIGS = 32
+    CREATE_PARTITIONS = 37
+    DELETE_GROUPS = 42
+    OFFSET_DELETE = 47
+    DESCRIBE_CLUSTER = 60
+
+    @property
+    def module(self) -> str:
+        """The name that this API's message module and handler share: ``join_group``."""
+        return self.name.lower()
+
+
+class Api(NamedTuple):
+    """One row of the table."""
+
+    key: ApiKey
+    request: type[Message]
+    response: type[Message]
+
+    def request_header_version(self, version: int) -> int:
+        """1, or 2 for a flexible version (KIP-482)."""
+        return 2 if version >= self.request.flexible_from else 1
+
+    def response_header_version(self, version: int) -> int:
+        """0, or 1 for a flexible version; ApiVersions is always 0, so that any client can read it (KIP-511)."""
+        return int(version >= self.response.flexible_from and self.key is not ApiKey.API_VERSIONS)
+
+
+@cache
+def api(key: ApiKey) -> Api:
+    """The request and response of an API."""
+    module = import_module(f"ottla.protocol.messages.{key.module}")
+    stem = key.module.title().replace("_", "")
+    return Api(key, getattr(module, f"{stem}Request"), getattr(module, f"{stem}Response"))

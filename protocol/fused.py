@@ -1,0 +1,456 @@
+"""Straight-line decode and encode code, made from a layout's construct object.
+
+A `StructLeaf` is walked once and a Python function is written: runs of fixed-size fields become one
+``struct.unpack_from``, strings and arrays become inline code with the same checks that the leaves make. The function
+does what ``Layout.parse`` or ``Layout.build`` do, ten to forty times faster; property tests hold the two together.
+When a decoder refuses, `Layout.decode` lets the construct object find the path of the field that is wrong.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+from ottla.protocol.errors import MalformedFrame
+from ottla.protocol.primitives import (
+    SMALL_UVARINTS,
+    ArrayLeaf,
+    Fixed,
+    Leaf,
+    Sized,
+    UuidLeaf,
+    uvarint,
+    uvarint_bytes,
+)
+from ottla.protocol.schema import StructLeaf, WireField
+
+Decoder = Callable[[bytes, int], Any]
+Encoder = Callable[[Any], bytes]
+ResponseEncoder = Callable[[Any, int], bytes]
+
+
+class _Source:
+    """Lines of the function being written, and the objects that it names."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.names: dict[str, Any] = {
+            "uvarint": uvarint,
+            "uvarint_bytes": uvarint_bytes,
+            "SMALL": SMALL_UVARINTS,
+            "new": object.__new__,
+            "UUID": UUID,
+            "bad": _bad,
+        }
+        self.depth = 1
+        self.counter = 0
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self.depth + text)
+
+    def fresh(self, stem: str) -> str:
+        self.counter += 1
+        return f"{stem}{self.counter}"
+
+    def bind(self, stem: str, value: Any) -> str:
+        """A name for an object; one name for one object."""
+        for name, bound in self.names.items():
+            if bound is value:
+                return name
+        name = self.fresh(stem)
+        self.names[name] = value
+        return name
+
+    def packer(self, stem: str, code: str) -> str:
+        method = "unpack_from" if stem == "unpack" else "pack"
+        key = f"{stem}_{code.replace('?', 'B1')}"
+        self.names.setdefault(key, getattr(struct.Struct(">" + code), method))
+        return key
+
+    def compile(self, signature: str) -> Any:
+        text = f"def {signature}:\n" + "\n".join(self.lines) + "\n"
+        exec(compile(text, f"<fused {signature}>", "exec"), self.names)
+        return self.names[signature.partition("(")[0]]
+
+
+def _bad(text: str) -> MalformedFrame:
+    return MalformedFrame(text)
+
+
+# ---------------------------------------------------------------------------------------------------------- decoding
+
+
+def fused_decoder(layout: StructLeaf) -> Decoder:
+    """Write ``decode(data, offset) -> message`` for a layout's construct object.
+
+    The function raises MalformedFrame, IndexError, struct.error or UnicodeDecodeError for bytes that the construct
+    object refuses; it ignores what follows the message.
+    """
+    source = _Source()
+    source.line("end = len(data)")
+    result = _DecodeWriter(source).struct(layout)
+    source.line(f"return {result}")
+    decode: Decoder = source.compile("decode(data, p=0)")
+    return decode
+
+
+class _DecodeWriter:
+    """Writes reading code. ``p`` is the position, ``end`` the length of the data.
+
+    Fixed fields are not read where they stand but gathered, until something of variable size needs the position:
+    then all of them, and the length prefix that follows, are read by one ``unpack_from``.
+    """
+
+    def __init__(self, source: _Source) -> None:
+        self.source = source
+        self.pending: list[tuple[str, str]] = []  # (struct code, target)
+
+    def flush(self, extra: tuple[str, str] | None = None) -> None:
+        run = self.pending + ([extra] if extra else [])
+        self.pending = []
+        if not run:
+            return
+        codes = "".join(code for code, _ in run)
+        targets = ", ".join(target for _, target in run)
+        self.source.line(f"{targets}, = {self.source.packer('unpack', codes)}(data, p)")
+        self.source.line(f"p += {struct.calcsize('>' + codes)}")
+
+    def struct(self, leaf: StructLeaf) -> str:
+        """Write the reading of a struct's fields; returns the variable that holds the object."""
+        source = self.source
+        self.flush()
+        target = source.fresh("o")
+        source.line(f"{target} = new({source.bind('Cls', leaf.cls)})")
+        for name, field_leaf in leaf.fields:
+            self.value(field_leaf, f"{target}.{name}")
+        for field in leaf.absent:
+            source.line(f"{target}.{field.name} = {self.default(field)}")
+        if leaf.flexible:
+            self.tags(leaf, target)
+        self.flush()
+        return target
+
+    def default(self, field: WireField) -> str:
+        if isinstance(field.default, list):
+            return "[]"
+        if isinstance(field.default, type):
+            return f"{self.source.bind('Cls', field.default)}()"
+        if field.default is None or isinstance(field.default, (bool, int, str, bytes)):
+            return repr(field.default)
+        return self.source.bind("default", field.default)
+
+    def value(self, leaf: Leaf, target: str) -> None:
+        match leaf:
+            case Fixed():
+                self.pending.append((leaf.code, target))
+            case UuidLeaf():
+                raw = self.source.fresh("u")
+                self.flush(("16s", raw))
+                self.source.line(f"{target} = UUID(bytes={raw})")
+            case Sized():
+                self.sized(leaf, target)
+            case ArrayLeaf():
+                self.array(leaf, target)
+            case StructLeaf():
+                self.nested(leaf, target)
+            case _:
+                raise TypeError(f"no fused form for {leaf!r}")
+
+    def length(self, leaf: Sized | ArrayLeaf, code: str) -> str:
+        """Read a length or count into a variable: -1 or less is null."""
+        source = self.source
+        size = source.fresh("n")
+        if leaf.compact:
+            self.flush(("B", size))
+            source.line(f"if {size} > 127:")
+            source.line(f"    {size}, p = uvarint(data, p - 1)")
+            source.line(f"{size} -= 1")
+        else:
+            self.flush((code, size))
+        return size
+
+    def sized(self, leaf: Sized, target: str) -> None:
+        source = self.source
+        size = self.length(leaf, leaf.length_code)
+        source.line(f"if {size} < 0:")
+        if leaf.nullable:
+            source.line(f"    {target} = None")
+            source.line("else:")
+        else:
+            source.line("    raise bad('null')")
+        if leaf.nullable:
+            source.depth += 1
+        source.line(f"q = p + {size}")
+        source.line("if q > end: raise bad('short')")
+        source.line(f"{target} = data[p:q]{'.decode()' if leaf.text else ''}")
+        source.line("p = q")
+        if leaf.nullable:
+            source.depth -= 1
+
+    def array(self, leaf: ArrayLeaf, target: str) -> None:
+        source = self.source
+        count = self.length(leaf, "i")
+        source.line(f"if {count} < 0:")
+        source.line(f"    {target} = None" if leaf.nullable else "    raise bad('null')")
+        minimum = max(1, leaf.item.minimum)
+        source.line(f"elif {count} * {minimum} > end - p:")
+        source.line("    raise bad('count')")
+        source.line("else:")
+        source.depth += 1
+        if isinstance(leaf.item, Fixed):
+            source.line(f"{target} = list(unpack('>%d{leaf.item.code}' % {count}, data, p))")
+            source.names["unpack"] = struct.unpack_from
+            source.line(f"p += {count} * {minimum}")
+        else:
+            items, item = source.fresh("xs"), source.fresh("x")
+            source.line(f"{items} = {target} = []")
+            source.line(f"for _ in range({count}):")
+            source.depth += 1
+            if isinstance(leaf.item, StructLeaf) and not leaf.item.nullable:
+                item = self.struct(leaf.item)
+            else:
+                self.value(leaf.item, item)
+                self.flush()
+            source.line(f"{items}.append({item})")
+            source.depth -= 1
+        source.depth -= 1
+
+    def nested(self, leaf: StructLeaf, target: str) -> None:
+        source = self.source
+        if not leaf.nullable:
+            source.line(f"{target} = {self.struct(leaf)}")
+            return
+        marker = source.fresh("n")
+        self.flush(("b", marker))
+        source.line(f"if {marker} < 0:")
+        source.line(f"    {target} = None")
+        source.line("else:")
+        source.depth += 1
+        source.line(f"{target} = {self.struct(leaf)}")
+        source.depth -= 1
+
+    def tags(self, leaf: StructLeaf, target: str) -> None:
+        """Tagged fields: known ones are read, unknown ones skipped (KIP-482)."""
+        source = self.source
+        count = source.fresh("n")
+        self.flush(("B", count))
+        source.line(f"if {count}:")
+        source.depth += 1
+        tag, size, stop = source.fresh("tag"), source.fresh("n"), source.fresh("stop")
+        source.line(f"{count}, p = uvarint(data, p - 1)")
+        source.line(f"if {count} * 2 > end - p: raise bad('tags')")
+        source.line(f"for _ in range({count}):")
+        source.depth += 1
+        source.line(f"{tag}, p = uvarint(data, p)")
+        source.line(f"{size}, p = uvarint(data, p)")
+        source.line(f"{stop} = p + {size}")
+        source.line(f"if {stop} > end: raise bad('tag')")
+        for field, field_leaf in leaf.tagged:
+            source.line(f"if {tag} == {field.tag}:")
+            source.depth += 1
+            # Read from a copy that ends where the tag ends: its counts and lengths are bounded by it.
+            source.line(f"{target}.{field.name} = {self.tag_reader(field_leaf)}(data[p:{stop}])")
+            source.depth -= 1
+        source.line(f"p = {stop}")
+        source.depth -= 2
+
+    def tag_reader(self, leaf: Leaf) -> str:
+        inner = _Source()
+        inner.line("p = 0")
+        inner.line("end = len(data)")
+        writer = _DecodeWriter(inner)
+        writer.value(leaf, "value")
+        writer.flush()
+        inner.line("if p != end: raise bad('tag')")
+        inner.line("return value")
+        return self.source.bind("tag_reader", inner.compile("tag_reader(data)"))
+
+
+# ---------------------------------------------------------------------------------------------------------- encoding
+
+
+def fused_encoder(layout: StructLeaf) -> Encoder:
+    """Write ``encode(message) -> bytes`` for a layout's construct object."""
+    source = _Source()
+    writer = _EncodeWriter(source)
+    writer.struct(layout, "o")
+    source.line(f"return {writer.finish()}")
+    encode: Encoder = source.compile("encode(o)")
+    return encode
+
+
+def fused_response_encoder(layout: StructLeaf, header_tags: bool) -> ResponseEncoder:
+    """Write ``encode_response(message, correlation_id) -> frame`` with length and response header in front."""
+    source = _Source()
+    writer = _EncodeWriter(source)
+    writer.pending.append(("i", "LENGTH"))
+    writer.pending.append(("i", "correlation_id"))
+    if header_tags:
+        writer.pending.append(("B", "0"))
+    writer.struct(layout, "o")
+    source.line(f"return {writer.finish(framed=True)}")
+    encode: ResponseEncoder = source.compile("encode_response(o, correlation_id)")
+    return encode
+
+
+class _EncodeWriter:
+    """Writes building code: fixed fields are gathered into one ``pack``, the rest are chunks joined at the end."""
+
+    def __init__(self, source: _Source) -> None:
+        self.source = source
+        self.pending: list[tuple[str, str]] = []  # (struct code, expression)
+        self.chunked = False
+
+    def chunks(self) -> None:
+        """Begin the list of chunks, unless it has begun."""
+        if not self.chunked:
+            self.chunked = True
+            self.source.line("w = []")
+            self.source.line("add = w.append")
+
+    def packed(self) -> str:
+        codes = "".join(code for code, _ in self.pending)
+        values = ", ".join(expression for _, expression in self.pending)
+        self.pending = []
+        return f"{self.source.packer('pack', codes)}({values})"
+
+    def flush(self) -> None:
+        if self.pending:
+            self.chunks()
+            self.source.line(f"add({self.packed()})")
+
+    def finish(self, framed: bool = False) -> str:
+        """The expression of the whole message."""
+        source = self.source
+        if not self.chunked:
+            size = struct.calcsize(">" + "".join(code for code, _ in self.pending))
+            source.names["LENGTH"] = size - 4
+            return self.packed() if self.pending else "b''"
+        self.flush()
+        if framed:
+            # The first chunk begins with the length, known only now.
+            source.names["LENGTH"] = 0
+            source.line(f"w[0] = {source.packer('pack', 'i')}(sum(map(len, w)) - 4) + w[0][4:]")
+        return "b''.join(w)"
+
+    def struct(self, leaf: StructLeaf, value: str) -> None:
+        for name, field_leaf in leaf.fields:
+            self.value(field_leaf, f"{value}.{name}")
+        if leaf.flexible:
+            if leaf.tagged:
+                self.tags(leaf, value)
+            else:
+                self.pending.append(("B", "0"))
+
+    def value(self, leaf: Leaf, value: str) -> None:
+        match leaf:
+            case Fixed():
+                self.pending.append((leaf.code, value))
+            case UuidLeaf():
+                self.pending.append(("16s", f"{value}.bytes"))
+            case Sized():
+                self.sized(leaf, value)
+            case ArrayLeaf():
+                self.array(leaf, value)
+            case StructLeaf():
+                self.nested(leaf, value)
+            case _:
+                raise TypeError(f"no fused form for {leaf!r}")
+
+    def null(self, leaf: Sized | ArrayLeaf) -> str:
+        return "b'\\0'" if leaf.compact else repr(b"\xff" * leaf.minimum)
+
+    def sized(self, leaf: Sized, value: str) -> None:
+        source = self.source
+        data = source.fresh("s")
+        source.line(f"{data} = {value}")
+        if leaf.nullable:
+            self.flush()
+            self.chunks()
+            source.line(f"if {data} is None:")
+            source.line(f"    add({self.null(leaf)})")
+            source.line("else:")
+            source.depth += 1
+        if leaf.text:
+            source.line(f"{data} = {data}.encode()")
+        if leaf.compact:
+            self.flush()
+            self.chunks()
+            size = source.fresh("n")
+            source.line(f"{size} = len({data}) + 1")
+            source.line(f"add(SMALL[{size}] if {size} < 128 else uvarint_bytes({size}))")
+        else:
+            self.pending.append((leaf.length_code, f"len({data})"))
+            self.flush()
+        source.line(f"add({data})")
+        if leaf.nullable:
+            source.depth -= 1
+
+    def array(self, leaf: ArrayLeaf, value: str) -> None:
+        source = self.source
+        items = source.fresh("xs")
+        self.flush()
+        self.chunks()
+        source.line(f"{items} = {value}")
+        if leaf.nullable:
+            source.line(f"if {items} is None:")
+            source.line(f"    add({self.null(leaf)})")
+            source.line("else:")
+            source.depth += 1
+        if leaf.compact:
+            source.line(f"add(uvarint_bytes(len({items}) + 1))")
+        else:
+            source.line(f"add({source.packer('pack', 'i')}(len({items})))")
+        if isinstance(leaf.item, Fixed):
+            source.names["pack"] = struct.pack
+            source.line(f"add(pack('>%d{leaf.item.code}' % len({items}), *{items}))")
+        else:
+            item = source.fresh("x")
+            source.line(f"for {item} in {items}:")
+            source.depth += 1
+            before = len(source.lines)
+            self.value(leaf.item, item)
+            self.flush()
+            if len(source.lines) == before:
+                source.line("pass")
+            source.depth -= 1
+        if leaf.nullable:
+            source.depth -= 1
+
+    def nested(self, leaf: StructLeaf, value: str) -> None:
+        source = self.source
+        if not leaf.nullable:
+            self.struct(leaf, value)
+            return
+        self.flush()
+        self.chunks()
+        source.line(f"if {value} is None:")
+        source.line("    add(b'\\xff')")
+        source.line("else:")
+        source.depth += 1
+        self.pending.append(("b", "1"))
+        self.struct(leaf, value)
+        self.flush()
+        source.depth -= 1
+
+    def tags(self, leaf: StructLeaf, value: str) -> None:
+        """Tagged fields are written only where they differ from their default."""
+        source = self.source
+        self.flush()
+        self.chunks()
+        tags = source.fresh("t")
+        source.line(f"{tags} = []")
+        for field, field_leaf in leaf.tagged:
+            inner = _Source()
+            writer = _EncodeWriter(inner)
+            writer.value(field_leaf, "value")
+            inner.line(f"return {writer.finish()}")
+            build = source.bind("tag_writer", inner.compile("tag_writer(value)"))
+            default = source.bind("default", field.fresh_default())
+            source.line(f"if {value}.{field.name} != {default}:")
+            source.line(f"    {tags}.append(({field.tag}, {build}({value}.{field.name})))")
+        source.line(f"add(uvarint_bytes(len({tags})))")
+        source.line(f"for tag, s in {tags}:")
+        source.line("    add(uvarint_bytes(tag)); add(uvarint_bytes(len(s))); add(s)")
