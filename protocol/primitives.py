@@ -5,7 +5,7 @@ construct's own building blocks are not used for what a peer controls: its ``Var
 the length it reads against the bytes that remain before it touches them, and raises `MalformedFrame`.
 
 A leaf is one wire form (``CompactString`` is another leaf than ``String``); `ottla.protocol.schema` picks the form
-that a field has at a version. Formats: https://kafka.apache.org/protocol#protocol_types and KIP-482 for the compact ones.
+that a field has at a version. Formats: https://kafka.apache.org/protocol#protocol_types, compact ones: KIP-482.
 """
 
 from __future__ import annotations

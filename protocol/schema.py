@@ -101,6 +101,7 @@ class WireField:
     nullable_since: int
     tag: int | None
     tag_since: int
+    never_compact: bool
 
     def present(self, version: int) -> bool:
         return self.since <= version <= self.until
@@ -109,7 +110,8 @@ class WireField:
         return self.tag is not None and version >= self.tag_since
 
     def leaf(self, version: int, flexible: bool) -> Leaf:
-        return leaf_of(self.type, version, flexible, nullable=version >= self.nullable_since)
+        compact = flexible and not self.never_compact
+        return leaf_of(self.type, version, compact, nullable=version >= self.nullable_since)
 
     def fresh_default(self) -> Any:
         """The default; a new object each time where it is mutable."""
@@ -132,6 +134,7 @@ def wire(
     nullable_since: int | None = None,
     tag: int | None = None,
     tag_since: int | None = None,
+    never_compact: bool = False,
 ) -> Any:
     """Declare a field of a message or struct.
 
@@ -141,6 +144,7 @@ def wire(
         default: its value where it is absent; by default the type's zero value.
         nullable_since: the first version at which it may be null.
         tag, tag_since: the tag number (KIP-482), and the first version at which the field is tagged.
+        never_compact: keeps its classic form in flexible versions (only the client id of request headers).
     """
     if default is _UNSET:
         if isinstance(type, ArrayOf):
@@ -158,6 +162,7 @@ def wire(
         nullable_since=FOREVER if nullable_since is None else nullable_since,
         tag=tag,
         tag_since=since if tag_since is None else tag_since,
+        never_compact=never_compact,
     )
 
 

@@ -1,0 +1,198 @@
+"""The five codecs of a record batch, and decompression that cannot be made to eat the memory.
+
+Wire forms are the Java client's: gzip; snappy in the block framing of ``SnappyOutputStream`` (read also without it, as some
+clients write it); the LZ4 frame format; zstd frames. The limit on the decompressed size holds *while* decompressing: no
+codec here ever produces more than ``limit`` bytes before it notices.
+"""
+
+import mmap
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from enum import IntEnum
+from typing import Any, Final
+
+Buffer = bytes | bytearray | memoryview
+
+MAX_DECOMPRESSED_BYTES: Final = 128 * 1024 * 1024
+"""How large a batch may become when decompressed, unless a caller says otherwise."""
+
+_XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+_XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
+_XERIAL_BLOCK_BYTES: Final = 32 * 1024
+# Most batches fit here decompressed, and a small buffer is cheaper to have than a mapping.
+_SMALL_BUFFER_BYTES: Final = 64 * 1024
+# The most that one compressed byte can stand for: bounds the buffer, so that small batches need no large one.
+_LZ4_MAX_RATIO: Final = 256
+_ZSTD_MAX_RATIO: Final = 1 << 17
+
+
+class CompressionError(Exception):
+    """The bytes are not what the codec writes, or the codec is unknown."""
+
+
+class DecompressedTooLarge(CompressionError):
+    """Decompressing would have produced more bytes than allowed; it was stopped at the limit."""
+
+
+class Codec(IntEnum):
+    """The compression bits of a batch's attributes (KIP-98; zstd by KIP-110)."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+def compress(codec: Codec, data: bytes, level: int | None = None) -> bytes:
+    """Compress as the Java client would; ``level`` None is the codec's default and is ignored by snappy.
+
+    A level out of the codec's range raises ``ValueError``.
+    """
+    if codec is Codec.NONE:
+        return data
+    if codec is Codec.GZIP:
+        deflate = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, 31)
+        return deflate.compress(data) + deflate.flush()
+    # Imported late: a broker that never touches a compressed batch starts without it.
+    import cramjam
+
+    if codec is Codec.SNAPPY:
+        return _xerial(data, cramjam.snappy.compress_raw)
+    if codec is Codec.LZ4:
+        return bytes(cramjam.lz4.compress(data, level))
+    return bytes(cramjam.zstd.compress(data, level))
+
+
+def decompress(codec: int, data: Buffer, *, limit: int = MAX_DECOMPRESSED_BYTES) -> bytes:
+    """Decompress ``data``, at most ``limit`` bytes of it.
+
+    Raises ``DecompressedTooLarge`` when there would be more, ``CompressionError`` for anything else that is wrong,
+    trailing bytes and an unknown codec included.
+    """
+    if codec == Codec.NONE:
+        if len(data) > limit:
+            raise DecompressedTooLarge(f"{len(data)} bytes, more than the {limit} allowed")
+        return bytes(data)
+    if codec == Codec.GZIP:
+        return _gunzip(data, limit)
+    import cramjam
+
+    if codec == Codec.SNAPPY:
+        return _unsnappy(bytes(data), limit)
+    if codec == Codec.LZ4:
+        return _decompress_into(cramjam.lz4.decompress_into, data, limit, _LZ4_MAX_RATIO)
+    if codec == Codec.ZSTD:
+        return _decompress_into(cramjam.zstd.decompress_into, data, limit, _ZSTD_MAX_RATIO)
+    raise CompressionError(f"unknown compression codec {codec}")
+
+
+def _too_large(limit: int) -> DecompressedTooLarge:
+    return DecompressedTooLarge(f"the batch decompresses to more than the {limit} bytes allowed")
+
+
+def _gunzip(data: Buffer, limit: int) -> bytes:
+    """Gunzip one or more members, as Java's ``GZIPInputStream`` reads them."""
+    out: list[bytes] = []
+    room = limit
+    rest: Buffer = data
+    try:
+        while True:
+            inflate = zlib.decompressobj(31)
+            piece = inflate.decompress(rest, room + 1)
+            room -= len(piece)
+            if room < 0:
+                raise _too_large(limit)
+            out.append(piece)
+            if not inflate.eof:
+                raise CompressionError("gzip: the data ends too early")
+            rest = inflate.unused_data
+            if not rest:
+                return b"".join(out)
+    except zlib.error as error:
+        raise CompressionError(f"gzip: {error}") from None
+
+
+def _xerial(data: bytes, compress_raw: Callable[[bytes], Buffer]) -> bytes:
+    parts: list[bytes] = [_XERIAL_HEADER]
+    for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
+        block = bytes(compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))
+        parts.append(len(block).to_bytes(4, "big"))
+        parts.append(block)
+    return b"".join(parts)
+
+
+def _unsnappy(data: bytes, limit: int) -> bytes:
+    import cramjam
+
+    out = []
+    room = limit
+    for block in _snappy_blocks(data):
+        # A snappy block begins with its length, so it is known before anything is allocated.
+        room -= _snappy_length(block)
+        if room < 0:
+            raise _too_large(limit)
+        try:
+            out.append(bytes(cramjam.snappy.decompress_raw(block)))
+        except cramjam.DecompressionError as error:
+            raise CompressionError(f"snappy: {error}") from None
+    return b"".join(out)
+
+
+def _snappy_blocks(data: bytes) -> Iterator[bytes]:
+    if not data.startswith(_XERIAL_MAGIC):
+        yield data
+        return
+    position = len(_XERIAL_HEADER)
+    end = len(data)
+    if end < position:
+        raise CompressionError("snappy: the data ends in its header")
+    while position < end:
+        size = int.from_bytes(data[position : position + 4], "big")
+        position += 4
+        if size > end - position:
+            raise CompressionError(f"snappy: a block of {size} bytes, but {end - position} are left")
+        yield data[position : position + size]
+        position += size
+
+
+def _snappy_length(block: bytes) -> int:
+    number = 0
+    for index, byte in enumerate(block[:5]):
+        number |= (byte & 0x7F) << 7 * index
+        if byte < 0x80:
+            return number
+    raise CompressionError("snappy: a block without a length")
+
+
+def _decompress_into(decode: Callable[[Buffer, Any], int], data: Buffer, limit: int, max_ratio: int) -> bytes:
+    """Decompress into a buffer that cannot grow: a small one if that may do, else one of the largest size allowed."""
+    if not len(data):
+        raise CompressionError("nothing to decompress")
+    size = min(limit, len(data) * max_ratio) + 1
+    if size <= _SMALL_BUFFER_BYTES or len(data) <= _SMALL_BUFFER_BYTES // 4:
+        small = bytearray(min(size, _SMALL_BUFFER_BYTES))
+        written = _fill(decode, data, small)
+        if 0 <= written <= limit:
+            return bytes(memoryview(small)[:written])
+        if len(small) == size:
+            raise _too_large(limit)
+    # Anonymous memory: the kernel gives a page only when something is written to it.
+    with mmap.mmap(-1, size) as large:
+        written = _fill(decode, data, large)
+        if 0 <= written <= limit:
+            return large[:written]
+        raise _too_large(limit)
+
+
+def _fill(decode: Callable[[Buffer, Any], int], data: Buffer, room: Any) -> int:
+    """Decompress ``data`` into ``room``; return how many bytes came out, -1 if they did not fit."""
+    import cramjam
+
+    try:
+        return decode(data, room)
+    except cramjam.DecompressionError as error:
+        if "whole buffer" in str(error):
+            return -1
+        raise CompressionError(str(error)) from None

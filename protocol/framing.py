@@ -1,0 +1,79 @@
+"""Frames: a signed 32-bit length, then that many bytes. Sans-I/O, for both ends of a connection."""
+
+from __future__ import annotations
+
+from ottla.protocol.errors import FrameTooLarge, MalformedFrame
+
+
+class FrameReader:
+    """Collects bytes and gives whole frames, without their length.
+
+    Memory follows what was received, never what a length announces: a frame of 100 MB that is announced and not sent
+    costs four bytes.
+
+    Args:
+        max_frame_bytes: the longest frame that is accepted (``socket.request.max.bytes`` on a broker).
+    """
+
+    def __init__(self, max_frame_bytes: int = 100 << 20) -> None:
+        self.max_frame_bytes = max_frame_bytes
+        self._buffer = bytearray()
+        self._start = 0
+        self._need = 4  # unread bytes below which `next` cannot give anything
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes received and not yet given as frames."""
+        return len(self._buffer) - self._start
+
+    def feed(self, data: bytes | memoryview) -> None:
+        """Take received bytes."""
+        self._buffer += data
+
+    def next(self) -> bytes | None:
+        """The next whole frame, or None until more bytes come.
+
+        Raises:
+            MalformedFrame: the length is zero or negative.
+            FrameTooLarge: the length exceeds ``max_frame_bytes``. Nothing is allocated for it.
+        """
+        buffer, start = self._buffer, self._start
+        available = len(buffer) - start
+        if available < self._need:
+            return None
+        size = int.from_bytes(buffer[start : start + 4], "big", signed=True)
+        check_length(size, self.max_frame_bytes)
+        end = start + 4 + size
+        if available < 4 + size:
+            self._need = 4 + size
+            return None
+        frame = bytes(memoryview(buffer)[start + 4 : end])
+        self._need = 4
+        if end == len(buffer):
+            buffer.clear()
+            self._start = 0
+        elif end > 1 << 16 and end > len(buffer) // 2:
+            del buffer[:end]  # moved at most as often as it is halved
+            self._start = 0
+        else:
+            self._start = end
+        return frame
+
+    def clear(self) -> None:
+        """Forget everything received."""
+        self._buffer = bytearray()
+        self._start = 0
+        self._need = 4
+
+
+def check_length(size: int, max_frame_bytes: int) -> None:
+    """Refuse a length that no frame of ours may have.
+
+    Raises:
+        MalformedFrame: it is zero or negative.
+        FrameTooLarge: it exceeds ``max_frame_bytes``.
+    """
+    if size <= 0:
+        raise MalformedFrame(f"frame length {size}")
+    if size > max_frame_bytes:
+        raise FrameTooLarge(f"frame of {size} bytes, allowed are {max_frame_bytes}")

@@ -1,0 +1,64 @@
+"""Zigzag varints as record batches use them (Kafka's ``ByteUtils``; protobuf's encoding).
+
+Readers take at most five bytes for an int32 and ten for an int64, so a run of 0x80 bytes costs a bounded walk.
+They raise ``IndexError`` at the end of the buffer and ``ValueError`` for a number that is too long or too large:
+the record code turns both into one error of its own.
+"""
+
+from typing import Final
+
+_TABLE_SIZE: Final = 1 << 14
+
+
+def _encode(unsigned: int) -> bytes:
+    out = bytearray()
+    while unsigned > 0x7F:
+        out.append(unsigned & 0x7F | 0x80)
+        unsigned >>= 7
+    out.append(unsigned)
+    return bytes(out)
+
+
+# Lengths, offset deltas and timestamp deltas are nearly always small and not negative: one lookup encodes them.
+_TABLE: Final = tuple(_encode(number << 1) for number in range(_TABLE_SIZE))
+
+
+def encode_varint(value: int) -> bytes:
+    """The zigzag varint of ``value``, an int32 or int64 (the encoding does not tell them apart)."""
+    if 0 <= value < _TABLE_SIZE:
+        return _TABLE[value]
+    return _encode(value << 1 if value >= 0 else (-value << 1) - 1)
+
+
+def read_varint(data: bytes, position: int) -> tuple[int, int]:
+    """Read an int32 at ``position``; return it and the position after it."""
+    number = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+        if shift > 28:
+            raise ValueError("varint longer than 5 bytes")
+    if number > 0xFFFFFFFF:
+        raise ValueError("varint larger than 32 bits")
+    return (number >> 1) ^ -(number & 1), position
+
+
+def read_varlong(data: bytes, position: int) -> tuple[int, int]:
+    """Read an int64 at ``position``; return it and the position after it."""
+    number = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+        if shift > 63:
+            raise ValueError("varint longer than 10 bytes")
+    if number > 0xFFFFFFFFFFFFFFFF:
+        raise ValueError("varint larger than 64 bits")
+    return (number >> 1) ^ -(number & 1), position
