@@ -1,0 +1,319 @@
+/* Load generator of the heartbeat benchmark: one thread, epoll, non-blocking sockets.
+ *
+ * Keeps WINDOW unanswered Heartbeat v4 requests open on each connection: whatever a readable event
+ * answers is asked again in one write. Every response is checked: its length, that correlation ids come
+ * back in order, and its error code. Connections are opened one after the other, each proven by one
+ * answered heartbeat before the next is opened, because some servers have a very short accept queue.
+ *
+ * heartbeat_load HOST PORT CONNECTIONS WINDOW WARM_UP_SECONDS SECONDS SERVER_PID PACE_MICROSECONDS
+ *
+ * Identities are read from stdin, one "group member generation" a line; connection i takes line
+ * i modulo their number. One line of JSON on stdout; exit code 1 and a line on stderr if the server
+ * closed a connection, stopped answering or broke the protocol.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    RESPONSE = 16,     /* length 4, correlation id 4, header tags 1, throttle 4, error 2, tags 1 */
+    MAX_FRAME = 512,   /* of a request */
+    MAX_WINDOW = 100,  /* so that a window always fits a socket's buffers and a short write is a fault */
+    EVENTS = 256,
+    STALLED_MS = 5000, /* no event at all for this long: the server stopped answering */
+    SUB_BUCKETS = 64,  /* of the latency histogram in each power of two: steps of at most 1.6 % */
+    BUCKETS = 64 * SUB_BUCKETS,
+};
+
+struct connection {
+    int fd;
+    int frame_size;         /* bytes of one request with its length prefix */
+    char *frames;           /* WINDOW copies of the request, so that up to WINDOW leave in one write */
+    uint32_t next_sent;     /* correlation id of the next request */
+    uint32_t next_answered; /* correlation id that the next response must carry */
+    uint64_t *sent_ns;      /* when request `correlation id modulo WINDOW` was sent */
+    int held;               /* bytes of an incomplete response in `input` */
+    char input[RESPONSE * (MAX_WINDOW + 1)];
+};
+
+static int window;
+static uint64_t responses, errors;
+static int first_error;
+static uint64_t histogram[BUCKETS];
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "heartbeat_load: %s%s%s\n", what, errno ? ": " : "", errno ? strerror(errno) : "");
+    exit(1);
+}
+
+static uint64_t clock_ns(clockid_t clock)
+{
+    struct timespec now;
+    if (clock_gettime(clock, &now) != 0)
+        fail("clock_gettime");
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Nanoseconds that the threads of a process were ready to run but waited for a core; 0 if unknown. */
+static uint64_t waited_ns(int pid)
+{
+    char path[300];
+    uint64_t total = 0;
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
+    DIR *tasks = opendir(path);
+    if (tasks == NULL)
+        return 0;
+    for (struct dirent *entry; (entry = readdir(tasks)) != NULL;) {
+        unsigned long long ran, waited;
+        if (entry->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof path, "/proc/%d/task/%s/schedstat", pid, entry->d_name);
+        FILE *file = fopen(path, "r");
+        if (file == NULL)
+            continue;
+        if (fscanf(file, "%llu %llu", &ran, &waited) == 2)
+            total += waited;
+        fclose(file);
+    }
+    closedir(tasks);
+    return total;
+}
+
+static void put_u32(char *at, uint32_t value)
+{
+    value = htonl(value);
+    memcpy(at, &value, 4);
+}
+
+static uint32_t get_u32(const char *at)
+{
+    uint32_t value;
+    memcpy(&value, at, 4);
+    return ntohl(value);
+}
+
+static char *put_compact(char *at, const char *text) /* a compact string under 127 bytes */
+{
+    size_t size = strlen(text);
+    if (size > 126) {
+        errno = 0;
+        fail("group and member ids must be shorter than 127 bytes");
+    }
+    *at++ = (char)(size + 1);
+    memcpy(at, text, size);
+    return at + size;
+}
+
+/* Heartbeat v4 with request header v2; the correlation id is patched in at offset 8. */
+static int build_request(char *frame, const char *group, const char *member, uint32_t generation)
+{
+    static const char header[] = {0, 12, 0, 4, 0, 0, 0, 0, 0, 5, 'b', 'e', 'n', 'c', 'h', 0};
+    char *at = frame + 4;
+    memcpy(at, header, sizeof header);
+    at = put_compact(at + sizeof header, group);
+    put_u32(at, generation);
+    at = put_compact(at + 4, member);
+    *at++ = 0; /* group_instance_id: null */
+    *at++ = 0; /* tags */
+    put_u32(frame, (uint32_t)(at - frame - 4));
+    return (int)(at - frame);
+}
+
+static void send_requests(struct connection *c, int count, uint64_t now)
+{
+    for (int i = 0; i < count; i++) {
+        put_u32(c->frames + i * c->frame_size + 8, c->next_sent);
+        c->sent_ns[c->next_sent % (uint32_t)window] = now;
+        c->next_sent++;
+    }
+    ssize_t size = (ssize_t)count * c->frame_size;
+    errno = 0;
+    if (send(c->fd, c->frames, (size_t)size, MSG_NOSIGNAL) != size)
+        fail("a window of requests could not be sent whole");
+}
+
+static int bucket_of(uint64_t ns)
+{
+    if (ns < SUB_BUCKETS)
+        return (int)ns;
+    int shift = 63 - __builtin_clzll(ns) - 6;
+    return (shift + 1) * SUB_BUCKETS + (int)((ns >> shift) - SUB_BUCKETS);
+}
+
+static uint64_t bucket_floor(int bucket)
+{
+    if (bucket < SUB_BUCKETS)
+        return (uint64_t)bucket;
+    return (uint64_t)(bucket % SUB_BUCKETS + SUB_BUCKETS) << (bucket / SUB_BUCKETS - 1);
+}
+
+static double percentile_us(double share)
+{
+    uint64_t total = 0, seen = 0;
+    for (int i = 0; i < BUCKETS; i++)
+        total += histogram[i];
+    for (int i = 0; i < BUCKETS; i++) {
+        seen += histogram[i];
+        if (seen > 0 && (double)seen >= share * (double)total)
+            return (double)bucket_floor(i) / 1000;
+    }
+    return 0;
+}
+
+static void check_response(struct connection *c, const char *frame, uint64_t now)
+{
+    errno = 0;
+    if (get_u32(frame) != RESPONSE - 4)
+        fail("a response has the wrong length");
+    if (c->next_answered == c->next_sent || get_u32(frame + 4) != c->next_answered)
+        fail("a response has the wrong correlation id");
+    int error = (unsigned char)frame[13] << 8 | (unsigned char)frame[14];
+    if (error != 0 && errors++ == 0)
+        first_error = error;
+    histogram[bucket_of(now - c->sent_ns[c->next_answered % (uint32_t)window])]++;
+    c->next_answered++;
+    responses++;
+}
+
+/* Read what is there; returns the number of responses that it completed. */
+static int receive(struct connection *c, uint64_t *now)
+{
+    errno = 0;
+    ssize_t size = recv(c->fd, c->input + c->held, sizeof c->input - (size_t)c->held, 0);
+    if (size < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    if (size <= 0)
+        fail("the server closed a connection");
+    *now = clock_ns(CLOCK_MONOTONIC);
+    int end = c->held + (int)size, at = 0, count = 0;
+    for (; end - at >= RESPONSE; at += RESPONSE, count++)
+        check_response(c, c->input + at, *now);
+    c->held = end - at;
+    memmove(c->input, c->input + at, (size_t)c->held);
+    return count;
+}
+
+static void open_connection(struct connection *c, const struct sockaddr_in *address, int poll)
+{
+    int yes = 1;
+    struct timeval patience = {.tv_sec = STALLED_MS / 1000};
+    errno = 0;
+    if ((c->fd = socket(AF_INET, SOCK_STREAM, 0)) < 0)
+        fail("socket");
+    setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    setsockopt(c->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    if (connect(c->fd, (const struct sockaddr *)address, sizeof *address) != 0)
+        fail("connect");
+    uint64_t now = clock_ns(CLOCK_MONOTONIC), deadline = now + (uint64_t)STALLED_MS * 1000000u;
+    send_requests(c, 1, now);
+    while (receive(c, &now) == 0)
+        if (clock_ns(CLOCK_MONOTONIC) > deadline)
+            fail("the server did not answer on a new connection");
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
+    if (fcntl(c->fd, F_SETFL, O_NONBLOCK) != 0 || epoll_ctl(poll, EPOLL_CTL_ADD, c->fd, &event) != 0)
+        fail("epoll_ctl");
+}
+
+/* Serve events until the monotonic clock reads `until_ns`; returns when it stopped. */
+static uint64_t run(int poll, uint64_t until_ns)
+{
+    struct epoll_event events[EVENTS];
+    uint64_t now = clock_ns(CLOCK_MONOTONIC);
+    while (now < until_ns) {
+        errno = 0;
+        int ready = epoll_wait(poll, events, EVENTS, STALLED_MS);
+        if (ready == 0 || (ready < 0 && errno != EINTR))
+            fail("the server stopped answering");
+        for (int i = 0; i < ready; i++) {
+            struct connection *c = events[i].data.ptr;
+            int count = receive(c, &now);
+            if (count > 0)
+                send_requests(c, count, now);
+        }
+    }
+    return now;
+}
+
+static void read_identities(struct connection *connections, int count)
+{
+    char frame[MAX_FRAME], group[128], member[128];
+    unsigned generation;
+    int lines = 0;
+    for (; lines < count && scanf("%127s %127s %u", group, member, &generation) == 3; lines++) {
+        struct connection *c = &connections[lines];
+        c->frame_size = build_request(frame, group, member, generation);
+        c->frames = malloc((size_t)(c->frame_size * window));
+        for (int i = 0; i < window; i++)
+            memcpy(c->frames + i * c->frame_size, frame, (size_t)c->frame_size);
+    }
+    errno = 0;
+    if (lines == 0)
+        fail("no identity on stdin");
+    for (int i = 0; i < count; i++) {
+        struct connection *c = &connections[i], *like = &connections[i % lines];
+        c->sent_ns = calloc((size_t)window, sizeof *c->sent_ns);
+        if (i < lines)
+            continue;
+        c->frame_size = like->frame_size;
+        c->frames = malloc((size_t)(c->frame_size * window));
+        memcpy(c->frames, like->frames, (size_t)(c->frame_size * window));
+    }
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 9) {
+        fprintf(stderr, "usage: %s HOST PORT CONNECTIONS WINDOW WARM_UP_SECONDS SECONDS SERVER_PID PACE_US\n",
+                argv[0]);
+        return 2;
+    }
+    int count = atoi(argv[3]), pid = atoi(argv[7]), poll = epoll_create1(0);
+    window = atoi(argv[4]);
+    double warm_up = atof(argv[5]), seconds = atof(argv[6]);
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(argv[2]))};
+    clockid_t server_clock;
+    if (count < 1 || window < 1 || window > MAX_WINDOW || inet_pton(AF_INET, argv[1], &address.sin_addr) != 1)
+        fail("bad arguments");
+    if (clock_getcpuclockid(pid, &server_clock) != 0)
+        fail("no such server process");
+    struct connection *connections = calloc((size_t)count, sizeof *connections);
+    read_identities(connections, count);
+    for (int i = 0; i < count; i++) {
+        open_connection(&connections[i], &address, poll);
+        usleep((useconds_t)atoi(argv[8]));
+    }
+    for (int i = 0; i < count; i++)
+        send_requests(&connections[i], window, clock_ns(CLOCK_MONOTONIC));
+
+    run(poll, clock_ns(CLOCK_MONOTONIC) + (uint64_t)(warm_up * 1e9));
+    memset(histogram, 0, sizeof histogram);
+    uint64_t before = responses, waited = waited_ns(pid), own_waited = waited_ns(getpid());
+    uint64_t server = clock_ns(server_clock), own = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+    uint64_t start = clock_ns(CLOCK_MONOTONIC), end = run(poll, start + (uint64_t)(seconds * 1e9));
+    server = clock_ns(server_clock) - server;
+    own = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - own;
+    waited = waited_ns(pid) - waited;
+    own_waited = waited_ns(getpid()) - own_waited;
+
+    double took = (double)(end - start) / 1e9;
+    uint64_t answered = responses - before;
+    printf("{\"responses\": %llu, \"seconds\": %.6f, \"per_second\": %.1f, \"p50_us\": %.1f, \"p99_us\": %.1f, "
+           "\"errors\": %llu, \"first_error\": %d, \"server_cpu_seconds\": %.6f, \"generator_cpu_seconds\": %.6f, "
+           "\"server_waited_seconds\": %.6f, \"generator_waited_seconds\": %.6f}\n",
+           (unsigned long long)answered, took, (double)answered / took, percentile_us(0.50),
+           percentile_us(0.99), (unsigned long long)errors, first_error, (double)server / 1e9,
+           (double)own / 1e9, (double)waited / 1e9, (double)own_waited / 1e9);
+    return 0;
+}
