@@ -1,8 +1,8 @@
 """The five codecs of a record batch, and decompression that cannot be made to eat the memory.
 
-Wire forms are the Java client's: gzip; snappy in the block framing of ``SnappyOutputStream`` (read also without it, as some
-clients write it); the LZ4 frame format; zstd frames. The limit on the decompressed size holds *while* decompressing: no
-codec here ever produces more than ``limit`` bytes before it notices.
+Wire forms are the Java client's: gzip; snappy in the block framing of ``SnappyOutputStream`` (read also without it, as
+some clients write it); the LZ4 frame format; zstd frames. The limit on the decompressed size holds *while*
+decompressing: no codec here ever produces more than ``limit`` bytes before it notices.
 """
 
 import mmap
@@ -61,7 +61,10 @@ def compress(codec: Codec, data: bytes, level: int | None = None) -> bytes:
     if codec is Codec.SNAPPY:
         return _xerial(data, cramjam.snappy.compress_raw)
     if codec is Codec.LZ4:
-        return bytes(cramjam.lz4.compress(data, level))
+        # The Java client refuses frames whose blocks depend on each other, the library's default.
+        frame = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
+        frame.compress(data)
+        return bytes(frame.finish())
     return bytes(cramjam.zstd.compress(data, level))
 
 
@@ -114,7 +117,7 @@ def _gunzip(data: Buffer, limit: int) -> bytes:
         raise CompressionError(f"gzip: {error}") from None
 
 
-def _xerial(data: bytes, compress_raw: Callable[[bytes], Buffer]) -> bytes:
+def _xerial(data: bytes, compress_raw: Callable[[bytes], Any]) -> bytes:
     parts: list[bytes] = [_XERIAL_HEADER]
     for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
         block = bytes(compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))

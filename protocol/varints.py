@@ -32,23 +32,22 @@ def encode_varint(value: int) -> bytes:
 
 def read_varint(data: bytes, position: int) -> tuple[int, int]:
     """Read an int32 at ``position``; return it and the position after it."""
-    number = shift = 0
-    while True:
-        byte = data[position]
-        position += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            break
-        shift += 7
-        if shift > 28:
-            raise ValueError("varint longer than 5 bytes")
-    if number > 0xFFFFFFFF:
-        raise ValueError("varint larger than 32 bits")
-    return (number >> 1) ^ -(number & 1), position
+    number = data[position]
+    if number < 0x80:
+        return (number >> 1) ^ -(number & 1), position + 1
+    byte = data[position + 1]
+    if byte < 0x80:
+        number += (byte - 1) << 7
+        return (number >> 1) ^ -(number & 1), position + 2
+    return _read_long(data, position, 5, 0xFFFFFFFF)
 
 
 def read_varlong(data: bytes, position: int) -> tuple[int, int]:
     """Read an int64 at ``position``; return it and the position after it."""
+    return _read_long(data, position, 10, 0xFFFFFFFFFFFFFFFF)
+
+
+def _read_long(data: bytes, position: int, most_bytes: int, largest: int) -> tuple[int, int]:
     number = shift = 0
     while True:
         byte = data[position]
@@ -57,8 +56,8 @@ def read_varlong(data: bytes, position: int) -> tuple[int, int]:
         if byte < 0x80:
             break
         shift += 7
-        if shift > 63:
-            raise ValueError("varint longer than 10 bytes")
-    if number > 0xFFFFFFFFFFFFFFFF:
-        raise ValueError("varint larger than 64 bits")
+        if shift >= 7 * most_bytes:
+            raise ValueError(f"varint longer than {most_bytes} bytes")
+    if number > largest:
+        raise ValueError(f"varint larger than {largest.bit_length()} bits")
     return (number >> 1) ^ -(number & 1), position

@@ -1,0 +1,250 @@
+"""Writing record batches: built record by record, at once, or rewritten from a batch that is there."""
+
+import struct
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import google_crc32c
+
+from ottla.protocol.batch import (
+    ATTRIBUTES_AT,
+    CODEC_MASK,
+    CONTROL_BIT,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    NO_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    Record,
+    TimestampType,
+    parse_header,
+)
+from ottla.protocol.batch_reader import decompressed_records
+from ottla.protocol.compression import MAX_DECOMPRESSED_BYTES, Buffer, Codec, compress
+from ottla.protocol.varints import encode_varint
+
+_AFTER_CRC: Final = struct.Struct(">hiqqqhii")
+_BEFORE_MAGIC: Final = struct.Struct(">qii")
+
+
+class BatchBuilder:
+    """A batch that grows record by record, as a producer needs it; it knows its size at any moment.
+
+    ``compression_ratio`` is the caller's guess of compressed to plain size (1.0 = incompressible), only used for
+    ``estimated_size``; ``achieved_ratio`` tells what it came to be.
+    """
+
+    __slots__ = (
+        "_attributes",
+        "_base_timestamp",
+        "_codec",
+        "_compressed",
+        "_level",
+        "_ratio",
+        "_records",
+        "count",
+        "max_timestamp_ms",
+    )
+
+    def __init__(
+        self,
+        *,
+        codec: Codec = Codec.NONE,
+        level: int | None = None,
+        timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+        is_transactional: bool = False,
+        is_control: bool = False,
+        compression_ratio: float = 1.0,
+    ) -> None:
+        self.count = 0
+        self.max_timestamp_ms = NO_TIMESTAMP
+        self._codec = codec
+        self._level = level
+        self._attributes = (
+            codec
+            | (TIMESTAMP_TYPE_BIT if timestamp_type else 0)
+            | (TRANSACTIONAL_BIT if is_transactional else 0)
+            | (CONTROL_BIT if is_control else 0)
+        )
+        self._ratio = compression_ratio if codec else 1.0
+        self._base_timestamp = NO_TIMESTAMP
+        self._records = bytearray()
+        self._compressed: bytes | None = None
+
+    def append(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp_ms: int,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+    ) -> int:
+        """Add a record; return its offset delta. A built batch may go on growing and be built again."""
+        delta = self.count
+        if delta == 0:
+            self._base_timestamp = timestamp_ms
+        body = b"".join(
+            (
+                b"\x00",
+                encode_varint(timestamp_ms - self._base_timestamp),
+                encode_varint(delta),
+                b"\x01" if key is None else encode_varint(len(key)) + key,
+                b"\x01" if value is None else encode_varint(len(value)) + value,
+                _encode_headers(headers) if headers else b"\x00",
+            )
+        )
+        self._records += encode_varint(len(body))
+        self._records += body
+        self.count = delta + 1
+        if timestamp_ms > self.max_timestamp_ms:
+            self.max_timestamp_ms = timestamp_ms
+        self._compressed = None
+        return delta
+
+    @property
+    def estimated_size(self) -> int:
+        """The size in bytes that ``build`` would return now: exact without compression, else by the ratio."""
+        return HEADER_SIZE + int(len(self._records) * self._ratio)
+
+    @property
+    def achieved_ratio(self) -> float:
+        """Compressed to plain size of the last build; the constructor's guess before one."""
+        if self._compressed is None or not self._records:
+            return self._ratio
+        return len(self._compressed) / len(self._records)
+
+    def build(
+        self,
+        *,
+        base_offset: int = 0,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+        base_sequence: int = NO_SEQUENCE,
+        leader_epoch: int = NO_LEADER_EPOCH,
+    ) -> bytes:
+        """The batch. Records are compressed once, however often it is built. ``ValueError`` without any record."""
+        if not self.count:
+            raise ValueError("a batch needs at least one record")
+        if self._compressed is None:
+            self._compressed = compress(self._codec, bytes(self._records), self._level)
+        after_crc = _AFTER_CRC.pack(
+            self._attributes,
+            self.count - 1,
+            self._base_timestamp,
+            self.max_timestamp_ms,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            self.count,
+        )
+        return _seal(base_offset, leader_epoch, after_crc, self._compressed)
+
+
+def build_batch(
+    records: Iterable[Record],
+    *,
+    base_offset: int = 0,
+    codec: Codec = Codec.NONE,
+    level: int | None = None,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    is_transactional: bool = False,
+    is_control: bool = False,
+    leader_epoch: int = NO_LEADER_EPOCH,
+) -> bytes:
+    """One batch of ``records``, at least one, with consecutive offsets from ``base_offset``."""
+    builder = BatchBuilder(
+        codec=codec,
+        level=level,
+        timestamp_type=timestamp_type,
+        is_transactional=is_transactional,
+        is_control=is_control,
+    )
+    for record in records:
+        builder.append(record.key, record.value, record.timestamp_ms, record.headers)
+    return builder.build(
+        base_offset=base_offset,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        leader_epoch=leader_epoch,
+    )
+
+
+def record_size_bound(key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()) -> int:
+    """The most bytes that one more record of this content takes in a batch, before compression."""
+    # Length, attributes, timestamp delta, offset delta, two lengths and the header count at their longest.
+    size = 5 + 1 + 10 + 5 + 5 + 5 + 5 + len(key or b"") + len(value or b"")
+    for name, content in headers:
+        size += 10 + 4 * len(name) + len(content or b"")
+    return size
+
+
+def with_log_append_time(batch: Buffer, timestamp_ms: int) -> bytes:
+    """A copy of the one batch in ``batch`` whose records all have the broker's time (KIP-32); its CRC is new."""
+    header = parse_header(batch)
+    return _rewritten(header, batch, header.attributes | TIMESTAMP_TYPE_BIT, timestamp_ms)
+
+
+def with_max_timestamp(batch: Buffer, timestamp_ms: int) -> bytes:
+    """A copy of the one batch in ``batch`` with another max timestamp, for producers that wrote a wrong one."""
+    header = parse_header(batch)
+    return _rewritten(header, batch, header.attributes, timestamp_ms)
+
+
+def with_codec(batch: Buffer, codec: Codec, *, level: int | None = None, limit: int = MAX_DECOMPRESSED_BYTES) -> bytes:
+    """A copy of the one batch in ``batch`` compressed otherwise (``compression.type`` of a topic); its CRC is new."""
+    header = parse_header(batch)
+    records = compress(codec, decompressed_records(header, batch, limit=limit), level)
+    attributes = header.attributes & ~CODEC_MASK | codec
+    return _seal(header.base_offset, header.partition_leader_epoch, _after_crc(header, attributes), records)
+
+
+def _rewritten(header: BatchHeader, batch: Buffer, attributes: int, max_timestamp: int) -> bytes:
+    after_crc = _after_crc(header._replace(max_timestamp=max_timestamp), attributes)
+    return _seal(header.base_offset, header.partition_leader_epoch, after_crc, memoryview(batch)[HEADER_SIZE:])
+
+
+def _after_crc(header: BatchHeader, attributes: int) -> bytes:
+    return _AFTER_CRC.pack(
+        attributes,
+        header.last_offset_delta,
+        header.base_timestamp,
+        header.max_timestamp,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        header.record_count,
+    )
+
+
+def _seal(base_offset: int, leader_epoch: int, after_crc: bytes, records: Buffer) -> bytes:
+    covered = b"".join((after_crc, records))
+    return b"".join(
+        (
+            _BEFORE_MAGIC.pack(base_offset, len(covered) + ATTRIBUTES_AT - LOG_OVERHEAD, leader_epoch),
+            b"\x02",
+            int(google_crc32c.value(covered)).to_bytes(4, "big"),
+            covered,
+        )
+    )
+
+
+def _encode_headers(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
+    parts = [encode_varint(len(headers))]
+    for name, content in headers:
+        encoded = name.encode()
+        parts.append(encode_varint(len(encoded)))
+        parts.append(encoded)
+        if content is None:
+            parts.append(b"\x01")
+        else:
+            parts.append(encode_varint(len(content)))
+            parts.append(content)
+    return b"".join(parts)

@@ -1,0 +1,126 @@
+"""What a broker checks of a produced batch before it appends it, as Kafka's LogValidator does."""
+
+from typing import Final, NamedTuple
+
+from ottla.protocol.batch import (
+    MAGIC,
+    MAGIC_AT,
+    NO_TIMESTAMP,
+    BatchError,
+    BatchHeader,
+    BatchTooLarge,
+    CorruptBatch,
+    TimestampType,
+    check_crc,
+    parse_header,
+)
+from ottla.protocol.batch_builder import with_log_append_time, with_max_timestamp
+from ottla.protocol.batch_reader import decompressed_records, summarize_records
+from ottla.protocol.compression import MAX_DECOMPRESSED_BYTES, Buffer, Codec
+from ottla.protocol.errors import ErrorCode
+
+ZSTD_SINCE_PRODUCE: Final = 7
+
+
+class InvalidBatch(BatchError):
+    """A whole batch that a producer may not send.
+
+    ``record_errors`` are pairs of a record's position and the reason, as Produce v8 and later answers them (KIP-467).
+    """
+
+    def __init__(self, error_code: ErrorCode, message: str, record_errors: list[tuple[int, str]] | None = None) -> None:
+        super().__init__(message)
+        self.error_code = error_code
+        self.record_errors = record_errors or []
+
+
+class ProducedBatch(NamedTuple):
+    """A batch that may be appended."""
+
+    header: BatchHeader
+    data: Buffer
+    """The bytes to append: those that came, or a copy where the broker had to correct them."""
+
+
+def validate_produced(
+    data: Buffer | None,
+    *,
+    api_version: int = 9,
+    max_message_bytes: int | None = None,
+    require_key: bool = False,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    now_ms: int | None = None,
+    before_max_ms: int | None = None,
+    after_max_ms: int | None = None,
+    max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
+) -> ProducedBatch:
+    """Check the records of one partition in a Produce request of version 3 or later.
+
+    ``max_message_bytes``, ``require_key`` (a compacted topic), ``timestamp_type``, ``before_max_ms`` and
+    ``after_max_ms`` (``message.timestamp.before.max.ms`` and its sibling; they and ``LOG_APPEND_TIME`` need ``now_ms``,
+    Unix time) are the topic's. Raises ``InvalidBatch``, ``CorruptBatch`` or ``BatchTooLarge``, each with the error code
+    to answer. Every record is looked at, decompressed if need be: what is accepted here can be read by every consumer.
+    """
+    header = _check_batch(data, api_version, max_message_bytes)
+    assert data is not None
+    stamped_by_producer = timestamp_type is TimestampType.CREATE_TIME
+    if stamped_by_producer and header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        raise InvalidBatch(ErrorCode.INVALID_TIMESTAMP, "a producer may not set the timestamp type to LogAppendTime")
+    oldest = newest = None
+    if stamped_by_producer and now_ms is not None and header.base_timestamp != NO_TIMESTAMP:
+        oldest = None if before_max_ms is None else now_ms - before_max_ms
+        newest = None if after_max_ms is None else now_ms + after_max_ms
+    body = decompressed_records(header, data, limit=max_decompressed_bytes)
+    summary = summarize_records(header, body, oldest, newest)
+    if summary.out_of_order is not None:
+        reason = "the offset delta is not the record's position"
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, f"record {summary.out_of_order}: {reason}")
+    if require_key and summary.keyless:
+        errors = [(index, "a compacted topic takes no record without a key") for index in summary.keyless]
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, f"{len(errors)} records without a key", errors)
+    if summary.outside_times:
+        errors = [(index, "the timestamp is out of range") for index in summary.outside_times]
+        raise InvalidBatch(ErrorCode.INVALID_TIMESTAMP, f"{len(errors)} records out of the range of time", errors)
+    if not stamped_by_producer:
+        if now_ms is None:
+            raise ValueError("LOG_APPEND_TIME needs now_ms")
+        data = with_log_append_time(data, now_ms)
+        header = parse_header(data)
+    elif summary.max_timestamp_ms != header.max_timestamp:
+        data = with_max_timestamp(data, summary.max_timestamp_ms)
+        header = parse_header(data)
+    return ProducedBatch(header, data)
+
+
+def _check_batch(data: Buffer | None, api_version: int, max_message_bytes: int | None) -> BatchHeader:
+    """All that the header and the CRC can tell; the order of the checks is Kafka's."""
+    if not data:
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, "there must be a record batch")
+    if len(data) > MAGIC_AT and data[MAGIC_AT] != MAGIC:
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, f"only record batches of magic {MAGIC} are accepted")
+    header = parse_header(data)
+    codec = header.codec
+    if codec is Codec.ZSTD and api_version < ZSTD_SINCE_PRODUCE:
+        raise InvalidBatch(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs Produce {ZSTD_SINCE_PRODUCE} or later")
+    if header.size > len(data):
+        raise CorruptBatch(f"a batch of {header.size} bytes of which {len(data)} are there")
+    if header.size < len(data):
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, "there must be exactly one record batch for a partition")
+    if header.base_offset != 0:
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, f"the base offset must be 0, it is {header.base_offset}")
+    if max_message_bytes is not None and header.size > max_message_bytes:
+        raise BatchTooLarge(f"a batch of {header.size} bytes where {max_message_bytes} are allowed")
+    check_crc(header, data)
+    if header.record_count == 0 or header.last_offset_delta != header.record_count - 1:
+        raise InvalidBatch(
+            ErrorCode.INVALID_RECORD,
+            f"{header.record_count} records with last offset delta {header.last_offset_delta}",
+        )
+    if header.is_control:
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, "a client may not write control records")
+    if header.producer_id >= 0 and header.base_sequence < 0:
+        raise InvalidBatch(
+            ErrorCode.INVALID_RECORD,
+            f"producer id {header.producer_id} with sequence number {header.base_sequence}",
+        )
+    return header
