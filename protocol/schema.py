@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from functools import cached_property
 from io import BytesIO
 from struct import error as struct_error
 from typing import Any, ClassVar, TypeVar, dataclass_transform
@@ -330,48 +331,60 @@ class Layout:
         return stream.getvalue()
 
     def decode(self, data: bytes, offset: int = 0) -> Any:
-        """Decode by fused code; the first call compiles it. Same results and errors as `parse`."""
+        """Decode by fused code. Same results and errors as `parse`."""
+        return self.decoder(data, offset)
+
+    def encode(self, obj: Any) -> bytes:
+        """Encode by fused code. Same bytes as `build`.
+
+        Raises:
+            struct.error, AttributeError, TypeError: a value does not fit its field (a bug of the caller).
+        """
+        return self.encoder(obj)
+
+    @cached_property
+    def decoder(self) -> Callable[[bytes, int], Any]:
+        """What `decode` runs, compiled when first asked for; a hot path holds on to it."""
         from ottla.protocol.fused import fused_decoder
 
         fast = fused_decoder(self.construct)
         parse = self.parse
 
-        def decode(data: bytes, offset: int = 0) -> Any:
+        def decode(data: bytes, offset: int) -> Any:
             try:
                 return fast(data, offset)
             except (MalformedFrame, UnicodeDecodeError, IndexError, struct_error):
-                # The reference knows the path of the offending field; the fused code only knows that there is one.
+                # The reference knows the path of the offending field; fused code only knows that there is one.
                 parse(data, offset)
                 raise
 
-        self.decode = decode  # type: ignore[method-assign]
-        return decode(data, offset)
+        return decode
 
-    def encode(self, obj: Any) -> bytes:
-        """Encode by fused code; the first call compiles it. Same bytes as `build`.
-
-        Raises:
-            struct.error, AttributeError, TypeError: a value does not fit its field (a bug of the caller).
-        """
+    @cached_property
+    def encoder(self) -> Callable[[Any], bytes]:
+        """What `encode` runs, compiled when first asked for."""
         from ottla.protocol.fused import fused_encoder
 
-        self.encode = fused_encoder(self.construct)  # type: ignore[method-assign, assignment]
-        return self.encode(obj)
+        return fused_encoder(self.construct)
 
-    def encode_response(self, obj: Any, correlation_id: int, *, header_tags: bool) -> bytes:
-        """The whole response frame: length, header (version 1 when ``header_tags``), message.
+    def response_encoder(self, *, header_tags: bool, fused: bool = True) -> Callable[[Any, int], bytes]:
+        """A function ``(message, correlation_id) -> frame``: length, response header, message.
 
-        The first call compiles it, for the ``header_tags`` given then: a layout has one response header version.
+        Args:
+            header_tags: response header version 1 (an empty tag section) rather than 0.
+            fused: compiled code; else the construct reference.
         """
-        from ottla.protocol.fused import fused_response_encoder
+        if fused:
+            from ottla.protocol.fused import fused_response_encoder
 
-        fast = fused_response_encoder(self.construct, header_tags)
+            return fused_response_encoder(self.construct, header_tags)
 
-        def encode_response(obj: Any, correlation_id: int, *, header_tags: bool) -> bytes:
-            return fast(obj, correlation_id)
+        def encode(obj: Any, correlation_id: int) -> bytes:
+            header = correlation_id.to_bytes(4, "big", signed=True) + (b"\0" if header_tags else b"")
+            body = self.build(obj)
+            return (len(header) + len(body)).to_bytes(4, "big") + header + body
 
-        self.encode_response = encode_response  # type: ignore[method-assign]
-        return fast(obj, correlation_id)
+        return encode
 
     def __repr__(self) -> str:
         return f"<Layout {self.message.__name__} v{self.version}>"

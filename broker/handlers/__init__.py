@@ -1,1 +1,45 @@
-"""One file per API key, named as the modules of protocol/messages."""
+"""One file per API key, named as the modules of protocol/messages.
+
+A handler module has ``VERSIONS``, the range that ApiVersions advertises, and ``handle(request, ctx, services)``, which
+returns the response, or None when it will be given later through ``ctx.reply``. An ``async def handle`` does slow work
+and is run in a task. A module may have ``failed(request, code)``, the answer when we have a bug; it is needed where the
+response has no error code of its own at the top. ``REPEATS = True`` says that clients send the same request again and
+again and that it is always answered at once: its decoded form is kept for the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from inspect import iscoroutinefunction
+from typing import Any, NamedTuple
+
+from ottla.protocol.apis import ApiKey
+
+HANDLERS: tuple[ApiKey, ...] = tuple(ApiKey)
+"""The APIs that are served: every one whose messages are declared."""
+
+
+class Handler(NamedTuple):
+    """What a handler module offers."""
+
+    versions: range
+    handle: Callable[[Any, Any, Any], Any]
+    is_async: bool
+    failed: Callable[[Any, int], Any] | None
+    repeats: bool
+
+
+@cache
+def handler(key: ApiKey) -> Handler:
+    """The handler of an API; its module is imported when first asked for."""
+    module = import_module(f"ottla.broker.handlers.{key.module}")
+    handle = module.handle
+    return Handler(
+        versions=module.VERSIONS,
+        handle=handle,
+        is_async=iscoroutinefunction(handle),
+        failed=getattr(module, "failed", None),
+        repeats=getattr(module, "REPEATS", False),
+    )

@@ -1,0 +1,231 @@
+"""Frame → header → layout → handler → layout → frame, and the error boundary around it.
+
+Three kinds of fault end here. The peer broke the protocol: its connection is closed, with one log line. The request
+cannot be granted: that is an error code, and the handler's business. We have a bug: it is logged with its traceback and
+answered UNKNOWN_SERVER_ERROR, and the connection goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Callable
+from struct import Struct
+from struct import error as struct_error
+from typing import Any, NamedTuple, Protocol
+
+from ottla.broker.context import RequestContext, Transport
+from ottla.broker.handlers import HANDLERS, Handler, handler
+from ottla.protocol.apis import ApiKey, api
+from ottla.protocol.errors import ErrorCode, MalformedFrame, ProtocolError, UnsupportedVersion
+from ottla.protocol.headers import START_SIZE, skip_tags
+
+# API key and version are read as one number, which is the key of the route.
+_START = Struct(">Iih").unpack_from
+_REPEAT_BYTES = 1024  # longer requests are not kept: a connection's memory stays small
+_CLIENT_ID = 8  # where in a request the correlation id ends and the client id begins
+
+
+class Peer(Transport, Protocol):
+    """A connection, as the dispatcher needs it."""
+
+    open: RequestContext | None
+    client_id: str
+    client_id_bytes: bytes
+    repeat: Repeat | None
+
+
+class Log(Protocol):
+    """Where a bug is reported."""
+
+    def error(self, event: str, **fields: Any) -> Any: ...
+
+
+@dataclasses.dataclass(slots=True, frozen=True)
+class Route:
+    """One API at one version."""
+
+    decode: Callable[[bytes, int], Any]
+    encode: Callable[[Any, int], bytes]
+    handler: Handler
+    handle: Callable[[Any, RequestContext, Any], Any]
+    header_tags: bool
+    is_async: bool
+    error_response: Callable[[Any, int], Any]
+
+
+class Repeat(NamedTuple):
+    """The last request of a kind that clients send again and again, as it was decoded and answered.
+
+    A member's heartbeats are the same bytes but for the correlation id. The next one that equals ``rest`` from its
+    client id on is this request, and is served with this context, which was answered at once and so is free.
+    """
+
+    code: int
+    rest: bytes
+    request: Any
+    ctx: RequestContext
+    route: Route
+
+
+class Dispatcher:
+    """Takes request frames from connections and gives response frames.
+
+    Args:
+        services: what handlers get as their third argument.
+        codec: ``fused``, or ``construct`` to serve everything with the interpreted reference codecs.
+    """
+
+    def __init__(self, services: Any, log: Log, codec: str = "fused") -> None:
+        self.services = services
+        self.log = log
+        self.fused = codec == "fused"
+        self.routes: dict[int, Route] = {}
+        self.tasks: set[asyncio.Task[None]] = set()
+
+    def receive(self, frame: bytes, start: int, peer: Peer) -> bytes | None:
+        """Serve one request.
+
+        Args:
+            frame: holds the request from ``start`` to its end, without a length prefix.
+            peer: the connection; its ``open`` is the request while it waits for its answer.
+
+        Returns:
+            The response frame, or None: the answer comes later through the context (``peer.open`` is set), or was
+            already handed to the connection, or there is none.
+
+        Raises:
+            ProtocolError: the connection is to be closed.
+        """
+        try:
+            code, correlation_id, size = _START(frame, start)
+        except struct_error:
+            raise MalformedFrame(f"a frame of {len(frame) - start} bytes is too short for a request header") from None
+        repeat = peer.repeat
+        if repeat is not None and code == repeat.code and frame[start + _CLIENT_ID :] == repeat.rest:
+            _, _, request, ctx, route = repeat
+            ctx.correlation_id = correlation_id
+        else:
+            route, request, ctx = self._read(frame, start, peer, code, correlation_id, size)
+        peer.open = ctx
+        try:
+            response = route.handle(request, ctx, self.services)
+            if response is None:
+                return None
+            if route.is_async:
+                self._spawn(route, request, response, ctx)
+                return None
+            peer.open = None
+            return route.encode(response, correlation_id)
+        except ProtocolError:
+            raise
+        except Exception:
+            return self._answer_bug(route, request, ctx)
+
+    def _read(
+        self, frame: bytes, start: int, peer: Peer, code: int, correlation_id: int, size: int
+    ) -> tuple[Route, Any, RequestContext]:
+        """The rest of the header, and the message."""
+        position = start + START_SIZE
+        if size > 0:
+            raw = frame[position : position + size]
+            position += size
+            if raw != peer.client_id_bytes:
+                self._identify(peer, raw, size)
+        elif peer.client_id_bytes:
+            peer.client_id, peer.client_id_bytes = "", b""
+        route = self.routes.get(code) or self._route(code)
+        if route.header_tags:
+            position = skip_tags(frame, position) if frame[position : position + 1] != b"\0" else position + 1
+        request = route.decode(frame, position)
+        ctx = RequestContext(peer, code & 0xFFFF, correlation_id, peer.client_id, route.encode)
+        if route.handler.repeats and len(frame) - start <= _REPEAT_BYTES:
+            peer.repeat = Repeat(code, frame[start + _CLIENT_ID :], request, ctx, route)
+        return route, request, ctx
+
+    def _identify(self, peer: Peer, raw: bytes, size: int) -> None:
+        if len(raw) < size:
+            raise MalformedFrame(f"client id of {size} bytes announced, {len(raw)} left")
+        try:
+            peer.client_id = raw.decode()
+        except UnicodeDecodeError:
+            raise MalformedFrame("client id: not valid UTF-8") from None
+        peer.client_id_bytes = raw
+
+    def _route(self, code: int) -> Route:
+        """Build the route of an API version at its first request.
+
+        An unknown version of ApiVersions is routed to version 0 with nothing decoded: it must be answered so that the
+        client can find out what to ask (KIP-511). Everything else that is not served closes the connection.
+        """
+        number, version = code >> 16, code & 0xFFFF
+        if number == ApiKey.API_VERSIONS and version not in handler(ApiKey.API_VERSIONS).versions:
+            return self._unknown_api_versions()
+        try:
+            key = ApiKey(number)
+        except ValueError:
+            raise UnsupportedVersion(f"API key {number} is not known") from None
+        if key not in HANDLERS or version not in (served := handler(key)).versions:
+            raise UnsupportedVersion(f"{key.name} version {version} is not served")
+        row = api(key)
+        request_layout, response_layout = row.request.layout(version), row.response.layout(version)
+        route = self.routes[code] = Route(
+            decode=request_layout.decoder if self.fused else request_layout.parse,
+            encode=response_layout.response_encoder(
+                header_tags=bool(row.response_header_version(version)), fused=self.fused
+            ),
+            handler=served,
+            handle=served.handle,
+            header_tags=row.request_header_version(version) == 2,
+            is_async=served.is_async,
+            error_response=lambda request, code: row.response(error_code=code),  # type: ignore[call-arg]
+        )
+        return route
+
+    def _unknown_api_versions(self) -> Route:
+        from ottla.broker.handlers.api_versions import unknown_version
+
+        served, answer = handler(ApiKey.API_VERSIONS), api(ApiKey.API_VERSIONS).response
+        return Route(
+            decode=lambda frame, position: None,
+            encode=answer.layout(0).response_encoder(header_tags=False, fused=self.fused),
+            handler=served,
+            handle=unknown_version,
+            header_tags=False,
+            is_async=False,
+            error_response=lambda request, code: answer(error_code=code),  # type: ignore[call-arg]
+        )
+
+    def _spawn(self, route: Route, request: Any, work: Any, ctx: RequestContext) -> None:
+        task = asyncio.get_running_loop().create_task(self._run(route, request, work, ctx))
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def _run(self, route: Route, request: Any, work: Any, ctx: RequestContext) -> None:
+        try:
+            response = await work
+            if response is not None:
+                ctx.reply(response)
+        except ProtocolError as error:
+            ctx.close(str(error))
+        except Exception:
+            frame = self._answer_bug(route, request, ctx)
+            if frame is not None and not ctx.closed:
+                ctx.connection.finish(ctx, frame)
+
+    def _answer_bug(self, route: Route, request: Any, ctx: RequestContext) -> bytes | None:
+        """Log the exception being handled and answer UNKNOWN_SERVER_ERROR, or close where no answer can say so."""
+        name = type(request).__name__
+        self.log.error("request failed", request=name, client_id=ctx.client_id, exc_info=True)
+        peer: Any = ctx.connection
+        if peer.open is not ctx:
+            return None  # it was answered before it failed
+        failed = route.handler.failed or route.error_response
+        try:
+            frame = route.encode(failed(request, ErrorCode.UNKNOWN_SERVER_ERROR), ctx.correlation_id)
+        except Exception:
+            self.log.error("request cannot be answered", request=name, exc_info=True)
+            ctx.close(f"{name} failed and its response has no error code")
+            return None
+        peer.open = None
+        return frame

@@ -1,0 +1,248 @@
+"""One client connection: bytes to frames, one open request at a time, frames to bytes.
+
+Kafka serves one request per connection at a time and mutes the socket until it is answered; so do we. Frames that
+come meanwhile wait in the buffer, up to a bound behind which the socket is not read. Answers that are ready at once
+are written together, one write for all frames of one read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from ottla.protocol.errors import ProtocolError
+from ottla.protocol.framing import FrameReader, check_length
+
+if TYPE_CHECKING:
+    from ottla.broker.context import RequestContext
+
+_LENGTH = Struct(">i").unpack_from
+
+# While a request is open, this much of what follows it is read ahead before the socket is left alone.
+READ_AHEAD_BYTES = 256 << 10
+
+
+class Host(Protocol):
+    """What a connection needs from its listener."""
+
+    max_request_bytes: int
+    receive: Callable[[bytes, int, Connection], bytes | None]
+
+    def opened(self, connection: Connection) -> bool: ...
+    def closed(self, connection: Connection) -> None: ...
+    def rejected(self, connection: Connection, reason: str) -> None: ...
+    def room_for(self, connection: Connection, buffered_bytes: int) -> bool: ...
+
+
+class Connection(asyncio.Protocol):
+    """See the module. ``open`` is the request that waits for its answer."""
+
+    __slots__ = (
+        "_buffered", "_half_closed", "_host", "_loop", "_out", "_pump_scheduled", "_read_paused", "_reader", "_serving",
+        "_starved", "_transport", "_write_paused", "active", "client_host", "client_id", "client_id_bytes",
+        "local_host", "local_port", "open", "quiet_since_ms", "repeat",
+    )  # fmt: skip
+
+    def __init__(self, host: Host, loop: asyncio.AbstractEventLoop) -> None:
+        self._host = host
+        self._loop = loop
+        self._transport: asyncio.Transport | None = None
+        self._reader = FrameReader(host.max_request_bytes)
+        self._buffered = False  # frames or parts of frames wait in the reader
+        self._serving = False  # a request of ours is being handled: answers are collected
+        self._out: list[bytes] = []
+        self._half_closed = False
+        self._write_paused = False
+        self._read_paused = False
+        self._starved = False  # not read because the broker holds too many bytes of unfinished requests
+        self._pump_scheduled = False
+        self.open: RequestContext | None = None
+        self.repeat: Any = None  # the dispatcher's
+        self.active = True  # since the last sweep for idle connections
+        self.quiet_since_ms = 0
+        self.client_id = ""
+        self.client_id_bytes = b""
+        self.client_host = ""
+        self.local_host = ""
+        self.local_port = 0
+
+    # -- from the transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        peer, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+        self.client_host = "/" + (_plain(peer[0]) if peer else "?")
+        self.local_host, self.local_port = (_plain(local[0]), local[1]) if local else ("", 0)
+        if not self._host.opened(self):
+            self._transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        self.active = True
+        if self._buffered or self.open is not None or self._write_paused:
+            self._reader.feed(data)
+            self._buffered = True
+            if self.open is None and not self._write_paused:
+                self._pump()
+            else:
+                self._bound_reading()
+            return
+        # The common case: nothing waits, and what was read is one or more whole frames.
+        end, position = len(data), 0
+        self._serving = True
+        receive, limit = self._host.receive, self._host.max_request_bytes
+        try:
+            while end - position >= 4:
+                size = _LENGTH(data, position)[0]
+                if size <= 0 or size > limit:
+                    check_length(size, limit)
+                stop = position + 4 + size
+                if stop > end:
+                    break
+                if position == 0 and stop == end:
+                    frame = receive(data, 4, self)
+                else:
+                    frame = receive(data[position + 4 : stop], 0, self)
+                position = stop
+                if frame is not None:
+                    self._out.append(frame)
+                elif self.open is not None:
+                    break
+        except ProtocolError as error:
+            self._flush()
+            self.abort(str(error))
+            return
+        finally:
+            self._serving = False
+        self._flush()
+        if position < end:
+            self._reader.feed(memoryview(data)[position:])
+            self._buffered = True
+            self._bound_reading()
+
+    def eof_received(self) -> bool:
+        """Keep a connection whose request is open: it may be half-closed and want its answer.
+
+        A client that is gone looks the same until we write to it. Kafka, which does not read from a connection with an
+        open request, does not see it either.
+        """
+        self._half_closed = True
+        return self.open is not None or self._pump_scheduled
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        ctx, self.open = self.open, None
+        self._transport = None
+        self._reader.clear()
+        self._buffered = False
+        self._host.closed(self)
+        if ctx is not None:
+            ctx.closed = True
+            if ctx.on_close is not None:
+                ctx.on_close()
+
+    def pause_writing(self) -> None:
+        """The client does not read: no further request is served until it does."""
+        self._write_paused = True
+        self._bound_reading()
+
+    def resume_writing(self) -> None:
+        self._write_paused = False
+        self._schedule_pump()
+
+    # -- from the dispatcher and the handlers
+
+    def finish(self, ctx: RequestContext, frame: bytes | None) -> None:
+        """End the open request with an answer (or, acks=0, without) and go on to the frames that wait."""
+        if self.open is not ctx:
+            raise RuntimeError("a request was answered twice")
+        self.open = None
+        if self._serving:
+            if frame is not None:
+                self._out.append(frame)
+            return
+        if frame is not None and self._transport is not None:
+            self._transport.write(frame)
+        if self._buffered or self._read_paused or self._half_closed:
+            self._schedule_pump()
+
+    def abort(self, reason: str) -> None:
+        """Close because the peer, or an answer that cannot be given, leaves no other way; the host logs one line."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._host.rejected(self, reason)
+            self._transport.close()
+        self._reader.clear()
+        self._buffered = False
+
+    def close(self) -> None:
+        """Close in an orderly way: what was written is sent."""
+        if self._transport is not None:
+            self._transport.close()
+
+    # -- frames that wait
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes received and not yet served."""
+        return self._reader.buffered_bytes
+
+    def wake(self) -> None:
+        """Read again, after the broker had no room for more unfinished requests."""
+        self._starved = False
+        self._schedule_pump()
+
+    def _schedule_pump(self) -> None:
+        if not self._pump_scheduled:
+            self._pump_scheduled = True
+            self._loop.call_soon(self._pump)
+
+    def _pump(self) -> None:
+        """Serve what waits in the reader, until a request stays open or nothing whole is left."""
+        self._pump_scheduled = False
+        if self._transport is None:
+            return
+        self._serving = True
+        try:
+            while self.open is None and not self._write_paused and (frame := self._reader.next()) is not None:
+                answer = self._host.receive(frame, 0, self)
+                if answer is not None:
+                    self._out.append(answer)
+        except ProtocolError as error:
+            self._flush()
+            self.abort(str(error))
+            return
+        finally:
+            self._serving = False
+        self._buffered = self._reader.buffered_bytes > 0
+        self._flush()
+        if self._half_closed and self.open is None and not self._write_paused:
+            self.close()
+        else:
+            self._bound_reading()
+
+    def _flush(self) -> None:
+        out = self._out
+        if out:
+            if self._transport is not None:
+                self._transport.write(out[0] if len(out) == 1 else b"".join(out))
+            out.clear()
+
+    def _bound_reading(self) -> None:
+        """Stop reading while enough waits behind an open request, or the broker holds enough; else read."""
+        if self._transport is None:
+            return
+        waiting = self._reader.buffered_bytes
+        stuck = self.open is not None or self._write_paused
+        self._starved = not stuck and not self._host.room_for(self, waiting)
+        pause = self._starved or (stuck and waiting >= READ_AHEAD_BYTES)
+        if pause != self._read_paused:
+            self._read_paused = pause
+            if pause:
+                self._transport.pause_reading()
+            else:
+                self._transport.resume_reading()
+
+
+def _plain(host: str) -> str:
+    """An IPv4 client of a dual-stack socket has its IPv4 address."""
+    return host.removeprefix("::ffff:")

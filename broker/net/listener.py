@@ -1,0 +1,199 @@
+"""The listening socket, and what concerns all of its connections: their number, idleness, memory and end."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from ottla.broker.clock import Clock, TimerHandle
+from ottla.broker.net.connection import Connection
+from ottla.broker.settings import Settings
+
+# Connections whose unfinished request is smaller than this are always read: they can finish, and so give memory back.
+ALWAYS_ROOM_BYTES = 1 << 20
+SWEEPS_PER_IDLE_TIME = 8
+
+
+class Log(Protocol):
+    """Where connections that come, go wrong and go are noted."""
+
+    def debug(self, event: str, **fields: Any) -> Any: ...
+    def warning(self, event: str, **fields: Any) -> Any: ...
+
+
+class RateLimit:
+    """Lets through so many log lines a period, and counts the rest: clients reconnect several times a second."""
+
+    def __init__(self, clock: Clock, lines: int = 20, period_ms: int = 10_000) -> None:
+        self._clock, self._lines, self._period_ms = clock, lines, period_ms
+        self._since_ms, self._used = 0, 0
+        self.suppressed = 0
+
+    def allows(self) -> bool:
+        now_ms = self._clock.monotonic_ms()
+        if now_ms - self._since_ms >= self._period_ms:
+            self._since_ms, self._used = now_ms, 0
+        self._used += 1
+        if self._used > self._lines:
+            self.suppressed += 1
+            return False
+        return True
+
+
+class Listener:
+    """Accepts connections and keeps their limits.
+
+    Args:
+        receive: serves one request frame; see `ottla.broker.dispatch.Dispatcher.receive`.
+    """
+
+    def __init__(
+        self, settings: Settings, clock: Clock, receive: Callable[[bytes, int, Connection], bytes | None], log: Log
+    ) -> None:
+        self.max_request_bytes = settings.socket_request_max_bytes
+        self.receive = receive
+        self.connections: dict[Connection, int] = {}  # → bytes of an unfinished request, as of the last look
+        self._settings = settings
+        self._clock = clock
+        self._log = log
+        self._rejections = RateLimit(clock)
+        self._server: asyncio.Server | None = None
+        self._sweep_timer: TimerHandle | None = None
+        self._held_bytes = 0
+        self._starved: dict[Connection, None] = {}
+        self._empty: asyncio.Event | None = None
+
+    # -- life
+
+    async def start(self, host: str, port: int) -> tuple[str, int]:
+        """Listen; an empty host stands for all interfaces, IPv4 and IPv6, and port 0 for any free one.
+
+        Returns:
+            The host (as given, or the bound one) and the port.
+
+        Raises:
+            OSError: the address cannot be bound.
+        """
+        loop = asyncio.get_running_loop()
+        sock = bind(host, port)
+        self._server = await loop.create_server(
+            lambda: Connection(self, loop), sock=sock, backlog=self._settings.listener_backlog_size
+        )
+        self._sweep_timer = self._clock.call_at(self._clock.monotonic_ms() + self._sweep_ms, self._sweep)
+        bound = sock.getsockname()
+        return (host or bound[0]), bound[1]
+
+    def stop_accepting(self) -> None:
+        """Accept no more connections; those that are open go on."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
+            self._sweep_timer = None
+
+    async def drain(self, timeout_ms: int) -> None:
+        """Close connections as their open requests are answered; after the timeout, close what is left."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_ms / 1000
+        while self.connections:
+            for connection in list(self.connections):
+                if connection.open is None:
+                    connection.close()
+            if loop.time() >= deadline:
+                break
+            self._empty = asyncio.Event()
+            try:
+                await asyncio.wait_for(self._empty.wait(), min(0.05, deadline - loop.time()))
+            except TimeoutError:
+                continue
+        for connection in list(self.connections):
+            connection.close()
+
+    # -- from connections
+
+    def opened(self, connection: Connection) -> bool:
+        if len(self.connections) >= self._settings.max_connections:
+            self._note("Too many connections, closing the newest", connection, f"limit {len(self.connections)}")
+            return False
+        self.connections[connection] = 0
+        connection.quiet_since_ms = self._clock.monotonic_ms()
+        return True
+
+    def closed(self, connection: Connection) -> None:
+        held = self.connections.pop(connection, 0)
+        self._starved.pop(connection, None)
+        self._release(held)
+        if not self.connections and self._empty is not None:
+            self._empty.set()
+
+    def rejected(self, connection: Connection, reason: str) -> None:
+        self._note("Closing connection", connection, reason)
+
+    def room_for(self, connection: Connection, buffered_bytes: int) -> bool:
+        """Keep count of what unfinished requests hold; False: leave the connection unread for now."""
+        before = self.connections.get(connection)
+        if before is None or buffered_bytes == before:
+            return connection not in self._starved
+        self.connections[connection] = buffered_bytes
+        self._held_bytes += buffered_bytes - before
+        if buffered_bytes < before:
+            self._release(0)
+        limit = self._settings.queued_max_request_bytes
+        if 0 <= limit < self._held_bytes and buffered_bytes >= ALWAYS_ROOM_BYTES:
+            self._starved[connection] = None
+            return False
+        return True
+
+    def _release(self, held_bytes: int) -> None:
+        self._held_bytes -= held_bytes
+        limit = self._settings.queued_max_request_bytes
+        while self._starved and (limit < 0 or self._held_bytes <= limit):
+            connection = next(iter(self._starved))
+            del self._starved[connection]
+            connection.wake()
+
+    def _note(self, event: str, connection: Connection, reason: str) -> None:
+        if self._rejections.allows():
+            suppressed, self._rejections.suppressed = self._rejections.suppressed, 0
+            extra = {"suppressed": suppressed} if suppressed else {}
+            self._log.warning(
+                event, client_host=connection.client_host, client_id=connection.client_id, reason=reason, **extra
+            )
+
+    # -- idle connections
+
+    @property
+    def _sweep_ms(self) -> int:
+        return max(1, self._settings.connections_max_idle_ms // SWEEPS_PER_IDLE_TIME)
+
+    def _sweep(self) -> None:
+        """Close connections that were quiet for ``connections.max.idle.ms``, unless they wait for an answer of ours."""
+        now_ms = self._clock.monotonic_ms()
+        for connection in list(self.connections):
+            if connection.active or connection.open is not None:
+                connection.active = False
+                connection.quiet_since_ms = now_ms
+            elif now_ms - connection.quiet_since_ms >= self._settings.connections_max_idle_ms:
+                self._log.debug("Closing idle connection", client_host=connection.client_host)
+                connection.close()
+        self._sweep_timer = self._clock.call_at(now_ms + self._sweep_ms, self._sweep)
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A bound TCP socket; an empty host binds IPv6 and IPv4 together where the machine can, else IPv4.
+
+    Raises:
+        OSError: the address is not ours or is taken.
+    """
+    if not host and socket.has_dualstack_ipv6():
+        try:
+            return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=1024)
+        except OSError:
+            pass  # a machine without IPv6 addresses
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    if host and ":" not in host:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+    return socket.create_server((host, port), family=family, backlog=1024)
