@@ -1,0 +1,305 @@
+"""The memory engine: the whole contract but for outliving the process. For tests, simulations and ``--ephemeral``."""
+
+import asyncio
+import base64
+import copy
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+from uuid import UUID
+
+from ottla.broker.storage.engine import (
+    Done,
+    EngineError,
+    EpochEnd,
+    LogConfig,
+    OffsetAndTimestamp,
+    OffsetOutOfRange,
+    Unavailable,
+    ignore_appended,
+)
+from ottla.broker.storage.epochs import EpochHistory
+from ottla.broker.storage.lookup import first_record_at_or_after
+from ottla.protocol.batch import LEADER_EPOCH_AT, MAGIC_AT
+from ottla.protocol.compression import Buffer
+from ottla.protocol.records import TopicPartition
+
+Fault = Callable[[TopicPartition, int], EngineError | None]
+"""Asked before an append with this base offset succeeds; an error lets it fail."""
+
+
+def new_cluster_id(new_uuid: Callable[[], UUID]) -> str:
+    """A cluster id as Kafka makes them: 22 characters of URL-safe base64, never beginning with a dash."""
+    while True:
+        text = base64.urlsafe_b64encode(new_uuid().bytes).decode().rstrip("=")
+        if not text.startswith("-"):
+            return text
+
+
+@dataclass(slots=True)
+class _Append:
+    log: "MemoryLog"
+    attempt: int
+    base_offset: int
+    count: int
+    max_timestamp_ms: int
+    batch: bytes
+    done: Done
+
+
+class MemoryLog:
+    """A log in three lists that grow together: last offsets, batches, and the largest timestamp so far."""
+
+    def __init__(self, engine: "MemoryEngine", tp: TopicPartition, topic_id: UUID, config: LogConfig) -> None:
+        self.tp = tp
+        self.topic_id = topic_id
+        self.config = config
+        self.leader_epoch = engine.leader_epoch
+        self.log_start_offset = 0
+        self.log_end_offset = 0
+        self.high_watermark = 0
+        self.size_bytes = 0
+        self._engine = engine
+        self._closed: EngineError | None = None
+        self._epochs = EpochHistory()
+        self._epochs.begin(self.leader_epoch, 0)
+        self._last_offsets: list[int] = []
+        self._batches: list[bytes] = []
+        self._peaks: list[int] = []
+        # Appends queued before a failure belong to an earlier attempt than those after it.
+        self._attempt = 0
+        self._failure: EngineError = Unavailable("nothing has failed")
+
+    def append(self, batch: Buffer | Sequence[Buffer], *, count: int, max_timestamp_ms: int, done: Done) -> int:
+        base_offset = self.log_end_offset
+        whole = batch if isinstance(batch, (bytes, bytearray, memoryview)) else b"".join(batch)
+        stored = b"".join(
+            (
+                base_offset.to_bytes(8, "big"),
+                whole[8:LEADER_EPOCH_AT],
+                self.leader_epoch.to_bytes(4, "big"),
+                whole[MAGIC_AT:],
+            )
+        )
+        self.log_end_offset = base_offset + count
+        self._engine.enqueue(_Append(self, self._attempt, base_offset, count, max_timestamp_ms, stored, done))
+        return base_offset
+
+    def settle(self, append: _Append) -> EngineError | None:
+        """Decide one queued append, in order; return why it failed."""
+        if self._closed is not None:
+            return self._closed
+        if append.attempt != self._attempt:
+            return self._failure
+        error = self._engine.fault(self.tp, append.base_offset)
+        if error is not None:
+            self._attempt += 1
+            self._failure = error
+            self.log_end_offset = self.high_watermark
+            return error
+        peak = append.max_timestamp_ms
+        if self._peaks:
+            peak = max(peak, self._peaks[-1])
+        self._peaks.append(peak)
+        self._batches.append(append.batch)
+        self._last_offsets.append(append.base_offset + append.count - 1)
+        self.size_bytes += len(append.batch)
+        self.high_watermark = append.base_offset + append.count
+        return None
+
+    def read(
+        self, start_offset: int, *, max_bytes: int, upto_offset: int | None = None, min_one_batch: bool = True
+    ) -> bytes:
+        self._check_open()
+        if not self.log_start_offset <= start_offset <= self.log_end_offset:
+            raise OffsetOutOfRange(f"{start_offset} is not in [{self.log_start_offset}, {self.log_end_offset}]")
+        upto = self.high_watermark if upto_offset is None else min(upto_offset, self.high_watermark)
+        first = bisect_left(self._last_offsets, start_offset)
+        end = bisect_left(self._last_offsets, upto)
+        if first >= end:
+            return b""
+        size = 0
+        last = first
+        while last < end and (size := size + len(self._batches[last])) <= max_bytes:
+            last += 1
+        if last == first and min_one_batch:
+            last += 1
+        return b"".join(self._batches[first:last])
+
+    def offset_for_timestamp(self, timestamp_ms: int) -> OffsetAndTimestamp | None:
+        return self._first_at_or_after(timestamp_ms, self.log_start_offset)
+
+    def max_timestamp(self) -> OffsetAndTimestamp | None:
+        return self._first_at_or_after(self._peaks[-1], 0) if self._peaks else None
+
+    def _first_at_or_after(self, timestamp_ms: int, from_offset: int) -> OffsetAndTimestamp | None:
+        self._check_open()
+        for index in range(bisect_left(self._peaks, timestamp_ms), len(self._peaks)):
+            found = first_record_at_or_after(self._batches[index], timestamp_ms, from_offset)
+            if found is not None:
+                return found
+        return None
+
+    def epoch_end(self, leader_epoch: int) -> EpochEnd:
+        return self._epochs.end_of(leader_epoch, self.log_end_offset)
+
+    def retention_offset(self, *, oldest_ms: int | None = None, max_bytes: int | None = None) -> int:
+        gone = 0
+        if oldest_ms is not None:
+            gone = bisect_left(self._peaks, oldest_ms)
+        if max_bytes is not None:
+            sizes = list(accumulate(len(batch) for batch in self._batches))
+            gone = max(gone, bisect_right(sizes, self.size_bytes - max_bytes))
+        return max(self._last_offsets[gone - 1] + 1 if gone else 0, self.log_start_offset)
+
+    async def trim(self, offset: int) -> int:
+        self._check_open()
+        if offset > self.high_watermark:
+            raise OffsetOutOfRange(f"{offset} is above the high watermark {self.high_watermark}")
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            gone = bisect_left(self._last_offsets, offset)
+            self.size_bytes -= sum(len(batch) for batch in self._batches[:gone])
+            del self._last_offsets[:gone], self._batches[:gone]
+            # What remains may be younger than what is gone: the largest timestamp so far starts anew.
+            self._peaks = list(accumulate((self._max_timestamp_of(batch) for batch in self._batches), max))
+        return self.log_start_offset
+
+    def reopened(self, config: LogConfig) -> None:
+        """Begin the next epoch, with what was acknowledged in earlier ones."""
+        self.config = config
+        self.leader_epoch = self._engine.leader_epoch
+        self._closed = None
+        self._attempt += 1
+        self.log_end_offset = self.high_watermark
+        self._epochs.begin(self.leader_epoch, self.log_end_offset)
+
+    def shut(self, error: EngineError) -> None:
+        """Refuse everything from now on."""
+        self._closed = error
+
+    def _check_open(self) -> None:
+        if self._closed is not None:
+            raise self._closed
+
+    @staticmethod
+    def _max_timestamp_of(batch: bytes) -> int:
+        return int.from_bytes(batch[35:43], "big", signed=True)
+
+
+class MemoryCatalog:
+    """The document, copied in and out so that nobody changes it from outside."""
+
+    def __init__(self) -> None:
+        self._state: dict[str, Any] | None = None
+
+    def load(self) -> dict[str, Any] | None:
+        return copy.deepcopy(self._state)
+
+    async def store(self, state: Mapping[str, Any]) -> None:
+        self._state = copy.deepcopy(dict(state))
+
+
+class MemoryEngine:
+    """Logs in memory.
+
+    Opened again after ``close`` or ``abandon`` it has what was acknowledged, in a new epoch, as after a restart.
+    ``call_soon`` is how completions come back later (default: the running loop's); a simulation passes its own and so
+    decides when an append is done, and ``fault`` decides whether.
+    """
+
+    def __init__(
+        self,
+        *,
+        new_uuid: Callable[[], UUID],
+        node_id: int = 1,
+        call_soon: Callable[[Callable[[], None]], object] | None = None,
+        fault: Fault = lambda tp, base_offset: None,
+    ) -> None:
+        self.node_id = node_id
+        self.cluster_id = new_cluster_id(new_uuid)
+        self.leader_epoch = -1
+        self.catalog = MemoryCatalog()
+        self.on_appended: Callable[[TopicPartition], None] = ignore_appended
+        self.on_fatal: Callable[[EngineError], None] = lambda error: None
+        self.fault = fault
+        self._call_soon = call_soon
+        self._given_call_soon = call_soon
+        self._stored: dict[TopicPartition, MemoryLog] = {}
+        self._open: dict[TopicPartition, MemoryLog] = {}
+        self._queue: list[_Append] = []
+        self._life = 0
+
+    @property
+    def logs(self) -> Mapping[TopicPartition, MemoryLog]:
+        return self._open
+
+    async def open(self) -> None:
+        self._call_soon = self._given_call_soon or asyncio.get_running_loop().call_soon
+        self.leader_epoch += 1
+
+    async def close(self) -> None:
+        self._complete(self._life)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """End as a killed process does: what was not acknowledged is gone, and nobody is told."""
+        self._life += 1
+        self._queue.clear()
+        for log in self._open.values():
+            log.shut(Unavailable("the engine is closed"))
+        self._open.clear()
+
+    def open_log(self, topic: str, topic_id: UUID, partition: int, config: LogConfig) -> MemoryLog:
+        tp = TopicPartition(topic, partition)
+        if tp in self._open:
+            raise ValueError(f"{topic}-{partition} is open already")
+        log = self._stored.get(tp)
+        if log is not None and log.topic_id == topic_id:
+            log.reopened(config)
+        else:
+            log = MemoryLog(self, tp, topic_id, config)
+        self._stored[tp] = self._open[tp] = log
+        return log
+
+    async def delete_log(self, tp: TopicPartition) -> None:
+        log = self._open.pop(tp, None)
+        if log is not None:
+            log.shut(Unavailable(f"{tp.topic}-{tp.partition} is deleted"))
+            del self._stored[tp]
+
+    async def remove_orphans(self) -> list[TopicPartition]:
+        orphans = [tp for tp in self._stored if tp not in self._open]
+        for tp in orphans:
+            del self._stored[tp]
+        return orphans
+
+    def enqueue(self, append: _Append) -> None:
+        """Complete ``append`` soon, together with the others of this turn of the loop."""
+        assert self._call_soon is not None, "a log of an engine that was never opened"
+        self._queue.append(append)
+        if len(self._queue) == 1:
+            life = self._life
+            self._call_soon(lambda: self._complete(life))
+
+    def _complete(self, life: int) -> None:
+        if life != self._life:
+            return
+        queue, self._queue = self._queue, []
+        moved: dict[TopicPartition, None] = {}
+        failures: list[Exception] = []
+        for append in queue:
+            error = append.log.settle(append)
+            if error is None:
+                moved[append.log.tp] = None
+            try:
+                append.done(append.base_offset, error)
+            except Exception as failure:
+                failures.append(failure)
+        for tp in moved:
+            self.on_appended(tp)
+        if failures:
+            # One caller's bug must not keep the others from hearing of their appends.
+            raise ExceptionGroup("callbacks of appends failed", failures)

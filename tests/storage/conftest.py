@@ -1,0 +1,90 @@
+"""Engines to test, and batches to put into them."""
+
+import asyncio
+import itertools
+import uuid
+
+import pytest
+
+from ottla.broker.storage.engine import LogConfig
+from ottla.broker.storage.memory import MemoryEngine
+from ottla.protocol.records import Record, build_batch
+
+TOPIC_ID = uuid.UUID(int=7)
+
+
+class Appends:
+    """Appends batches to a log and keeps what was reported of them, in the order of the reports."""
+
+    def __init__(self):
+        self.reports = []
+        self._waiting = []
+
+    def batch(self, values, timestamp_ms=1000, **options):
+        """A batch with the given values, a millisecond apart."""
+        records = [Record(0, timestamp_ms + index, None, value) for index, value in enumerate(values)]
+        return build_batch(records, **options)
+
+    def add(self, log, *values, timestamp_ms=1000, **options):
+        """Append a batch of ``values``; return its base offset."""
+        return log.append(
+            self.batch(values, timestamp_ms, **options),
+            count=len(values),
+            max_timestamp_ms=timestamp_ms + len(values) - 1,
+            done=self.done,
+        )
+
+    def done(self, base_offset, error):
+        self.reports.append((base_offset, error))
+        for count, reported in self._waiting:
+            if len(self.reports) >= count and not reported.done():
+                reported.set_result(None)
+
+    async def reported(self, count):
+        """Wait until ``count`` appends were reported."""
+        if len(self.reports) < count:
+            reported = asyncio.get_running_loop().create_future()
+            self._waiting.append((count, reported))
+            async with asyncio.timeout(20):
+                await reported
+
+    def acknowledged(self):
+        return [offset for offset, error in self.reports if error is None]
+
+
+class Harness:
+    """One engine under test; ``restart`` closes it and opens what it left behind."""
+
+    def __init__(self, make):
+        self.make = make
+        self.engine = make()
+
+    async def open(self):
+        await self.engine.open()
+        return self.engine
+
+    async def restart(self):
+        await self.engine.close()
+        self.engine = self.make()
+        return await self.open()
+
+    def log(self, topic="t", partition=0, topic_id=TOPIC_ID, **config):
+        return self.engine.open_log(topic, topic_id, partition, LogConfig(**config))
+
+
+@pytest.fixture
+def appends():
+    return Appends()
+
+
+@pytest.fixture
+def new_uuid():
+    numbers = itertools.count(1)
+    return lambda: uuid.UUID(int=next(numbers))
+
+
+@pytest.fixture(params=["memory"])
+def harness(request, tmp_path, new_uuid):
+    """Every kind of engine, not yet open. What it holds is closed by the test's last ``close``."""
+    engine = MemoryEngine(new_uuid=new_uuid)
+    return Harness(lambda: engine)
