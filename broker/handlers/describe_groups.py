@@ -1,0 +1,29 @@
+"""DescribeGroups (key 15)."""
+
+from __future__ import annotations
+
+from ottla.broker.context import RequestContext
+from ottla.broker.handlers.services import Services
+from ottla.protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+
+VERSIONS = range(6)
+
+GROUP_OPERATIONS = sum(1 << operation for operation in (3, 6, 8))
+"""READ, DELETE and DESCRIBE, as bits: what can be done to a group where nobody is refused anything (KIP-430)."""
+
+
+def handle(request: DescribeGroupsRequest, ctx: RequestContext, services: Services) -> DescribeGroupsResponse:
+    groups = services.groups.describe_groups(request, ctx)
+    if request.include_authorized_operations:
+        for group in groups:
+            if not group.error_code:
+                group.authorized_operations = GROUP_OPERATIONS
+    return DescribeGroupsResponse(groups=groups)
+
+
+def failed(request: DescribeGroupsRequest, code: int) -> DescribeGroupsResponse:
+    return DescribeGroupsResponse(groups=[DescribedGroup(error_code=code, group_id=g) for g in request.groups])

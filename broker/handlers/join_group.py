@@ -1,0 +1,18 @@
+"""JoinGroup (key 11): parked until the generation is formed."""
+
+from __future__ import annotations
+
+from ottla.broker.context import RequestContext
+from ottla.broker.handlers.services import Services
+from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+
+VERSIONS = range(10)
+
+
+def handle(request: JoinGroupRequest, ctx: RequestContext, services: Services) -> JoinGroupResponse | None:
+    return services.groups.join(request, ctx)
+
+
+def failed(request: JoinGroupRequest, code: int) -> JoinGroupResponse:
+    # The empty protocol name can be written in every version; null only from 7 on.
+    return JoinGroupResponse(error_code=code, member_id=request.member_id)

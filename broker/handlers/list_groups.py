@@ -1,0 +1,13 @@
+"""ListGroups (key 16)."""
+
+from __future__ import annotations
+
+from ottla.broker.context import RequestContext
+from ottla.broker.handlers.services import Services
+from ottla.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+
+VERSIONS = range(5)
+
+
+def handle(request: ListGroupsRequest, ctx: RequestContext, services: Services) -> ListGroupsResponse:
+    return services.groups.list_groups(request, ctx)

@@ -1,0 +1,238 @@
+"""Enters the pure core, carries out its effects, and owns the one alarm clock.
+
+Every entry ends in `settle`: effects are taken until there are none, then one timer is armed for the earliest deadline
+of all machines. A heartbeat asks for no effect and can only move a deadline later, so it is not followed by a settle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol
+
+from ottla.broker.clock import Clock, TimerHandle
+from ottla.broker.context import RequestContext
+from ottla.broker.core.effects import Append, Reply
+from ottla.broker.core.fetches import FetchPurgatory, Parked
+from ottla.broker.core.groups.coordinator import GroupCoordinator
+from ottla.broker.storage.engine import EngineError, Log
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from ottla.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
+from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from ottla.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from ottla.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from ottla.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from ottla.protocol.records import Record, TopicPartition, build_batch, decode_batch, iter_batches
+
+LOAD_BYTES = 5 << 20
+"""How much of a partition is read at a time while it is loaded (``offsets.load.buffer.size``)."""
+
+
+class Report(Protocol):
+    """Where what went wrong outside of requests is told."""
+
+    def error(self, event: str, **fields: Any) -> Any: ...
+
+
+class Driver:
+    """The way into the core for handlers, timers and the storage.
+
+    Args:
+        offsets_log: the log of a partition of ``__consumer_offsets``.
+        answer_fetch: looks at a woken fetch again.
+        max_batch_bytes: larger batches of coordinator records are refused as the log would refuse them.
+    """
+
+    def __init__(
+        self,
+        coordinator: GroupCoordinator,
+        fetches: FetchPurgatory,
+        clock: Clock,
+        *,
+        offsets_log: Callable[[int], Log],
+        answer_fetch: Callable[[Parked], None],
+        max_batch_bytes: int,
+        report: Report,
+    ) -> None:
+        self.coordinator = coordinator
+        self.fetches = fetches
+        self.heartbeat = coordinator.heartbeat  # straight: see the module
+        self._clock = clock
+        self._offsets_log = offsets_log
+        self._answer_fetch = answer_fetch
+        self._max_batch_bytes = max_batch_bytes
+        self._report = report
+        self._settling = False
+        self._outcomes: list[tuple[object, ErrorCode]] = []  # of appends, not yet told to the coordinator
+        self._timer: TimerHandle | None = None
+        self._timer_ms: int | None = None
+        self._stopped = False
+
+    # -- the group APIs; see GroupCoordinator for their meaning
+
+    def join(self, request: JoinGroupRequest, ctx: RequestContext) -> JoinGroupResponse | None:
+        answer = self.coordinator.join(request, ctx, *self._now())
+        self.settle()
+        return answer
+
+    def sync(self, request: SyncGroupRequest, ctx: RequestContext) -> SyncGroupResponse | None:
+        answer = self.coordinator.sync(request, ctx, *self._now())
+        self.settle()
+        return answer
+
+    def leave(self, request: LeaveGroupRequest, ctx: RequestContext) -> LeaveGroupResponse | None:
+        answer = self.coordinator.leave(request, ctx, *self._now())
+        self.settle()
+        return answer
+
+    def commit_offsets(self, request: OffsetCommitRequest, ctx: RequestContext) -> OffsetCommitResponse | None:
+        answer = self.coordinator.commit_offsets(request, ctx, *self._now())
+        self.settle()
+        return answer
+
+    def fetch_offsets(self, request: OffsetFetchRequest, ctx: RequestContext) -> OffsetFetchResponse | None:
+        answer = self.coordinator.fetch_offsets(request, ctx, *self._now())
+        self.settle()
+        return answer
+
+    def delete_offsets(self, request: OffsetDeleteRequest, ctx: RequestContext) -> OffsetDeleteResponse | None:
+        answer = self.coordinator.delete_offsets(request, ctx, *self._now())
+        self.settle()
+        return answer
+
+    def delete_groups(self, request: DeleteGroupsRequest, ctx: RequestContext) -> DeleteGroupsResponse | None:
+        answer = self.coordinator.delete_groups(request, ctx, *self._now())
+        self.settle()
+        return answer
+
+    def describe_groups(self, request: DescribeGroupsRequest, ctx: RequestContext) -> list[DescribedGroup]:
+        return self.coordinator.describe_groups(request, ctx)
+
+    def list_groups(self, request: ListGroupsRequest, ctx: RequestContext) -> ListGroupsResponse:
+        return self.coordinator.list_groups(request, ctx)
+
+    def topic_deleted(self, topic: str) -> None:
+        """Every group forgets its offsets of a deleted topic."""
+        self.coordinator.topic_deleted(topic, *self._now())
+        self.settle()
+
+    # -- from the storage
+
+    def appended(self, tp: TopicPartition, size_bytes: int) -> None:
+        """A high watermark has moved: fetches that wait for the partition may have enough now."""
+        self.fetches.appended(tp, size_bytes)
+        if self.fetches.effects:
+            self.settle()
+
+    # -- loading
+
+    def load(self, partition: int) -> None:
+        """Replay a partition of ``__consumer_offsets`` and take its shard over.
+
+        Raises:
+            ottla.broker.storage.engine.Corrupt: what was acknowledged cannot be read.
+            ottla.protocol.errors.MalformedFrame: a record of ours does not parse.
+        """
+        log = self._offsets_log(partition)
+        self.coordinator.load_started(partition)
+        offset = log.log_start_offset
+        while offset < log.high_watermark:
+            for header, batch in iter_batches(log.read(offset, max_bytes=LOAD_BYTES)):
+                offset = header.last_offset + 1
+                if not header.is_control:
+                    for record in decode_batch(batch):
+                        self.coordinator.replay_stored(partition, record.key, record.value, record.offset)
+        self.coordinator.loaded(partition, *self._now())
+        self.settle()
+
+    def stop(self) -> None:
+        """Give all shards up: parked requests are answered NOT_COORDINATOR, and no timer fires any more."""
+        self.coordinator.unload_all(*self._now())
+        for parked in self.fetches.take_all():
+            parked.expired = True
+            self._answer_fetch(parked)
+        self.settle()
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    # -- effects and time
+
+    def settle(self) -> None:
+        """Carry out effects until there are none, then set the alarm clock."""
+        if self._settling:
+            return  # called from within an effect: the loop below goes on with what it left
+        self._settling = True
+        try:
+            while True:
+                effects = self.coordinator.take_effects()
+                for effect in effects:
+                    if type(effect) is Append:
+                        self._append(effect)
+                    else:
+                        self._reply(effect)  # type: ignore[arg-type]
+                wakes = self.fetches.take_effects()
+                for wake in wakes:
+                    self._answer_fetch(wake.parked)
+                outcomes, self._outcomes = self._outcomes, []
+                for token, error in outcomes:
+                    self.coordinator.appended(token, error, *self._now())
+                if not (effects or wakes or outcomes):
+                    break
+        finally:
+            self._settling = False
+        self._arm()
+
+    def _reply(self, reply: Reply) -> None:
+        try:
+            reply.ctx.reply(reply.response)  # type: ignore[attr-defined]
+        except Exception:  # a bug in one answer must not keep the others from theirs
+            self._report.error("an answer could not be sent", exc_info=True)
+
+    def _append(self, effect: Append) -> None:
+        wall_ms = self._clock.wall_ms()
+        batch = build_batch([Record(0, wall_ms, record.key, record.value, ()) for record in effect.records])
+        if len(batch) > self._max_batch_bytes:
+            self._outcomes.append((effect.token, ErrorCode.MESSAGE_TOO_LARGE))
+            return
+        try:
+            self._offsets_log(effect.partition).append(
+                batch,
+                count=len(effect.records),
+                max_timestamp_ms=wall_ms,
+                done=partial(self._appended, effect.token),
+            )
+        except EngineError as error:
+            self._report.error("a coordinator record was refused", reason=str(error))
+            self._outcomes.append((effect.token, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+
+    def _appended(self, token: object, base_offset: int, error: EngineError | None) -> None:
+        code = ErrorCode.NONE if error is None else ErrorCode.COORDINATOR_NOT_AVAILABLE
+        self._outcomes.append((token, code))
+        self.settle()
+
+    def _now(self) -> tuple[int, int]:
+        return self._clock.monotonic_ms(), self._clock.wall_ms()
+
+    def _arm(self) -> None:
+        if self._stopped:
+            return
+        groups_ms, fetches_ms = self.coordinator.next_deadline_ms(), self.fetches.next_deadline_ms()
+        when_ms = groups_ms if fetches_ms is None else fetches_ms if groups_ms is None else min(groups_ms, fetches_ms)
+        if when_ms == self._timer_ms:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_ms = when_ms
+        self._timer = None if when_ms is None else self._clock.call_at(when_ms, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = self._timer_ms = None
+        now_ms, wall_ms = self._now()
+        self.coordinator.advance(now_ms, wall_ms)
+        self.fetches.advance(now_ms)
+        self.settle()
