@@ -1,0 +1,199 @@
+"""Batches from somebody who means harm: every one is an error, soon and cheaply."""
+
+import contextlib
+import struct
+import time
+
+import google_crc32c
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.protocol.compression import Codec, compress
+from ottla.protocol.records import (
+    ATTRIBUTES_AT,
+    CRC_AT,
+    HEADER_SIZE,
+    RECORD_COUNT_AT,
+    BatchError,
+    BatchTooLarge,
+    CorruptBatch,
+    Record,
+    build_batch,
+    decode_batch,
+    iter_batches,
+    parse_header,
+    validate_produced,
+)
+from ottla.protocol.varints import encode_varint, read_varint, read_varlong
+
+SAMPLE = [Record(0, 1000 + index, b"key%d" % index, b"v" * 70 * index, [("h", b"x" * index)]) for index in range(4)]
+
+
+def with_records(body, count, *, codec=Codec.NONE):
+    """A batch with a right CRC around any bytes."""
+    packed = compress(codec, body)
+    covered = struct.pack(">hiqqqhii", codec, max(count - 1, 0), 0, 0, -1, -1, -1, count) + packed
+    prefix = struct.pack(">qiib", 0, len(covered) + 9, 0, 2)
+    return prefix + google_crc32c.value(covered).to_bytes(4, "big") + covered
+
+
+def resealed(batch):
+    """The same bytes with a CRC that fits them."""
+    return batch[:CRC_AT] + google_crc32c.value(bytes(batch[ATTRIBUTES_AT:])).to_bytes(4, "big") + batch[ATTRIBUTES_AT:]
+
+
+READERS = [decode_batch, validate_produced]
+
+
+@pytest.mark.parametrize("read", READERS)
+@pytest.mark.parametrize("codec", Codec)
+def test_truncated_at_every_byte(read, codec):
+    batch = build_batch(SAMPLE, codec=codec)
+    read(batch)
+    for size in range(len(batch)):
+        with pytest.raises(BatchError):
+            read(batch[:size])
+        assert list(iter_batches(batch[:size])) == []
+
+
+@pytest.mark.parametrize("read", READERS)
+def test_records_truncated_at_every_byte_behind_a_right_crc(read):
+    body = build_batch(SAMPLE)[HEADER_SIZE:]
+    read(with_records(body, 4))
+    for size in range(len(body)):
+        with pytest.raises(CorruptBatch):
+            read(with_records(body[:size], 4))
+
+
+@given(position=st.integers(0, 600), byte=st.integers(0, 255))
+def test_any_changed_byte_is_noticed_or_harmless(position, byte):
+    batch = bytearray(build_batch(SAMPLE))
+    position %= len(batch)
+    batch[position] = byte
+    for read in READERS:
+        with contextlib.suppress(BatchError):
+            read(bytes(batch))
+        with contextlib.suppress(BatchError):
+            read(resealed(bytes(batch)))
+
+
+@given(body=st.binary(max_size=100), count=st.integers(0, 10))
+def test_any_bytes_as_records_raise_nothing_but_batch_errors(body, count):
+    for read in READERS:
+        with contextlib.suppress(BatchError):
+            read(with_records(body, count))
+
+
+@pytest.mark.parametrize("read", READERS)
+@pytest.mark.parametrize("count", [3, 5, 2**31 - 1])
+def test_record_counts_are_held_against_the_bytes(read, count):
+    batch = bytearray(build_batch(SAMPLE))
+    struct.pack_into(">i", batch, RECORD_COUNT_AT, count)
+    with pytest.raises(BatchError):
+        read(resealed(bytes(batch)))
+
+
+def test_negative_counts_and_lengths_are_refused():
+    for position, value in ((RECORD_COUNT_AT, -1), (23, -1), (8, 48), (8, -1)):
+        batch = bytearray(build_batch(SAMPLE))
+        struct.pack_into(">i", batch, position, value)
+        with pytest.raises(CorruptBatch):
+            parse_header(batch)
+
+
+@pytest.mark.parametrize("magic", [0, 1, 3, -1])
+def test_other_magics_are_refused(magic):
+    batch = bytearray(build_batch(SAMPLE))
+    struct.pack_into(">b", batch, 16, magic)
+    with pytest.raises(CorruptBatch, match=f"magic {magic}"):
+        parse_header(batch)
+
+
+def record(body):
+    return encode_varint(len(body)) + body
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\x80" * 40,
+        b"\xff" * 400,
+        encode_varint(-5) + b"\x00" * 10,
+        encode_varint(2**31 - 1) + b"\x00" * 10,
+        # A key, a value and a header that reach beyond their record.
+        record(b"\x00\x00\x00" + encode_varint(50) + b"k" * 4) + b"k" * 60,
+        record(b"\x00\x00\x00\x01" + encode_varint(50) + b"v" * 4) + b"v" * 60,
+        record(b"\x00\x00\x00\x01\x01\x02\x02h" + encode_varint(50)) + b"v" * 60,
+        # A million headers in nothing, fewer than none, one without a name, one whose name is not UTF-8.
+        record(b"\x00\x00\x00\x01\x01" + encode_varint(10**6)),
+        record(b"\x00\x00\x00\x01\x01" + encode_varint(-1)),
+        record(b"\x00\x00\x00\x01\x01\x02\x01\x01"),
+        record(b"\x00\x00\x00\x01\x01\x02\x02\xff\x01"),
+        # Bytes left over in the record, and after it.
+        record(b"\x00\x00\x00\x01\x01\x00\x00"),
+        record(b"\x00\x00\x00\x01\x01\x00") + b"\x00",
+        # An offset delta that needs more than 32 bits, and a timestamp that needs more than 64.
+        record(b"\x00\x00\xff\xff\xff\xff\x1f\x01\x01\x00"),
+        record(b"\x00" + b"\xff" * 9 + b"\x03" + b"\x00\x01\x01\x00"),
+    ],
+)
+@pytest.mark.parametrize("read", READERS)
+def test_malformed_records(read, body):
+    with pytest.raises(CorruptBatch):
+        read(with_records(body, 1))
+
+
+def test_a_timestamp_beyond_int64_is_refused_on_produce():
+    batch = bytearray(with_records(record(b"\x00" + encode_varint(5) + b"\x00\x01\x01\x00"), 1))
+    struct.pack_into(">q", batch, 27, 2**63 - 2)
+    with pytest.raises(CorruptBatch, match="64 bits"):
+        validate_produced(resealed(bytes(batch)))
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+def test_a_bomb_is_too_large_and_says_so(codec):
+    bomb = with_records(bytes(4_000_000), 1, codec=codec)
+    with pytest.raises(BatchTooLarge, match="1000000"):
+        decode_batch(bomb, max_decompressed_bytes=1_000_000)
+    with pytest.raises(BatchTooLarge, match="1000000"):
+        validate_produced(bomb, max_decompressed_bytes=1_000_000)
+
+
+def test_unknown_codecs_are_corrupt():
+    for codec in (5, 6, 7):
+        batch = bytearray(build_batch(SAMPLE))
+        struct.pack_into(">h", batch, ATTRIBUTES_AT, codec)
+        with pytest.raises(CorruptBatch, match=f"codec {codec}"):
+            decode_batch(resealed(bytes(batch)))
+
+
+@given(value=st.integers(-(2**31), 2**31 - 1))
+def test_varints_of_32_bits(value):
+    encoded = encode_varint(value)
+    assert len(encoded) <= 5
+    assert read_varint(encoded, 0) == (value, len(encoded))
+    for size in range(len(encoded)):
+        with pytest.raises(IndexError):
+            read_varint(encoded[:size], 0)
+
+
+@given(value=st.integers(-(2**63), 2**63 - 1))
+def test_varints_of_64_bits(value):
+    encoded = encode_varint(value)
+    assert len(encoded) <= 10
+    assert read_varlong(encoded, 0) == (value, len(encoded))
+
+
+def test_endless_varints_are_given_up_early():
+    endless = b"\x80" * 1_000_000
+    started = time.perf_counter()
+    with pytest.raises(ValueError, match="5 bytes"):
+        read_varint(endless, 0)
+    with pytest.raises(ValueError, match="10 bytes"):
+        read_varlong(endless, 0)
+    assert time.perf_counter() - started < 0.1
+    with pytest.raises(ValueError, match="32 bits"):
+        read_varint(b"\xff\xff\xff\xff\x7f", 0)
+    with pytest.raises(ValueError, match="64 bits"):
+        read_varlong(b"\xff" * 9 + b"\x02", 0)
