@@ -1,0 +1,54 @@
+"""Assignors: how a group's leader divides partitions among the members. The names are Kafka's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ottla.clients.assignors.base import Assignor, MemberSubscription, RebalanceProtocol
+from ottla.clients.assignors.cooperative_sticky import CooperativeStickyAssignor
+from ottla.clients.assignors.range import RangeAssignor
+from ottla.clients.assignors.roundrobin import RoundRobinAssignor
+from ottla.clients.assignors.sticky import StickyAssignor
+from ottla.clients.errors import OptionError
+
+ASSIGNORS: dict[str, type[Assignor]] = {
+    "range": RangeAssignor,
+    "roundrobin": RoundRobinAssignor,
+    "sticky": StickyAssignor,
+    "cooperative-sticky": CooperativeStickyAssignor,
+}
+
+
+def make_assignors(strategy: str | Assignor | Sequence[str | Assignor]) -> list[Assignor]:
+    """Assignors from the option ``partition_assignment_strategy``: names or `Assignor` objects, in order of preference.
+
+    Raises:
+        OptionError: an unknown name, none at all, or one twice.
+    """
+    given = [strategy] if isinstance(strategy, (str, Assignor)) else list(strategy)
+    allowed = f"one or more of {', '.join(ASSIGNORS)}, or Assignor objects"
+    made: dict[str, Assignor] = {}
+    for item in given:
+        if isinstance(item, str):
+            if item not in ASSIGNORS:
+                raise OptionError(f"partition_assignment_strategy={strategy!r}: allowed are {allowed}")
+            item = ASSIGNORS[item]()
+        if not isinstance(item, Assignor) or item.name in made:
+            raise OptionError(f"partition_assignment_strategy={strategy!r}: allowed are {allowed}, each once")
+        made[item.name] = item
+    if not made:
+        raise OptionError(f"partition_assignment_strategy={strategy!r}: allowed are {allowed}")
+    return list(made.values())
+
+
+__all__ = [
+    "ASSIGNORS",
+    "Assignor",
+    "CooperativeStickyAssignor",
+    "MemberSubscription",
+    "RangeAssignor",
+    "RebalanceProtocol",
+    "RoundRobinAssignor",
+    "StickyAssignor",
+    "make_assignors",
+]

@@ -1,0 +1,330 @@
+"""What producer, consumer and admin share: connections to the brokers, and cluster metadata that are kept fresh."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from ottla.clients.backoff import Backoff
+from ottla.clients.cluster import ClusterMetadata
+from ottla.clients.connection import ClientConnection
+from ottla.clients.errors import ClientClosed, KafkaConnectionError, KafkaError, error_of
+from ottla.clients.options import ClientOptions
+from ottla.clients.structs import BrokerInfo
+from ottla.clients.tasks import Tasks
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from ottla.protocol.schema import Message
+
+log = logging.getLogger("ottla.clients")
+R = TypeVar("R", bound=Message)
+
+DATA = "data"
+GROUP = "group"
+"""A connection's role. The coordinator gets a connection of its own: a JoinGroup or Heartbeat must not wait behind a
+long poll, nor a fetch behind a JoinGroup that the broker holds back."""
+
+_numbers = itertools.count(1)
+_TRANSIENT_TOPIC_ERRORS = frozenset(
+    {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.UNKNOWN_SERVER_ERROR}
+)
+
+
+class Client:
+    """Connections by (broker, role), and metadata of the topics that somebody named.
+
+    Args:
+        options: those of `ClientOptions`.
+        auto_create: asking for a topic may create it, if the broker does that.
+    """
+
+    def __init__(self, options: ClientOptions, *, auto_create: bool = False) -> None:
+        self.options = options
+        self.client_id = options.client_id or f"ottla-{options.role}-{next(_numbers)}"
+        self.cluster = ClusterMetadata()
+        self.topics: set[str] = set()
+        self.all_topics = False
+        self.auto_create = auto_create
+        self.tasks = Tasks()
+        self.on_metadata: list[Callable[[], None]] = []
+        self._connections: dict[tuple[int, str], ClientConnection] = {}
+        self._connecting: dict[tuple[int, str], asyncio.Task[ClientConnection]] = {}
+        self._backoffs: dict[int, Backoff] = {}
+        self._not_before: dict[int, float] = {}
+        self._refreshing: asyncio.Task[None] | None = None
+        self._refreshing_topics: frozenset[str] | None = frozenset()
+        self._refresh_requested = False
+        self._refreshed_at_ms = 0.0
+        self._housekeeping: asyncio.TimerHandle | None = None
+
+    def now_ms(self) -> float:
+        """The monotonic clock of the event loop, in ms."""
+        return asyncio.get_running_loop().time() * 1000
+
+    async def start(self) -> None:
+        """Reach one bootstrap server and learn about the cluster.
+
+        Raises:
+            KafkaConnectionError: none of them can be reached.
+        """
+        await self.refresh()
+        self._housekeep()
+
+    async def close(self) -> None:
+        """Stop the background work and close all connections."""
+        if self._housekeeping is not None:
+            self._housekeeping.cancel()
+        await self.tasks.close()
+        connections = list(self._connections.values())
+        self._connections.clear()
+        for connection in connections:
+            connection.close()
+        for connection in connections:
+            await connection.wait_closed()
+
+    # requests
+
+    async def send(
+        self,
+        node_id: int,
+        request: Message,
+        answer: type[R],
+        *,
+        role: str = DATA,
+        timeout_ms: float | None = None,
+        low: int = 0,
+        high: int = 1 << 15,
+        answered: bool = True,
+    ) -> R:
+        """Send a request to a broker, connecting first if need be. Errors as of `ClientConnection.send`."""
+        connection = await self.connection(node_id, role)
+        return await connection.send(
+            request,
+            answer,
+            timeout_ms=self.options.request_timeout_ms if timeout_ms is None else timeout_ms,
+            low=low,
+            high=high,
+            answered=answered,
+        )
+
+    async def connection(self, node_id: int, role: str = DATA) -> ClientConnection:
+        """The connection to a broker for a role; made if there is none, after the backoff if the last try failed."""
+        key = (node_id, role)
+        connection = self._connections.get(key)
+        if connection is not None and not connection.closed:
+            return connection
+        task = self._connecting.get(key)
+        if task is None:
+            if self.tasks.closed:
+                raise ClientClosed("the client is closed")
+            task = self._connecting[key] = asyncio.get_running_loop().create_task(self._connect(key))
+            task.add_done_callback(lambda done: self._connect_done(key, done))
+        # Shielded: the one who asked first may be cancelled while others wait for the same connection.
+        return await asyncio.shield(task)
+
+    def _connect_done(self, key: tuple[int, str], task: asyncio.Task[ClientConnection]) -> None:
+        self._connecting.pop(key, None)
+        if not task.cancelled() and task.exception() is None and self.tasks.closed:
+            task.result().close()
+
+    def drop(self, node_id: int, role: str) -> None:
+        """Close a connection; the next request makes a new one."""
+        if connection := self._connections.pop((node_id, role), None):
+            connection.close(KafkaConnectionError(f"{connection.address}: the connection was dropped"))
+
+    async def _connect(self, key: tuple[int, str]) -> ClientConnection:
+        node_id, _ = key
+        host, port = self._address(node_id)
+        if (pause := self._not_before.get(node_id, 0.0) - self.now_ms()) > 0:
+            await asyncio.sleep(pause / 1000)
+        options = self.options
+        backoff = self._backoffs.setdefault(
+            node_id, Backoff(options.reconnect_backoff_ms, options.reconnect_backoff_max_ms)
+        )
+        try:
+            connection = await ClientConnection.connect(
+                host,
+                port,
+                client_id=self.client_id,
+                timeout_ms=options.request_timeout_ms,
+                ssl_context=options.ssl_context,
+                max_frame_bytes=options.receive_message_max_bytes,
+            )
+        except KafkaError:
+            self._not_before[node_id] = self.now_ms() + backoff.next_ms()
+            raise
+        backoff.reset()
+        self._not_before.pop(node_id, None)
+        self._connections[key] = connection
+        return connection
+
+    def _address(self, node_id: int) -> tuple[str, int]:
+        if node_id < 0:
+            return self.options.servers()[-1 - node_id]
+        broker = self.cluster.brokers.get(node_id)
+        if broker is None:
+            raise KafkaConnectionError(f"no broker {node_id} in the cluster's metadata")
+        return broker.host, broker.port
+
+    def learn_broker(self, broker: BrokerInfo) -> None:
+        """Take note of a broker that an answer named, e.g. a coordinator."""
+        known = self.cluster.brokers.get(broker.node_id)
+        if known is None or (known.host, known.port) != (broker.host, broker.port):
+            self.cluster.brokers[broker.node_id] = broker
+            self.drop(broker.node_id, GROUP)
+
+    # metadata
+
+    def some_nodes(self) -> list[int]:
+        """Brokers to ask, the best first: connected ones, those not failing, then the bootstrap servers (KIP-899)."""
+        now = self.now_ms()
+
+        def rank(node_id: int) -> tuple[bool, bool, int]:
+            connection = self._connections.get((node_id, DATA))
+            ready = connection is not None and not connection.closed
+            open_requests = connection.open_requests if ready and connection else 0
+            return (not ready, self._not_before.get(node_id, 0.0) > now, open_requests)
+
+        known = sorted(self.cluster.brokers, key=rank)
+        bootstrap = [-1 - index for index in range(len(self.options.servers()))]
+        return known + bootstrap
+
+    async def refresh(self) -> None:
+        """Ask for metadata of all topics of interest, now; several callers share one request.
+
+        Raises:
+            KafkaConnectionError, KafkaTimeout: no broker answers.
+        """
+        while True:
+            topics = None if self.all_topics else frozenset(self.topics)
+            running = self._refreshing
+            if running is None:
+                if self.tasks.closed:
+                    raise ClientClosed("the client is closed")
+                self._refreshing_topics = topics
+                running = self._refreshing = asyncio.get_running_loop().create_task(self._refresh(topics))
+                running.add_done_callback(self._refresh_done)
+            covered = self._refreshing_topics
+            try:
+                await asyncio.shield(running)
+            except KafkaError:
+                if covered == topics:
+                    raise
+            if covered is None or (topics is not None and topics <= covered):
+                return
+
+    def _refresh_done(self, task: asyncio.Task[None]) -> None:
+        self._refreshing = None
+        if not task.cancelled():
+            task.exception()  # retrieved; whoever waits for it gets it
+
+    async def _refresh(self, topics: frozenset[str] | None) -> None:
+        failures: list[str] = []
+        for node_id in self.some_nodes():
+            try:
+                answer = await self._ask_metadata(node_id, topics)
+            except KafkaError as error:
+                failures.append(str(error))
+                continue
+            if not answer.brokers:
+                failures.append(f"{self._address(node_id)} names no brokers")
+                continue
+            if answer.error_code:
+                raise error_of(answer.error_code, "ask for cluster metadata")
+            self.cluster.update(answer, topics)
+            self._refreshed_at_ms = self.now_ms()
+            self._adopt_bootstrap()
+            for tell in list(self.on_metadata):
+                tell()
+            return
+        raise KafkaConnectionError("no broker answers: " + "; ".join(dict.fromkeys(failures)))
+
+    async def _ask_metadata(self, node_id: int, topics: Iterable[str] | None) -> MetadataResponse:
+        connection = await self.connection(node_id)
+        version = connection.conversation.version(MetadataRequest)
+        wanted = None if topics is None else [MetadataRequestTopic(name=topic) for topic in sorted(topics)]
+        if version == 0 and wanted is None:
+            wanted = []  # version 0 says "all" with the empty list
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=self.auto_create and topics is not None)
+        return await connection.send(
+            request, MetadataResponse, timeout_ms=self.options.request_timeout_ms, low=0 if topics is None else 1
+        )
+
+    def _adopt_bootstrap(self) -> None:
+        """Keep a bootstrap connection as the broker's own if the addresses agree, else close it."""
+        by_address = {(broker.host, broker.port): broker.node_id for broker in self.cluster.brokers.values()}
+        for node_id, role in [key for key in self._connections if key[0] < 0]:
+            connection = self._connections.pop((node_id, role))
+            owner = by_address.get(self.options.servers()[-1 - node_id])
+            current = None if owner is None else self._connections.get((owner, DATA))
+            if owner is not None and (current is None or current.closed) and not connection.closed:
+                self._connections[owner, DATA] = connection
+            else:
+                connection.close()
+
+    def request_refresh(self) -> None:
+        """Have metadata asked for soon, until an answer comes. Does not wait."""
+        if self._refresh_requested or self.tasks.closed:
+            return
+        self._refresh_requested = True
+        self.tasks.spawn(self._refresh_soon(), "metadata refresh")
+
+    async def _refresh_soon(self) -> None:
+        backoff = Backoff(self.options.retry_backoff_ms, self.options.retry_backoff_max_ms)
+        try:
+            # Not more often than the backoff allows: leaders take a moment to be elected.
+            pause = self._refreshed_at_ms + self.options.retry_backoff_ms - self.now_ms()
+            await asyncio.sleep(max(0.0, pause) / 1000)
+            while True:
+                self._refresh_requested = False
+                try:
+                    return await self.refresh()
+                except KafkaError as error:
+                    self._refresh_requested = True
+                    log.warning("%s: metadata refresh failed: %s", self.client_id, error)
+                    await asyncio.sleep(backoff.next_ms() / 1000)
+        finally:
+            self._refresh_requested = False
+
+    async def topic_partitions(self, topic: str, timeout_ms: float) -> list[int]:
+        """The partitions of a topic, which becomes one of interest.
+
+        Raises:
+            KafkaError: there is no such topic after ``timeout_ms``, its name is invalid, or access is denied.
+        """
+        deadline = self.now_ms() + timeout_ms
+        backoff = Backoff(self.options.retry_backoff_ms, self.options.retry_backoff_max_ms)
+        self.topics.add(topic)
+        while not (count := self.cluster.partition_count(topic)):
+            failure: KafkaError | None = None
+            try:
+                await self.refresh()
+            except KafkaError as error:
+                failure = error
+            if count := self.cluster.partition_count(topic):
+                break
+            code = self.cluster.errors.get(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            if failure is None and code not in _TRANSIENT_TOPIC_ERRORS:
+                raise error_of(code, f"look up topic {topic!r}")
+            pause = backoff.next_ms()
+            if self.now_ms() + pause >= deadline:
+                raise failure or error_of(code, f"look up topic {topic!r}")
+            await asyncio.sleep(pause / 1000)
+        return list(range(count))
+
+    def _housekeep(self) -> None:
+        """Refresh old metadata and close idle connections, now and then."""
+        options = self.options
+        now = self.now_ms()
+        if now - self._refreshed_at_ms >= options.metadata_max_age_ms:
+            self.request_refresh()
+        for key, connection in list(self._connections.items()):
+            idle = now - connection.last_used_ms >= options.connections_max_idle_ms
+            if connection.closed or (idle and not connection.open_requests):
+                del self._connections[key]
+                connection.close()
+        pause_ms = min(max(min(options.metadata_max_age_ms, options.connections_max_idle_ms) / 4, 10), 15_000)
+        self._housekeeping = asyncio.get_running_loop().call_later(pause_ms / 1000, self._housekeep)

@@ -1,0 +1,196 @@
+"""What goes wrong for a client, as one small tree: every error carries Kafka's code and says what to do next.
+
+```
+KafkaError                 an answer with an error code, or the lack of an answer
+├─ KafkaTimeout            no answer, or no success, in the time allowed
+├─ KafkaConnectionError    no connection, or it broke
+├─ UnsupportedByBroker     the broker does not serve what the call needs
+├─ CommitFailed            offsets were not committed
+│  └─ RebalanceInProgress  … because the group is forming a new generation
+├─ FencedInstance          another consumer has taken this group_instance_id
+├─ NoOffsetForPartition    nothing committed, and auto_offset_reset is "none"
+├─ OffsetOutOfRange        the position is not in the log, and auto_offset_reset is "none"
+├─ RecordCorrupt           a fetched batch is damaged
+├─ RecordNotReadable       a deserializer refused a record
+└─ ClientClosed            the client was stopped, or never started
+OptionError                an option, or an argument, that cannot be (a ValueError)
+```
+"""
+
+from __future__ import annotations
+
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.records import TopicPartition
+
+
+class KafkaError(Exception):
+    """An operation failed with an error code.
+
+    Attributes:
+        code: Kafka's error code.
+        retriable: the same call may succeed when made again. The clients have retried as long as their options allow.
+    """
+
+    default_code = ErrorCode.UNKNOWN_SERVER_ERROR
+
+    def __init__(self, message: str, code: ErrorCode | None = None) -> None:
+        super().__init__(message)
+        self.code = self.default_code if code is None else code
+
+    @property
+    def retriable(self) -> bool:
+        return self.code.retriable
+
+
+class KafkaTimeout(KafkaError):
+    """The time allowed is over. Whether a request in flight took effect is not known."""
+
+    default_code = ErrorCode.REQUEST_TIMED_OUT
+
+
+class KafkaConnectionError(KafkaError):
+    """A broker cannot be reached, or the connection broke before the answer came."""
+
+    default_code = ErrorCode.NETWORK_EXCEPTION
+
+
+class UnsupportedByBroker(KafkaError):
+    """The broker serves no version of the API that this call can use."""
+
+    default_code = ErrorCode.UNSUPPORTED_VERSION
+
+
+class CommitFailed(KafkaError):
+    """The offsets were not committed: this consumer no longer owns the partitions.
+
+    The records since the last commit will be seen again by whoever owns them now. Go on polling.
+    """
+
+    default_code = ErrorCode.UNKNOWN_MEMBER_ID
+
+
+class RebalanceInProgress(CommitFailed):
+    """The offsets were not committed since a rebalance is under way: poll, then commit what is still owned."""
+
+    default_code = ErrorCode.REBALANCE_IN_PROGRESS
+
+
+class FencedInstance(KafkaError):
+    """Another consumer joined with this group_instance_id (KIP-345). Give every consumer an id of its own."""
+
+    default_code = ErrorCode.FENCED_INSTANCE_ID
+
+
+class NoOffsetForPartition(KafkaError):
+    """Partitions have no committed offset and ``auto_offset_reset`` is ``none``: seek, or choose a reset policy."""
+
+    default_code = ErrorCode.OFFSET_OUT_OF_RANGE
+
+    def __init__(self, partitions: list[TopicPartition]) -> None:
+        names = ", ".join(f"{tp.topic}-{tp.partition}" for tp in partitions)
+        super().__init__(f"no committed offset for {names} and auto_offset_reset is 'none': seek() them")
+        self.partitions = partitions
+
+
+class OffsetOutOfRange(KafkaError):
+    """A position lies outside its log and ``auto_offset_reset`` is ``none``: seek, or choose a reset policy."""
+
+    default_code = ErrorCode.OFFSET_OUT_OF_RANGE
+
+    def __init__(self, positions: dict[TopicPartition, int]) -> None:
+        names = ", ".join(f"{tp.topic}-{tp.partition} at {offset}" for tp, offset in positions.items())
+        super().__init__(f"positions outside the log and auto_offset_reset is 'none': {names}; seek() them")
+        self.positions = positions
+
+
+class RecordCorrupt(KafkaError):
+    """A fetched batch fails its CRC or cannot be parsed. The position stays at it: seek past it to go on."""
+
+    default_code = ErrorCode.CORRUPT_MESSAGE
+
+    def __init__(self, tp: TopicPartition, offset: int, reason: str) -> None:
+        super().__init__(f"{tp.topic}-{tp.partition}: the batch at offset {offset} is corrupt: {reason}")
+        self.tp = tp
+        self.offset = offset
+
+
+class RecordNotReadable(KafkaError):
+    """A deserializer raised for a record. The position stays at it: seek past it to go on (KIP-334)."""
+
+    default_code = ErrorCode.INVALID_RECORD
+
+    def __init__(self, tp: TopicPartition, offset: int, what: str, reason: Exception) -> None:
+        super().__init__(f"{tp.topic}-{tp.partition}: {what} of the record at offset {offset}: {reason!r}")
+        self.tp = tp
+        self.offset = offset
+
+
+class ClientClosed(KafkaError):
+    """The client is not running: call ``start()`` first, and nothing after ``stop()``."""
+
+    default_code = ErrorCode.INVALID_REQUEST
+
+
+class OptionError(ValueError):
+    """An option or argument that cannot be; the message names it, its value and what is allowed."""
+
+
+_ADVICE: dict[ErrorCode, str] = {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "the coordinator is loading the group; try again",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "no coordinator for the group yet; try again",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "ask for access to the group",
+    ErrorCode.GROUP_ID_NOT_FOUND: "no such group; `list_groups()` shows those that exist",
+    ErrorCode.GROUP_MAX_SIZE_REACHED: "the group is full (group.max.size); stop another member first",
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "a member of the group subscribes to the topic; stop it first",
+    ErrorCode.INCONSISTENT_GROUP_PROTOCOL: (
+        "no assignor in common with the other members; give all of them one, e.g. "
+        "partition_assignment_strategy='roundrobin'"
+    ),
+    ErrorCode.INVALID_GROUP_ID: "group_id must not be empty",
+    ErrorCode.INVALID_REPLICATION_FACTOR: "ask for no more replicas than there are brokers",
+    ErrorCode.INVALID_SESSION_TIMEOUT: (
+        "session_timeout_ms must lie between the broker's group.min.session.timeout.ms and group.max.session.timeout.ms"
+    ),
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "a topic's name is 1 to 249 letters, digits, '.', '_' or '-'",
+    ErrorCode.MESSAGE_TOO_LARGE: "the record exceeds the topic's max.message.bytes",
+    ErrorCode.NON_EMPTY_GROUP: "the group has members; stop them first",
+    ErrorCode.OFFSET_METADATA_TOO_LARGE: "shorten the metadata (offset.metadata.max.bytes)",
+    ErrorCode.TOPIC_ALREADY_EXISTS: "the topic exists; use it, or delete it first",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "ask for access to the topic",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "create it first, or look for a typing error",
+    ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: "choose another compression_type",
+}
+
+_CLASSES: dict[ErrorCode, type[KafkaError]] = {
+    ErrorCode.FENCED_INSTANCE_ID: FencedInstance,
+    ErrorCode.NETWORK_EXCEPTION: KafkaConnectionError,
+    ErrorCode.REBALANCE_IN_PROGRESS: RebalanceInProgress,
+    ErrorCode.REQUEST_TIMED_OUT: KafkaTimeout,
+    ErrorCode.UNSUPPORTED_VERSION: UnsupportedByBroker,
+}
+
+
+def error_code(value: int) -> ErrorCode:
+    """The code of a response; one that is newer than this client reads as UNKNOWN_SERVER_ERROR."""
+    try:
+        return ErrorCode(value)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def error_of(value: int, subject: str, detail: str | None = None) -> KafkaError:
+    """The exception for an error code in a response.
+
+    Args:
+        value: the code.
+        subject: what was tried, e.g. ``create topic 'orders'``.
+        detail: the broker's own words, if it sent any.
+    """
+    code = error_code(value)
+    words = code.text if code == value else f"error code {value}"
+    parts = [f"{subject}: {words}"]
+    if detail:
+        parts.append(detail)
+    if advice := _ADVICE.get(code):
+        parts.append(advice)
+    return _CLASSES.get(code, KafkaError)("; ".join(parts), code)

@@ -1,0 +1,41 @@
+"""The background tasks of a client: kept alive, heard when they fail, gone when the client is."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+log = logging.getLogger("ottla.clients")
+
+
+class Tasks:
+    """A set of running tasks. A task that raises is logged: whatever an owner expects, the task handles itself."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.closed = False
+
+    def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+        """Run ``work`` in the background; after `close` it is not begun."""
+        if self.closed:
+            work.close()
+            raise RuntimeError(f"{name}: the client is closed")
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("%s failed", task.get_name(), exc_info=error)
+
+    async def close(self) -> None:
+        """Cancel all tasks and wait until they are done. The task that calls this is left alone."""
+        self.closed = True
+        others = [task for task in self._tasks if task is not asyncio.current_task()]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
