@@ -179,6 +179,11 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
+    def kill(self) -> None:
+        """Close at once: what was written and not sent is lost."""
+        if self._transport is not None:
+            self._transport.abort()
+
     # -- frames that wait
 
     @property

@@ -112,6 +112,11 @@ class Listener:
         for connection in list(self.connections):
             connection.close()
 
+    def abort_all(self) -> None:
+        """Close every connection at once, with nothing more sent."""
+        for connection in list(self.connections):
+            connection.kill()
+
     # -- from connections
 
     def opened(self, connection: Connection) -> bool:

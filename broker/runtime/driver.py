@@ -128,6 +128,12 @@ class Driver:
         if self.fetches.effects:
             self.settle()
 
+    def touched(self, tp: TopicPartition) -> None:
+        """A log was trimmed or deleted: who waits for it must look again."""
+        self.fetches.touched(tp)
+        if self.fetches.effects:
+            self.settle()
+
     # -- loading
 
     def load(self, partition: int) -> None:
@@ -156,6 +162,10 @@ class Driver:
             parked.expired = True
             self._answer_fetch(parked)
         self.settle()
+        self.silence()
+
+    def silence(self) -> None:
+        """Let no timer fire any more."""
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()

@@ -1,0 +1,204 @@
+"""The composition root: builds everything, and is the only file that knows all rooms."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from ottla.broker.core.fetches import FetchPurgatory
+from ottla.broker.core.groups.config import GroupConfig
+from ottla.broker.core.groups.coordinator import GroupCoordinator
+from ottla.broker.core.topics.catalog import OFFSETS_TOPIC, BadCatalog, NewTopic
+from ottla.broker.dispatch import Dispatcher
+from ottla.broker.handlers import fetch
+from ottla.broker.handlers.services import Node, Services
+from ottla.broker.net.listener import Listener
+from ottla.broker.observe.events import Emit, no_op
+from ottla.broker.observe.logs import silent
+from ottla.broker.runtime.driver import Driver
+from ottla.broker.runtime.loop_clock import LoopClock
+from ottla.broker.runtime.topics import TopicManager
+from ottla.broker.settings import Settings
+from ottla.broker.storage.engine import Engine, EngineError, Log
+from ottla.broker.storage.memory import MemoryEngine
+from ottla.protocol.errors import MalformedFrame
+from ottla.protocol.records import TopicPartition
+
+
+class CannotStart(Exception):
+    """The broker cannot serve; the message says why and, where it can, what to do."""
+
+
+class Broker:
+    """One broker on one event loop.
+
+    Args:
+        directory: where the logs live; None keeps everything in memory.
+        host, port: where to listen; an empty host means all interfaces, port 0 any free one.
+        advertised: what clients are told to connect to; None tells each client the address that it reached.
+        topics: (name, partitions) to create if they are not there.
+        emit: takes the coordinator's events.
+
+    Attributes:
+        on_fatal: called when the storage cannot make anything durable any more; the process should end at once.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        directory: Path | None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        advertised: tuple[str, int] | None = None,
+        topics: Sequence[tuple[str, int]] = (),
+        log: Any = None,
+        emit: Emit = no_op,
+    ) -> None:
+        self.settings = settings
+        self.host, self.port = host, port
+        self.on_fatal: Callable[[], None] = lambda: None
+        self.log = log if log is not None else silent()
+        self._directory = directory
+        self._advertised = advertised
+        self._wanted = topics
+        self._emit = emit
+        self._engine: Engine
+        self._topics: TopicManager
+        self._driver: Driver
+        self._listener: Listener
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """``host:port`` to connect to. Known once started."""
+        host, port = self._advertised or (self.host or "127.0.0.1", self.port)
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    async def start(self) -> None:
+        """Open the storage, load topics and groups, then listen.
+
+        Raises:
+            CannotStart: the storage cannot be opened or is damaged, or the address is taken.
+        """
+        self._clock = LoopClock(asyncio.get_running_loop())
+        self._engine = self._new_engine()
+        self._engine.on_fatal = self._storage_failed
+        try:
+            await self._engine.open()
+        except EngineError as error:
+            raise CannotStart(str(error)) from error
+        try:
+            self._compose()
+            await self._load()
+            await self._create_wanted()
+            self.host, self.port = await self._listen()
+        except (EngineError, BadCatalog, MalformedFrame) as error:
+            await self._engine.close()
+            raise CannotStart(str(error)) from error
+        except CannotStart:
+            await self._engine.close()
+            raise
+
+    async def stop(self) -> None:
+        """Answer what is open, close the connections, and make everything durable."""
+        self.log.info("Stopping")
+        self._listener.stop_accepting()
+        self._driver.stop()
+        await self._listener.drain(self.settings.shutdown_drain_ms)
+        await self._engine.close()
+        self.log.info("Stopped")
+
+    def abandon(self) -> None:
+        """Stop serving as a killed process does, for tests: nothing is answered and nothing more is written."""
+        self._listener.stop_accepting()
+        self._driver.silence()
+        self._listener.abort_all()
+
+    # -- parts
+
+    def _new_engine(self) -> Engine:
+        if self._directory is None:
+            return MemoryEngine(new_uuid=uuid4, node_id=self.settings.node_id)
+        from ottla.broker.storage.local.engine import LocalEngine
+
+        return LocalEngine(self._directory, new_uuid=uuid4, node_id=self.settings.node_id)
+
+    def _compose(self) -> None:
+        settings, clock = self.settings, self._clock
+        self._topics = TopicManager(self._engine, settings, clock, self.log)
+        coordinator = GroupCoordinator(
+            GroupConfig(
+                group_min_session_timeout_ms=settings.group_min_session_timeout_ms,
+                group_max_session_timeout_ms=settings.group_max_session_timeout_ms,
+                group_initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
+                group_max_size=settings.group_max_size,
+                offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
+                offsets_retention_ms=settings.offsets_retention_ms,
+                offsets_retention_check_interval_ms=settings.offsets_retention_check_interval_ms,
+                group_generation_persist=settings.group_generation_persist,  # type: ignore[arg-type]
+            ),
+            new_id=lambda: str(uuid4()),
+            partition_count=settings.offsets_topic_num_partitions,
+            emit=self._emit,
+        )
+        fetches = FetchPurgatory()
+        self._driver = Driver(
+            coordinator,
+            fetches,
+            clock,
+            offsets_log=self._offsets_log,
+            answer_fetch=lambda parked: fetch.complete(parked, self._services),
+            max_batch_bytes=settings.message_max_bytes,
+            report=self.log,
+        )
+        self._services = Services(
+            settings=settings,
+            clock=clock,
+            node=Node(self._engine.node_id, self._engine.cluster_id, self._advertised),
+            groups=self._driver,
+            topics=self._topics,
+            fetches=fetches,
+        )
+        self._engine.on_appended = self._appended
+        self._topics.on_touched = self._driver.touched
+        self._topics.on_deleted = lambda topic: self._driver.topic_deleted(topic.name)
+        self._dispatcher = Dispatcher(self._services, self.log, settings.protocol_codec)
+        self._listener = Listener(settings, clock, self._dispatcher.receive, self.log)
+
+    async def _load(self) -> None:
+        await self._topics.start()
+        for partition in self._topics.topics[OFFSETS_TOPIC].partitions:
+            self._driver.load(partition.tp.partition)
+
+    async def _create_wanted(self) -> None:
+        missing = [NewTopic(name, count) for name, count in self._wanted if name not in self._topics.topics]
+        for outcome in await self._topics.create(missing) if missing else ():
+            if outcome.refusal is not None:
+                raise CannotStart(f"--create-topic: {outcome.refusal.message}")
+
+    async def _listen(self) -> tuple[str, int]:
+        try:
+            host, port = await self._listener.start(self.host, self.port)
+        except OSError as error:
+            where = f"{self.host or '*'}:{self.port}"
+            raise CannotStart(
+                f"cannot listen on {where}: {error.strerror or error}; choose another --listen"
+            ) from error
+        self.log.info(
+            "Ready", listen=f"{host}:{port}", node_id=self._engine.node_id, cluster_id=self._engine.cluster_id
+        )
+        return host, port
+
+    def _offsets_log(self, partition: int) -> Log:
+        return self._engine.logs[TopicPartition(OFFSETS_TOPIC, partition)]
+
+    def _appended(self, tp: TopicPartition) -> None:
+        self._driver.appended(tp, self._engine.logs[tp].size_bytes)
+
+    def _storage_failed(self, error: EngineError) -> None:
+        self.log.error("Storage failed: nothing can be made durable any more", reason=str(error))
+        self._listener.stop_accepting()
+        self.on_fatal()

@@ -1,0 +1,54 @@
+"""`ottla`: the command groups, each imported when it is called, so that `ottla --help` is instant."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from importlib.metadata import version
+
+import click
+
+# command → (module, attribute, one line of help)
+COMMANDS: dict[str, tuple[str, str]] = {
+    "serve": ("ottla.cli.serve", "Run a broker."),
+    "topics": ("ottla.cli.topics", "List, describe, create, delete and grow topics."),
+    "groups": ("ottla.cli.groups", "List, describe, delete consumer groups and reset their offsets."),
+    "produce": ("ottla.cli.produce", "Send lines of a file or of standard input to a topic."),
+    "consume": ("ottla.cli.consume", "Print the records of topics, alone or as a member of a group."),
+}
+
+
+class LazyGroup(click.Group):
+    """A click group whose commands are modules with a ``command`` attribute."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(COMMANDS[cmd_name][0]).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    invoke_without_command=False,
+)
+@click.version_option(version("ottla"), prog_name="ottla")
+def command() -> None:
+    """The broker whose consumer groups you can see, stop, rewind and script."""
+
+
+def main() -> None:
+    """The entry point of the `ottla` script. Exit codes: 0 ok, 1 refused or failed, 2 usage."""
+    command(prog_name="ottla")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,192 @@
+"""`ottla serve`: a broker in the foreground until SIGTERM or SIGINT."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ottla.broker.settings import BadSetting, Loaded, from_environment, load, parse_properties
+
+
+@click.command("serve")
+@click.option(
+    "--listen", metavar="HOST:PORT", help="Where to listen. No host: all interfaces; port 0: any free one. [:9092]"
+)
+@click.option("--advertise", metavar="HOST:PORT", help="What clients are told to connect to (behind port mapping).")
+@click.option("--data-dir", metavar="DIR", type=click.Path(file_okay=False), help="Where the logs live. [./ottla-data]")
+@click.option("--ephemeral", is_flag=True, help="Keep everything in memory; nothing outlives the process.")
+@click.option(
+    "--config",
+    "config_file",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False),
+    help="A properties file with Kafka's setting names.",
+)
+@click.option("--set", "pairs", metavar="KEY=VALUE", multiple=True, help="One setting; wins over file and environment.")
+@click.option(
+    "--create-topic", "topics", metavar="NAME:PARTITIONS", multiple=True, help="Create a topic if it is not there."
+)
+@click.option("--ready-file", metavar="FILE", type=click.Path(dir_okay=False), help="Write host:port there once ready.")
+@click.option(
+    "--log-format", type=click.Choice(["console", "json"]), default="console", help="Logs go to standard error."
+)
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info")
+def command(
+    listen: str | None,
+    advertise: str | None,
+    data_dir: str | None,
+    ephemeral: bool,
+    config_file: str | None,
+    pairs: tuple[str, ...],
+    topics: tuple[str, ...],
+    ready_file: str | None,
+    log_format: str,
+    log_level: str,
+) -> None:
+    """Run a broker. The first line on standard output is its host:port, once it is ready.
+
+    Settings carry Kafka's own names, e.g. --set group.initial.rebalance.delay.ms=0, a line of --config FILE, or the
+    environment variable OTTLA_GROUP_INITIAL_REBALANCE_DELAY_MS (KAFKA_… works too).
+    """
+    if ephemeral and data_dir:
+        raise click.UsageError("--ephemeral keeps nothing on disk: leave out --data-dir")
+    try:
+        loaded = _settings(config_file, pairs)
+        wanted = [_topic(text) for text in topics]
+        host, port = _address(listen, "--listen") if listen else _listener(loaded.settings.listeners, "listeners")
+        advertised = _advertised(advertise, loaded.settings.advertised_listeners)
+    except BadSetting as error:
+        raise click.UsageError(str(error)) from None
+    from ottla.broker.observe.logs import logger
+
+    log = logger(log_format, level=log_level)
+    for key in loaded.unknown:
+        log.warning("Unknown setting is ignored", key=key)
+    directory = None if ephemeral else Path(data_dir or loaded.settings.log_dirs.split(",")[0] or "ottla-data")
+    serve = _serve(
+        loaded,
+        directory=directory,
+        host=host,
+        port=port,
+        advertised=advertised,
+        topics=wanted,
+        ready=Path(ready_file) if ready_file else None,
+        log=log,
+    )
+    sys.exit(_run(serve))
+
+
+async def _serve(
+    loaded: Loaded,
+    *,
+    directory: Path | None,
+    host: str,
+    port: int,
+    advertised: tuple[str, int] | None,
+    topics: list[tuple[str, int]],
+    ready: Path | None,
+    log: Any,
+) -> int:
+    from ottla.broker.app import Broker, CannotStart
+
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    broker = Broker(
+        loaded.settings, directory=directory, host=host, port=port, advertised=advertised, topics=topics, log=log
+    )
+    broker.on_fatal = lambda: os._exit(70)  # storage that cannot sync must not acknowledge anything more
+    try:
+        await broker.start()
+    except CannotStart as error:
+        log.error("Cannot start", reason=str(error))
+        return 1
+    if ready is not None:
+        _write_atomically(ready, f"{broker.bootstrap_servers}\n")
+    print(broker.bootstrap_servers, flush=True)
+    await stopping.wait()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.remove_signal_handler(number)  # a second one ends the process at once
+    await broker.stop()
+    if ready is not None:
+        _remove(ready)
+    return 0
+
+
+def _run(main: Coroutine[Any, Any, int]) -> int:
+    try:
+        import uvloop
+    except ImportError:  # not made for every platform
+        return asyncio.run(main)
+    return uvloop.run(main)
+
+
+def _settings(config_file: str | None, pairs: tuple[str, ...]) -> Loaded:
+    sources: list[dict[str, str]] = []
+    if config_file:
+        sources.append(parse_properties(Path(config_file).read_text(encoding="utf-8")))
+    sources.append(from_environment(os.environ))
+    given = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise BadSetting(f"--set {pair!r}: write KEY=VALUE")
+        given[key.strip()] = value
+    return load(*sources, given)
+
+
+def _address(text: str, option: str) -> tuple[str, int]:
+    """``host:port``, ``:port``, ``[::1]:port``."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65_535:
+        raise BadSetting(f"{option} {text!r}: write HOST:PORT, with a port from 0 to 65535")
+    return host.strip("[]"), int(port)
+
+
+def _listener(text: str, key: str) -> tuple[str, int]:
+    """The address of a Kafka listener setting: ``PLAINTEXT://host:port``."""
+    name, separator, address = text.split(",")[0].strip().partition("://")
+    if not separator or name.upper() != "PLAINTEXT":
+        raise BadSetting(f"{key}={text!r}: allowed is PLAINTEXT://host:port")
+    return _address(address, key)
+
+
+def _advertised(option: str | None, setting: str) -> tuple[str, int] | None:
+    if option:
+        address = _address(option, "--advertise")
+    elif setting:
+        address = _listener(setting, "advertised.listeners")
+    else:
+        return None
+    if not address[0] or not address[1]:
+        raise BadSetting(
+            f"advertised address {option or setting!r}: clients need a host and a port they can connect to"
+        )
+    return address
+
+
+def _topic(text: str) -> tuple[str, int]:
+    name, colon, count = text.rpartition(":")
+    if not colon:
+        name, count = text, "1"
+    if not name or not count.isdigit() or int(count) < 1:
+        raise BadSetting(f"--create-topic {text!r}: write NAME:PARTITIONS, with at least one partition")
+    return name, int(count)
+
+
+def _write_atomically(path: Path, text: str) -> None:
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
+
+
+def _remove(path: Path) -> None:
+    path.unlink(missing_ok=True)

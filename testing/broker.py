@@ -1,0 +1,159 @@
+"""A broker in a thread of the test's process."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from ottla.broker import app
+from ottla.broker.settings import BadSetting, Settings, load
+
+T = TypeVar("T")
+
+# What suits tests better than Kafka's defaults; `settings` overrides it.
+TEST_SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "100"}
+
+
+class Broker:
+    """A broker on an event loop of its own, in a daemon thread. Use with ``with`` or ``async with``.
+
+    Args:
+        settings: Kafka's setting names and values; values may be numbers and booleans. Two defaults differ from a
+            served broker: ``group.initial.rebalance.delay.ms=0`` and ``group.min.session.timeout.ms=100``.
+        topics: names and partition counts to create.
+        data_dir: keep logs there; by default everything is in memory and gone with the broker.
+        port: 0 for any free one.
+        log: a structlog logger; by default the broker is silent.
+
+    Raises:
+        ottla.broker.settings.BadSetting: a setting is unknown or out of range.
+        ottla.broker.app.CannotStart: on entering; the message says why.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any] | None = None,
+        *,
+        topics: Mapping[str, int] | None = None,
+        data_dir: Path | str | None = None,
+        port: int = 0,
+        log: Any = None,
+    ) -> None:
+        self.settings: Settings = _checked(settings or {})
+        self._topics = list((topics or {}).items())
+        self._data_dir = Path(data_dir) if data_dir is not None else None
+        self._port = port
+        self._log = log
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._broker: app.Broker | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """``127.0.0.1:port``, for any client's option of that name."""
+        return self._running.bootstrap_servers
+
+    @property
+    def host(self) -> str:
+        return self._running.host
+
+    @property
+    def port(self) -> int:
+        return self._running.port
+
+    def start(self) -> Self:
+        """Start and wait until clients can connect."""
+        if self._thread is not None:
+            raise RuntimeError("the broker runs already")
+        self._loop = _new_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="ottla-broker", daemon=True)
+        self._thread.start()
+        broker = app.Broker(
+            self.settings, directory=self._data_dir, port=self._port, topics=self._topics, log=self._log
+        )
+        try:
+            self.call(broker.start())
+        except BaseException:
+            self._end_loop()
+            raise
+        self._broker = broker
+        return self
+
+    def stop(self) -> None:
+        """Stop as SIGTERM does: open requests are answered, logs made durable."""
+        if (broker := self._broker) is not None:
+            self._broker = None
+            self.call(broker.stop())
+            self._end_loop()
+
+    def crash(self) -> None:
+        """End as SIGKILL does: connections drop and nothing more is answered."""
+        if (broker := self._broker) is not None:
+            self._broker = None
+            self.run(broker.abandon)
+            self._end_loop()
+
+    def call(self, work: Coroutine[Any, Any, T], timeout_s: float = 30) -> T:
+        """Run a coroutine on the broker's loop and give its result."""
+        assert self._loop is not None, "the broker does not run"
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout_s)
+
+    def run(self, function: Callable[[], T]) -> T:
+        """Call a function on the broker's loop, where its state may be looked at, and give its result."""
+
+        async def call() -> T:
+            return function()
+
+        return self.call(call())
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Self:
+        await asyncio.to_thread(self.start)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.stop)
+
+    @property
+    def _running(self) -> app.Broker:
+        if self._broker is None:
+            raise RuntimeError("the broker does not run: use `with Broker() as broker`, or call start()")
+        return self._broker
+
+    def _end_loop(self) -> None:
+        loop, thread = self._loop, self._thread
+        self._loop = self._thread = None
+        if loop is not None and thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
+
+
+def _checked(given: Mapping[str, Any]) -> Settings:
+    texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in given.items()}
+    loaded = load(TEST_SETTINGS, texts)
+    if loaded.unknown:
+        raise BadSetting(f"unknown setting {loaded.unknown[0]!r}")
+    return loaded.settings
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:  # not made for every platform
+        return asyncio.new_event_loop()
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop

@@ -1,0 +1,137 @@
+"""A broker in a process of its own, for tests that kill it."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+
+class BrokerProcess:
+    """``ottla serve`` as a child process. Use with ``with``.
+
+    Args:
+        data_dir: where its logs live; None runs it with ``--ephemeral``.
+        settings: Kafka's setting names and values.
+        topics: names and partition counts to create.
+        port: 0 for any free one; `restart` keeps the port that was found.
+        arguments: more arguments of ``ottla serve``.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path | str | None = None,
+        *,
+        settings: Mapping[str, Any] | None = None,
+        topics: Mapping[str, int] | None = None,
+        port: int = 0,
+        arguments: tuple[str, ...] = (),
+    ) -> None:
+        self._data_dir = data_dir
+        self._settings = dict(settings or {})
+        self._topics = dict(topics or {})
+        self._arguments = arguments
+        self._process: subprocess.Popen[str] | None = None
+        self._log: IO[str] | None = None
+        self.port = port
+        self.bootstrap_servers = ""
+
+    @property
+    def pid(self) -> int:
+        """The process id while it runs."""
+        assert self._process is not None, "the broker does not run"
+        return self._process.pid
+
+    def start(self, timeout_s: float = 30) -> Self:
+        """Start and wait until it has printed its address.
+
+        Raises:
+            RuntimeError: it ended, or was not ready in time; the message has the end of its log.
+        """
+        command = [sys.executable, "-m", "ottla.cli", "serve", "--listen", f"127.0.0.1:{self.port}"]
+        command += ["--ephemeral"] if self._data_dir is None else ["--data-dir", str(self._data_dir)]
+        for key, value in self._settings.items():
+            command += ["--set", f"{key}={str(value).lower() if isinstance(value, bool) else value}"]
+        for name, count in self._topics.items():
+            command += ["--create-topic", f"{name}:{count}"]
+        self._log = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - it lives as long as the process
+        self._process = subprocess.Popen(
+            [*command, *self._arguments], stdout=subprocess.PIPE, stderr=self._log, text=True
+        )
+        assert self._process.stdout is not None
+        readable, _, _ = select.select([self._process.stdout], [], [], timeout_s)
+        address = self._process.stdout.readline().strip() if readable else ""
+        if not address:
+            self._process.kill()
+            self._process.wait()
+            raise RuntimeError(f"the broker did not start:\n{self.log_text()[-4000:]}")
+        self.bootstrap_servers = address
+        self.port = int(address.rpartition(":")[2])
+        return self
+
+    def kill(self) -> None:
+        """End it with SIGKILL."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGKILL)
+            self._reap()
+
+    def stop(self, timeout_s: float = 20) -> int:
+        """End it with SIGTERM and give its exit code; SIGKILL if it takes longer than the timeout."""
+        if self._process is None:
+            return 0
+        self._process.terminate()
+        try:
+            code = self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            code = self._process.wait()
+        self._reap()
+        return code
+
+    def restart(self) -> Self:
+        """Start again after `kill` or `stop`, on the same port and data."""
+        self._reap()
+        deadline = time.monotonic() + 10
+        while True:
+            try:
+                return self.start()
+            except RuntimeError:
+                # The port may still be held by connections of the process that was killed.
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+
+    def log_text(self) -> str:
+        """What it has logged since it was last started."""
+        if self._log is None:
+            return ""
+        self._log.seek(0)
+        return self._log.read()
+
+    def rss_bytes(self) -> int:
+        """Resident memory of the process (Linux)."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text(encoding="ascii").split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _reap(self) -> None:
+        if self._process is not None:
+            self._process.wait()
+            if self._process.stdout is not None:
+                self._process.stdout.close()
+            self._process = None
