@@ -12,7 +12,22 @@ be killed and started again on its data. The pytest fixtures ``ottla_broker`` an
 installed package.
 """
 
-from ottla.testing.broker import Broker
-from ottla.testing.process import BrokerProcess
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ottla.testing.broker import Broker
+    from ottla.testing.process import BrokerProcess
 
 __all__ = ["Broker", "BrokerProcess"]
+
+_MODULES = {"Broker": "ottla.testing.broker", "BrokerProcess": "ottla.testing.process"}
+
+
+def __getattr__(name: str) -> Any:
+    # pytest imports this package in every run, for the plugin: a broker is only loaded by those who use one.
+    if name in _MODULES:
+        return getattr(import_module(_MODULES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
