@@ -1,0 +1,89 @@
+"""Whether a produced batch may be appended, and in which form."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.broker.core.topics.configs import TopicConfig
+from ottla.broker.settings import INT64_MAX
+from ottla.protocol.batch_check import _check_batch as check_batch
+from ottla.protocol.compression import Buffer
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.records import (
+    ATTRIBUTES_AT,
+    HEADER_SIZE,
+    RECORD_COUNT_AT,
+    BatchTooLarge,
+    InvalidBatch,
+    ProducedBatch,
+    TimestampType,
+    parse_header,
+    validate_produced,
+    with_log_append_time,
+)
+
+CODEC_MASK: Final = 0x07
+WALKED_RECORDS: Final = 100
+"""Up to so many records of a batch are looked at one by one."""
+WALKED_BYTES: Final = 64 * 1024
+"""Up to so many compressed bytes are decompressed only to look at them."""
+DECOMPRESSED_BYTES: Final = 16 * 1024 * 1024
+"""How large the batches that must be decompressed may become, as a bound on the time that one batch takes."""
+
+
+def accept(data: Buffer | None, api_version: int, config: TopicConfig, wall_ms: int) -> ProducedBatch:
+    """Check what a Produce request has for one partition, as Kafka's broker does.
+
+    Header and CRC are always checked: they show damage, lying counts and everything that the broker itself relies on.
+    Kafka goes on to walk over the records, decompressing them. In Python that costs about a microsecond a record, on
+    the one thread that serves everybody, and can show only that a client library writes malformed records and then a
+    CRC that fits them. So small batches are walked over, where such a library shows as well, and large ones only where
+    the topic asks something of every record: a key, or a timestamp that is not too old.
+
+    Args:
+        data: the records field of the request.
+        wall_ms: Unix time.
+
+    Raises:
+        InvalidBatch, CorruptBatch, BatchTooLarge: with the error code to answer.
+    """
+    every = config.compacted or config.message_timestamp_before_max_ms < INT64_MAX
+    if every or _is_small(data):
+        try:
+            return _walked(data, api_version, config, wall_ms)
+        except BatchTooLarge:
+            if every:
+                raise
+    header = check_batch(data, api_version, config.max_message_bytes)
+    assert data is not None
+    if config.log_append_time:
+        data = with_log_append_time(data, wall_ms)
+        return ProducedBatch(parse_header(data), data)
+    if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        raise InvalidBatch(ErrorCode.INVALID_TIMESTAMP, "a producer may not set the timestamp type to LogAppendTime")
+    if header.max_timestamp > wall_ms + config.message_timestamp_after_max_ms:
+        # The answer names the records at fault.
+        return _walked(data, api_version, config, wall_ms)
+    return ProducedBatch(header, data)
+
+
+def _is_small(data: Buffer | None) -> bool:
+    if data is None or len(data) < HEADER_SIZE:
+        return True
+    count = int.from_bytes(data[RECORD_COUNT_AT:HEADER_SIZE], "big", signed=True)
+    return count <= WALKED_RECORDS and (len(data) <= WALKED_BYTES or not data[ATTRIBUTES_AT + 1] & CODEC_MASK)
+
+
+def _walked(data: Buffer | None, api_version: int, config: TopicConfig, wall_ms: int) -> ProducedBatch:
+    limited = config.message_timestamp_before_max_ms < INT64_MAX
+    return validate_produced(
+        data,
+        api_version=api_version,
+        max_message_bytes=config.max_message_bytes,
+        require_key=config.compacted,
+        timestamp_type=TimestampType.LOG_APPEND_TIME if config.log_append_time else TimestampType.CREATE_TIME,
+        now_ms=wall_ms,
+        before_max_ms=config.message_timestamp_before_max_ms if limited else None,
+        after_max_ms=config.message_timestamp_after_max_ms,
+        max_decompressed_bytes=DECOMPRESSED_BYTES,
+    )

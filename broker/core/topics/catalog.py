@@ -1,0 +1,250 @@
+"""The catalog: which topics there are, and which producer ids were given out.
+
+A `Catalog` is never changed. A change gives a new one, whose `state` is made durable before it takes the place of the
+old one: what is shown to clients is on disk.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from ottla.broker.core.topics.configs import invalid
+from ottla.broker.settings import Settings
+from ottla.protocol.errors import ErrorCode
+
+OFFSETS_TOPIC = "__consumer_offsets"
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
+MAX_TOPIC_NAME = 249
+MAX_PARTITIONS_PER_REQUEST = 10_000
+"""Kafka refuses requests that create more."""
+PRODUCER_ID_BLOCK = 1_000
+FORMAT = 1
+
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
+
+
+class TopicEntry(NamedTuple):
+    """A topic as the catalog holds it."""
+
+    name: str
+    topic_id: UUID
+    partition_count: int
+    configs: Mapping[str, str]
+
+
+class NewTopic(NamedTuple):
+    """A topic that somebody wants: counts (-1 for the broker's default), or brokers by partition; and settings."""
+
+    name: str
+    partition_count: int = -1
+    replication_factor: int = -1
+    assignments: Sequence[tuple[int, Sequence[int]]] = ()
+    configs: Sequence[tuple[str, str | None]] = ()
+
+
+class Refusal(NamedTuple):
+    """Why a change cannot be made."""
+
+    error_code: ErrorCode
+    message: str
+
+
+class BadCatalog(Exception):
+    """A stored catalog that this version cannot read; the message says why."""
+
+
+def invalid_name(name: str) -> str | None:
+    """What is wrong with a topic name, or None."""
+    if not name:
+        return "Topic name is empty"
+    if name in (".", ".."):
+        return "Topic name cannot be '.' or '..'"
+    if len(name) > MAX_TOPIC_NAME:
+        return f"Topic name is longer than {MAX_TOPIC_NAME} characters"
+    if not _LEGAL_NAME.fullmatch(name):
+        return "Topic name has characters other than ASCII letters, digits, '.', '_' and '-'"
+    return None
+
+
+class Catalog:
+    """Topics by name and by id, and the end of the last block of producer ids. Not to be changed."""
+
+    __slots__ = ("_collisions", "by_id", "next_producer_id", "topics")
+
+    def __init__(self, topics: Iterable[TopicEntry] = (), next_producer_id: int = 0) -> None:
+        self.topics: Mapping[str, TopicEntry] = {entry.name: entry for entry in topics}
+        self.by_id: Mapping[UUID, TopicEntry] = {entry.topic_id: entry for entry in self.topics.values()}
+        self.next_producer_id = next_producer_id
+        # Kafka's metric names cannot tell '.' from '_', so names that differ only there must not coexist.
+        self._collisions = {name.replace(".", "_"): name for name in self.topics}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any] | None) -> Catalog:
+        """Read what `state` gave; None is the catalog of a new broker.
+
+        Raises:
+            BadCatalog: it is of a later format, or not a catalog at all.
+        """
+        if state is None:
+            return cls()
+        if (found := state.get("format")) != FORMAT:
+            raise BadCatalog(f"the catalog has format {found}, this version reads format {FORMAT}")
+        try:
+            topics = [
+                TopicEntry(name, UUID(row["topic_id"]), int(row["partitions"]), dict(row["configs"]))
+                for name, row in state["topics"].items()
+            ]
+            return cls(topics, int(state["next_producer_id"]))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise BadCatalog(f"the catalog cannot be read: {error!r}") from None
+
+    def state(self) -> dict[str, Any]:
+        """The catalog as JSON has it."""
+        topics = {
+            entry.name: {
+                "topic_id": str(entry.topic_id),
+                "partitions": entry.partition_count,
+                "configs": dict(entry.configs),
+            }
+            for entry in self.topics.values()
+        }
+        return {"format": FORMAT, "next_producer_id": self.next_producer_id, "topics": topics}
+
+    def changed(
+        self,
+        *,
+        put: Iterable[TopicEntry] = (),
+        remove: Collection[str] = (),
+        next_producer_id: int | None = None,
+    ) -> Catalog:
+        """A catalog with topics added or replaced, and others removed."""
+        topics = {name: entry for name, entry in self.topics.items() if name not in remove}
+        topics.update((entry.name, entry) for entry in put)
+        return Catalog(topics.values(), self.next_producer_id if next_producer_id is None else next_producer_id)
+
+    def plan_topics(
+        self,
+        wanted: Sequence[NewTopic],
+        new_topic_id: Callable[[], UUID],
+        settings: Settings,
+        broker_ids: Collection[int],
+    ) -> list[TopicEntry | Refusal]:
+        """For each wanted topic the entry that it would get, or why it cannot be created."""
+        plans: list[TopicEntry | Refusal] = []
+        folded: dict[str, str] = {}
+        for topic in wanted:
+            plan = self._plan_topic(topic, new_topic_id, settings, broker_ids, folded)
+            if isinstance(plan, TopicEntry):
+                folded[plan.name.replace(".", "_")] = plan.name
+            plans.append(plan)
+        return within_limit(plans)
+
+    def _plan_topic(
+        self,
+        wanted: NewTopic,
+        new_topic_id: Callable[[], UUID],
+        settings: Settings,
+        broker_ids: Collection[int],
+        planned: Mapping[str, str],
+    ) -> TopicEntry | Refusal:
+        """The order of the checks is Kafka's."""
+        name = wanted.name
+        if problem := invalid_name(name):
+            return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+        if name in self.topics:
+            return Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        folded = name.replace(".", "_")
+        if other := self._collisions.get(folded) or planned.get(folded):
+            return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic '{other}'")
+        if problem := invalid(wanted.configs):
+            return Refusal(ErrorCode.INVALID_CONFIG, problem)
+        if wanted.assignments:
+            if refusal := _check_assignments(wanted, broker_ids):
+                return refusal
+            count = len(wanted.assignments)
+        else:
+            if refusal := _check_counts(wanted, settings, broker_ids):
+                return refusal
+            count = settings.num_partitions if wanted.partition_count == -1 else wanted.partition_count
+        configs = {key: value.strip() for key, value in wanted.configs if value is not None}
+        return TopicEntry(name, new_topic_id(), count, configs)
+
+    def plan_growth(
+        self, name: str, count: int, assignments: Sequence[Sequence[int]] | None, broker_ids: Collection[int]
+    ) -> TopicEntry | Refusal:
+        """The entry that a topic would have with ``count`` partitions, or why it cannot have them (KIP-195)."""
+        entry = self.topics.get(name)
+        if entry is None:
+            return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'")
+        if count == entry.partition_count:
+            return Refusal(ErrorCode.INVALID_PARTITIONS, f"Topic already has {count} partition(s)")
+        if count < entry.partition_count:
+            text = f"The topic has {entry.partition_count} partition(s); a topic can only grow, not to {count}"
+            return Refusal(ErrorCode.INVALID_PARTITIONS, text)
+        if assignments is not None:
+            added = count - entry.partition_count
+            if len(assignments) != added:
+                text = f"{added} partition(s) are to be added, but there are {len(assignments)} assignments"
+                return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+            for brokers in assignments:
+                if refusal := _check_brokers(brokers, broker_ids):
+                    return refusal
+        return entry._replace(partition_count=count)
+
+
+def within_limit(plans: list[TopicEntry | Refusal], already: int = 0) -> list[TopicEntry | Refusal]:
+    """The plans of one request, or a refusal of each if together they add too many partitions."""
+    added = sum(plan.partition_count for plan in plans if isinstance(plan, TopicEntry)) - already
+    if added <= MAX_PARTITIONS_PER_REQUEST:
+        return plans
+    text = f"A request may create {MAX_PARTITIONS_PER_REQUEST} partitions at most"
+    return [Refusal(ErrorCode.POLICY_VIOLATION, text) for _ in plans]
+
+
+def _check_assignments(wanted: NewTopic, broker_ids: Collection[int]) -> Refusal | None:
+    if wanted.replication_factor != -1 or wanted.partition_count != -1:
+        what = "replication factor" if wanted.replication_factor != -1 else "number of partitions"
+        return Refusal(ErrorCode.INVALID_REQUEST, f"Partitions were assigned by hand, so the {what} must be -1")
+    replicas = len(wanted.assignments[0][1])
+    seen = set()
+    for partition, brokers in wanted.assignments:
+        if partition in seen:
+            return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"Partition {partition} is assigned twice")
+        seen.add(partition)
+        if refusal := _check_brokers(brokers, broker_ids):
+            return refusal
+        if len(brokers) != replicas:
+            text = f"Partition {partition} has {len(brokers)} replica(s), others have {replicas}"
+            return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+    if seen != set(range(len(seen))):
+        text = "The assigned partitions must be numbered from 0 without holes"
+        return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+    return None
+
+
+def _check_brokers(brokers: Sequence[int], broker_ids: Collection[int]) -> Refusal | None:
+    if not brokers:
+        return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "An assignment has no replicas")
+    if len(set(brokers)) != len(brokers):
+        return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"An assignment names a broker twice: {list(brokers)}")
+    for broker in brokers:
+        if broker not in broker_ids:
+            return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"There is no broker {broker}")
+    return None
+
+
+def _check_counts(wanted: NewTopic, settings: Settings, broker_ids: Collection[int]) -> Refusal | None:
+    if wanted.replication_factor < -1 or wanted.replication_factor == 0:
+        text = "The replication factor must be larger than 0, or -1 for the default"
+        return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, text)
+    if wanted.partition_count < -1 or wanted.partition_count == 0:
+        text = "The number of partitions must be larger than 0, or -1 for the default"
+        return Refusal(ErrorCode.INVALID_PARTITIONS, text)
+    factor = settings.default_replication_factor if wanted.replication_factor == -1 else wanted.replication_factor
+    if factor > len(broker_ids):
+        text = f"The replication factor {factor} cannot be reached: there are {len(broker_ids)} broker(s)"
+        return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, text)
+    return None

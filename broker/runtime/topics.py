@@ -1,0 +1,272 @@
+"""The topic manager: changes of the catalog made durable, logs opened and deleted to match it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any, Protocol
+from uuid import UUID, uuid4
+
+from ottla.broker.clock import Clock
+from ottla.broker.core.topics.catalog import (
+    INTERNAL_TOPICS,
+    OFFSETS_TOPIC,
+    PRODUCER_ID_BLOCK,
+    Catalog,
+    NewTopic,
+    Refusal,
+    TopicEntry,
+    within_limit,
+)
+from ottla.broker.core.topics.configs import TopicConfig
+from ottla.broker.core.topics.partition import Partition, Topic
+from ottla.broker.core.topics.producers import PRODUCER_ID_EXPIRATION_MS
+from ottla.broker.runtime.offline_log import OfflineLog
+from ottla.broker.settings import Settings
+from ottla.broker.storage.engine import Corrupt, Durability, Engine, EngineError, LogConfig
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.records import TopicPartition, iter_batches
+
+REPLAY_BYTES = 1 << 20
+"""How much of a log is read at a time when producers are rebuilt."""
+
+Outcome = TopicEntry | Refusal
+
+
+class EventLog(Protocol):
+    """Where operators read what happened; structlog's interface."""
+
+    def info(self, event: str, **fields: Any) -> Any: ...
+    def error(self, event: str, **fields: Any) -> Any: ...
+
+
+class TopicManager:
+    """Topics as they are served, and every change of them. See `ottla.broker.handlers.services.Topics`.
+
+    Args:
+        engine: opened before `start`.
+        new_topic_id: gives a random id for each new topic.
+
+    Attributes:
+        on_touched: told of each partition of a topic that was deleted, to wake fetches that wait there.
+        on_deleted: told of each topic that was deleted, when nobody can see it any more, to drop its offsets.
+    """
+
+    storage_error = EngineError
+
+    def __init__(
+        self,
+        engine: Engine,
+        settings: Settings,
+        clock: Clock,
+        log: EventLog,
+        *,
+        new_topic_id: Callable[[], UUID] = uuid4,
+    ) -> None:
+        self.topics: dict[str, Topic] = {}
+        self.by_id: dict[UUID, Topic] = {}
+        self.on_touched: Callable[[TopicPartition], None] = lambda tp: None
+        self.on_deleted: Callable[[Topic], None] = lambda topic: None
+        self._engine = engine
+        self._settings = settings
+        self._clock = clock
+        self._log = log
+        self._new_topic_id = new_topic_id
+        self._catalog = Catalog()
+        self._change = asyncio.Lock()
+        self._producer_ids: Iterator[int] = iter(())
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def broker_ids(self) -> Collection[int]:
+        return (self._engine.node_id,)
+
+    # ------------------------------------------------------------------------------------------------------- starting
+
+    async def start(self) -> None:
+        """Read the catalog, open every log, rebuild what partitions remember of producers.
+
+        Raises:
+            BadCatalog: the catalog is not readable.
+            EngineError: ``__consumer_offsets`` could not be created, or one of its logs is damaged.
+        """
+        self._catalog = Catalog.from_state(self._engine.catalog.load())
+        if OFFSETS_TOPIC not in self._catalog.topics:
+            await self._store(self._catalog.changed(put=[self._offsets_topic()]))
+        for entry in self._catalog.topics.values():
+            topic = self._serve(entry)
+            if not topic.is_internal:
+                for partition in topic.partitions:
+                    await self._replay(partition)
+        for tp in await self._engine.remove_orphans():
+            self._log.info("removed the log of a deleted topic", topic=tp.topic, partition=tp.partition)
+
+    def _offsets_topic(self) -> TopicEntry:
+        """The topic of the group coordinator; it exists from the start, as groups are its main use."""
+        configs = {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(self._settings.offsets_topic_segment_bytes),
+        }
+        return TopicEntry(OFFSETS_TOPIC, self._new_topic_id(), self._settings.offsets_topic_num_partitions, configs)
+
+    async def _replay(self, partition: Partition) -> None:
+        """Rebuild the producers of a partition from the records of the last day; older ones are forgotten anyway."""
+        log = partition.log
+        now_ms = self._clock.wall_ms()
+        try:
+            found = log.offset_for_timestamp(now_ms - PRODUCER_ID_EXPIRATION_MS)
+            offset = log.high_watermark if found is None else found.offset
+            while offset < log.high_watermark:
+                for _, batch in iter_batches(log.read(offset, max_bytes=REPLAY_BYTES)):
+                    offset = partition.replay(batch, now_ms)
+                await asyncio.sleep(0)
+        except EngineError as error:
+            self._log.error("partition is offline", topic=partition.tp.topic, partition=partition.tp.partition,
+                            reason=str(error))  # fmt: skip
+            partition.offline = True
+
+    def _serve(self, entry: TopicEntry) -> Topic:
+        """Open the logs of a topic, or those that it has more now, and show it."""
+        config = TopicConfig.of(entry.configs, self._settings)
+        topic = self.topics.get(entry.name)
+        if topic is None:
+            is_internal = entry.name in INTERNAL_TOPICS
+            topic = Topic(entry.name, entry.topic_id, is_internal=is_internal, overrides=entry.configs, config=config)
+        log_config = LogConfig(
+            segment_bytes=config.segment_bytes,
+            segment_ms=config.segment_ms,
+            segment_index_bytes=config.segment_index_bytes,
+            index_interval_bytes=config.index_interval_bytes,
+            durability=Durability(config.ottla_durability),
+        )
+        for index in range(len(topic.partitions), entry.partition_count):
+            try:
+                topic.add_partition(self._engine.open_log(entry.name, entry.topic_id, index, log_config))
+            except Corrupt as error:
+                if topic.is_internal:
+                    raise
+                self._log.error("partition is offline", topic=entry.name, partition=index, reason=str(error))
+                topic.add_partition(OfflineLog(self._engine.leader_epoch), offline=True)
+        self.topics[entry.name] = topic
+        self.by_id[entry.topic_id] = topic
+        return topic
+
+    async def _store(self, catalog: Catalog) -> None:
+        """Make a catalog durable, then the one that counts."""
+        await self._engine.catalog.store(catalog.state())
+        self._catalog = catalog
+
+    # ------------------------------------------------------------------------------------------------------- changing
+
+    async def create(self, wanted: Sequence[NewTopic], *, validate_only: bool = False) -> list[Outcome]:
+        """Create topics; those that cannot be are refused, the others created together."""
+        async with self._change:
+            plans = self._catalog.plan_topics(wanted, self._new_topic_id, self._settings, self.broker_ids)
+            return plans if validate_only else await self._put(plans)
+
+    async def grow(
+        self,
+        wanted: Sequence[tuple[str, int, Sequence[Sequence[int]] | None]],
+        *,
+        validate_only: bool = False,
+    ) -> list[Outcome]:
+        """Let topics have more partitions: (name, new count, brokers of each new partition or None)."""
+        async with self._change:
+            catalog = self._catalog
+            plans = [catalog.plan_growth(name, count, brokers, self.broker_ids) for name, count, brokers in wanted]
+            present = sum(catalog.topics[plan.name].partition_count for plan in plans if isinstance(plan, TopicEntry))
+            plans = within_limit(plans, present)
+            return plans if validate_only else await self._put(plans)
+
+    async def _put(self, plans: list[Outcome]) -> list[Outcome]:
+        entries = [plan for plan in plans if isinstance(plan, TopicEntry)]
+        if not entries:
+            return plans
+        try:
+            await self._store(self._catalog.changed(put=entries))
+            for entry in entries:
+                self._serve(entry)
+        except EngineError as error:
+            self._log.error("topics could not be changed", topics=[entry.name for entry in entries], reason=str(error))
+            failed = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+            return [failed if isinstance(plan, TopicEntry) else plan for plan in plans]
+        for entry in entries:
+            self._log.info("topic has partitions", topic=entry.name, topic_id=str(entry.topic_id),
+                           partitions=entry.partition_count)  # fmt: skip
+        return plans
+
+    async def delete(self, names: Sequence[str]) -> list[Outcome]:
+        """Delete topics: they are gone for everybody at once, then their offsets and logs are deleted."""
+        async with self._change:
+            entries = [self._catalog.topics.get(name) for name in names]
+            doomed = {entry.name: entry for entry in entries if entry is not None}
+            outcomes: list[Outcome] = [
+                entry or Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'")
+                for name, entry in zip(names, entries, strict=True)
+            ]
+            try:
+                await self._store(self._catalog.changed(remove=doomed))
+            except EngineError as error:
+                self._log.error("topics could not be deleted", topics=list(doomed), reason=str(error))
+                failed = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+                return [failed if isinstance(outcome, TopicEntry) else outcome for outcome in outcomes]
+            for topic in [self.topics[name] for name in doomed]:
+                await self._drop(topic)
+        return outcomes
+
+    async def _drop(self, topic: Topic) -> None:
+        del self.topics[topic.name]
+        del self.by_id[topic.topic_id]
+        self._log.info("topic deleted", topic=topic.name, topic_id=str(topic.topic_id))
+        for partition in topic.partitions:
+            self.on_touched(partition.tp)
+        self.on_deleted(topic)
+        for partition in topic.partitions:
+            try:
+                await self._engine.delete_log(partition.tp)
+            except EngineError as error:
+                # What is left is removed at the next start, as no topic of the catalog has it.
+                self._log.error("log not deleted", topic=topic.name, partition=partition.tp.partition,
+                                reason=str(error))  # fmt: skip
+
+    def auto_create(self, names: Sequence[str], created: Callable[[Sequence[Outcome]], None]) -> None:
+        """Create topics with the broker's defaults in a task of its own, then call back."""
+
+        async def run() -> None:
+            created(await self.create([NewTopic(name) for name in names]))
+
+        task = asyncio.get_running_loop().create_task(run())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # --------------------------------------------------------------------------------------------------- producer ids
+
+    async def new_producer_id(self) -> int:
+        """A producer id that was never given before: blocks of them are reserved durably before the first is used.
+
+        Raises:
+            EngineError: the block could not be reserved.
+        """
+        if (producer_id := next(self._producer_ids, None)) is not None:
+            return producer_id
+        async with self._change:
+            # Somebody else may have reserved a block while this one waited.
+            if (producer_id := next(self._producer_ids, None)) is not None:
+                return producer_id
+            first = self._catalog.next_producer_id
+            await self._store(self._catalog.changed(next_producer_id=first + PRODUCER_ID_BLOCK))
+            self._producer_ids = iter(range(first, first + PRODUCER_ID_BLOCK))
+            return next(self._producer_ids)
+
+    # --------------------------------------------------------------------------------------------------------- looking
+
+    def partition(self, tp: TopicPartition) -> Partition | None:
+        """A partition that is served, or None."""
+        topic = self.topics.get(tp.topic)
+        return topic.partition(tp.partition) if topic else None
+
+    def partition_count(self, name: str) -> int:
+        """How many partitions a topic has; 0 if there is no such topic."""
+        topic = self.topics.get(name)
+        return len(topic.partitions) if topic else 0
