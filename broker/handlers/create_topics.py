@@ -1,0 +1,79 @@
+"""CreateTopics (key 19)."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ottla.broker.context import RequestContext
+from ottla.broker.core.topics.catalog import NewTopic, Refusal, TopicEntry
+from ottla.broker.core.topics.configs import effective_values
+from ottla.broker.handlers.services import Services
+from ottla.broker.settings import Settings
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from ottla.protocol.primitives import ZERO_UUID
+
+VERSIONS = range(2, 8)
+
+
+async def handle(request: CreateTopicsRequest, ctx: RequestContext, services: Services) -> CreateTopicsResponse:
+    times = Counter(topic.name for topic in request.topics)
+    wanted = {topic.name: topic for topic in request.topics if times[topic.name] == 1}
+    outcomes = await services.topics.create(
+        [_new_topic(topic) for topic in wanted.values()], validate_only=request.validate_only
+    )
+    rows = [
+        refused(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.") for name, count in times.items() if count > 1
+    ]
+    for name, outcome in zip(wanted, outcomes, strict=True):
+        if isinstance(outcome, Refusal):
+            rows.append(refused(name, outcome.error_code, outcome.message))
+        else:
+            rows.append(_created(outcome, request.validate_only, services.settings))
+    return CreateTopicsResponse(topics=rows)
+
+
+def _new_topic(topic: CreatableTopic) -> NewTopic:
+    return NewTopic(
+        topic.name,
+        topic.num_partitions,
+        topic.replication_factor,
+        [(assignment.partition_index, assignment.broker_ids) for assignment in topic.assignments],
+        [(config.name, config.value) for config in topic.configs],
+    )
+
+
+def _created(entry: TopicEntry, validated_only: bool, settings: Settings) -> CreatableTopicResult:
+    return CreatableTopicResult(
+        name=entry.name,
+        topic_id=ZERO_UUID if validated_only else entry.topic_id,
+        num_partitions=entry.partition_count,
+        replication_factor=1,
+        error_message=None,
+        configs=[
+            CreatableTopicConfigs(
+                name=value.key.name,
+                value=value.value,
+                read_only=False,
+                config_source=value.source,
+                is_sensitive=False,
+            )
+            for value in effective_values(entry.configs, settings)
+        ],
+    )
+
+
+def refused(name: str, code: int, message: str | None) -> CreatableTopicResult:
+    """A row without a topic. `configs` is empty, not null: the Java admin client cannot read null there."""
+    return CreatableTopicResult(name=name, error_code=code, error_message=message, configs=[])
+
+
+def failed(request: CreateTopicsRequest, code: int) -> CreateTopicsResponse:
+    """The answer when we have a bug."""
+    return CreateTopicsResponse(topics=[refused(topic.name, code, None) for topic in request.topics])

@@ -1,0 +1,208 @@
+"""Fetch (key 1): read record batches, waiting for them where there are too few (KIP-74).
+
+Fetch sessions (KIP-227) are declined: every answer has session id 0, as Kafka's has when its session cache is full,
+so clients go on to name all their partitions. Partitions are served in the order of the request, each with what is
+left of ``max_bytes``, as Kafka does for a request without a session.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ottla.broker.context import RequestContext
+from ottla.broker.core.fetches import Parked
+from ottla.broker.core.topics.partition import Partition
+from ottla.broker.handlers.services import Services, Topics
+from ottla.protocol.compression import Codec
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from ottla.protocol.records import ATTRIBUTES_AT, BATCH_LENGTH_AT, HEADER_SIZE, LOG_OVERHEAD
+
+VERSIONS = range(4, 13)
+
+READ_COMMITTED = 1
+_FINAL_EPOCH = -1
+_ZSTD_SINCE = 10
+_CODEC_MASK = 0x07
+
+
+class _Read(NamedTuple):
+    """What one pass over the partitions gave. ``hurry``: there is something that must not wait for more bytes."""
+
+    response: FetchResponse
+    size: int
+    hurry: bool
+
+
+def handle(request: FetchRequest, ctx: RequestContext, services: Services) -> FetchResponse | None:
+    if request.session_id and request.session_epoch != _FINAL_EPOCH:
+        # A session that another broker at this address gave; its request may name only what changed.
+        return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    read = _read(request, ctx, services)
+    wait_ms = min(request.max_wait_ms, services.settings.fetch_max_wait_ms)
+    if wait_ms <= 0 or _is_enough(request, read):
+        return read.response
+    _park(request, ctx, services, read, services.clock.monotonic_ms() + wait_ms)
+    return None
+
+
+def complete(parked: Parked, services: Services) -> None:
+    """Look at a woken fetch again: answer it, or park it anew if there is still too little and time is left."""
+    ctx: RequestContext = parked.ctx
+    ctx.on_close = None
+    if ctx.closed:
+        return
+    request: FetchRequest = parked.request
+    read = _read(request, ctx, services)
+    if parked.expired or _is_enough(request, read):
+        ctx.reply(read.response)
+    else:
+        _park(request, ctx, services, read, parked.deadline_ms)
+
+
+def _is_enough(request: FetchRequest, read: _Read) -> bool:
+    return read.hurry or read.size >= request.min_bytes or not read.response.responses
+
+
+def _park(request: FetchRequest, ctx: RequestContext, services: Services, read: _Read, deadline_ms: int) -> None:
+    topics = services.topics.topics
+    watched = {}
+    for asked in request.topics:
+        topic = topics[asked.topic]  # a missing one would have been answered at once
+        for row in asked.partitions:
+            partition = topic.partitions[row.partition]
+            watched[partition.tp] = partition.log.size_bytes
+    missing = request.min_bytes - read.size
+    parked = Parked(ctx, request, deadline_ms=deadline_ms, missing_bytes=missing, watched=watched)
+    ctx.on_close = lambda: services.fetches.drop(parked)
+    services.fetches.park(parked)
+
+
+def _read(request: FetchRequest, ctx: RequestContext, services: Services) -> _Read:
+    """Read every partition of the request, as far as ``max_bytes`` goes."""
+    version = ctx.api_version
+    left = min(request.max_bytes, services.settings.fetch_max_bytes)
+    # Nothing was ever aborted; a reader of committed records expects the list nevertheless.
+    aborted: list[AbortedTransaction] | None = [] if request.isolation_level == READ_COMMITTED else None
+    responses: list[FetchableTopicResponse] = []
+    size = 0
+    hurry = False
+    for asked in request.topics:
+        topic = services.topics.topics.get(asked.topic)
+        rows: list[PartitionData] = []
+        responses.append(FetchableTopicResponse(topic=asked.topic, partitions=rows))
+        for want in asked.partitions:
+            row = PartitionData(partition_index=want.partition, high_watermark=-1, records=b"")
+            row.aborted_transactions = aborted
+            rows.append(row)
+            partition = topic.partition(want.partition) if topic is not None else None
+            if partition is None:
+                row.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            else:
+                _read_partition(row, want, partition, left, size == 0, version, services.topics)
+            if row.error_code or row.diverging_epoch.end_offset >= 0:
+                hurry = True
+            elif row.records:
+                size += len(row.records)
+                left = max(0, left - len(row.records))
+    return _Read(FetchResponse(responses=responses), size, hurry)
+
+
+def _read_partition(
+    row: PartitionData,
+    want: FetchPartition,
+    partition: Partition,
+    left: int,
+    min_one_batch: bool,
+    version: int,
+    topics: Topics,
+) -> None:
+    log = partition.log
+    if error := fence(partition, want.current_leader_epoch):
+        row.error_code = error
+        return
+    offset = want.fetch_offset
+    try:
+        if want.last_fetched_epoch >= 0 and _diverges(row, want, partition):
+            return
+        if not log.log_start_offset <= offset <= log.log_end_offset:
+            row.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
+            return
+        records = b""
+        if offset < log.high_watermark:
+            most = min(want.partition_max_bytes, left)
+            records = log.read(offset, max_bytes=most, min_one_batch=min_one_batch)
+    except topics.storage_error:
+        row.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        return
+    if version < _ZSTD_SINCE and records and _has_zstd(records):
+        row.error_code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        return
+    row.records = records
+    _fill_offsets(row, partition)
+
+
+def _fill_offsets(row: PartitionData, partition: Partition) -> None:
+    # There are no transactions, so every record is stable at once.
+    row.high_watermark = row.last_stable_offset = partition.log.high_watermark
+    row.log_start_offset = partition.log.log_start_offset
+
+
+def fence(partition: Partition, current_leader_epoch: int) -> ErrorCode:
+    """Check the leader epoch that a client believes in (KIP-320); -1 is not checked."""
+    if partition.offline:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    if current_leader_epoch < 0 or current_leader_epoch == partition.log.leader_epoch:
+        return ErrorCode.NONE
+    if current_leader_epoch < partition.log.leader_epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    return ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def _diverges(row: PartitionData, want: FetchPartition, partition: Partition) -> bool:
+    """Whether the reader followed a log that parts from ours before its offset (KIP-595): then say where."""
+    end = partition.log.epoch_end(want.last_fetched_epoch)
+    if end.end_offset < 0 or want.fetch_offset < partition.log.log_start_offset:
+        row.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
+        return True
+    if end.leader_epoch < want.last_fetched_epoch or end.end_offset < want.fetch_offset:
+        row.diverging_epoch = EpochEndOffset(epoch=end.leader_epoch, end_offset=end.end_offset)
+        _fill_offsets(row, partition)
+        return True
+    return False
+
+
+def _has_zstd(records: bytes) -> bool:
+    """Whether a batch is compressed with zstd. Only the headers are looked at."""
+    position = 0
+    while position + HEADER_SIZE <= len(records):
+        if records[position + ATTRIBUTES_AT + 1] & _CODEC_MASK == Codec.ZSTD:
+            return True
+        at = position + BATCH_LENGTH_AT
+        position += int.from_bytes(records[at : at + 4], "big") + LOG_OVERHEAD
+    return False
+
+
+def failed(request: FetchRequest, code: int) -> FetchResponse:
+    """The answer when we have a bug."""
+    return FetchResponse(
+        error_code=code,
+        responses=[
+            FetchableTopicResponse(
+                topic=topic.topic,
+                partitions=[
+                    PartitionData(partition_index=want.partition, error_code=code, high_watermark=-1, records=b"")
+                    for want in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )

@@ -1,0 +1,151 @@
+"""Metadata (key 3): the brokers, and topics with their partitions. Creates topics where the broker allows it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ottla.broker.context import RequestContext
+from ottla.broker.core.topics.catalog import INTERNAL_TOPICS, Refusal, invalid_name
+from ottla.broker.core.topics.partition import Topic
+from ottla.broker.handlers.authorized import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from ottla.broker.handlers.services import Outcome, Services
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from ottla.protocol.primitives import ZERO_UUID
+
+VERSIONS = range(13)
+
+_LOOKUP_BY_ID_SINCE = 12
+
+
+def handle(request: MetadataRequest, ctx: RequestContext, services: Services) -> MetadataResponse | None:
+    wanted = request.topics
+    if ctx.api_version == 0 and not wanted:
+        wanted = None  # the empty list of version 0 is the null of later ones
+    if wanted and ctx.api_version < _LOOKUP_BY_ID_SINCE and any(t.name is None or t.topic_id.int for t in wanted):
+        rows = [_missing(t, ErrorCode.INVALID_REQUEST) for t in wanted]
+        return _response(request, ctx, services, rows)
+    missing = _to_create(wanted or (), request, services)
+    if not missing:
+        return _answer(request, wanted, ctx, services, {})
+
+    def created(outcomes: Sequence[Outcome]) -> None:
+        refused = {
+            name: outcome.error_code
+            for name, outcome in zip(missing, outcomes, strict=True)
+            if isinstance(outcome, Refusal)
+        }
+        ctx.reply(_answer(request, wanted, ctx, services, refused))
+
+    services.topics.auto_create(missing, created)
+    return None
+
+
+def _to_create(wanted: Sequence[MetadataRequestTopic], request: MetadataRequest, services: Services) -> list[str]:
+    """The names, each once, of topics that are to be created by asking for them."""
+    if not (request.allow_auto_topic_creation and services.settings.auto_create_topics_enable):
+        return []
+    topics = services.topics.topics
+    names = dict.fromkeys(topic.name for topic in wanted if topic.name is not None and not topic.topic_id.int)
+    return [name for name in names if name not in topics and name not in INTERNAL_TOPICS and not invalid_name(name)]
+
+
+def _answer(
+    request: MetadataRequest,
+    wanted: Sequence[MetadataRequestTopic] | None,
+    ctx: RequestContext,
+    services: Services,
+    refused: dict[str, ErrorCode],
+) -> MetadataResponse:
+    topics = services.topics.topics
+    if wanted is None:
+        return _response(request, ctx, services, [_row(topic, request, services) for topic in topics.values()])
+    rows = []
+    seen = set()
+    for asked in wanted:
+        by_id = asked.topic_id.int != 0
+        key = asked.topic_id if by_id else asked.name
+        if key in seen:
+            continue
+        seen.add(key)
+        topic = services.topics.by_id.get(asked.topic_id) if by_id else topics.get(asked.name or "")
+        if topic is not None:
+            rows.append(_row(topic, request, services))
+        elif by_id:
+            unknown = ErrorCode.UNKNOWN_TOPIC_ID
+            rows.append(MetadataResponseTopic(error_code=unknown, topic_id=asked.topic_id, name=None))
+        else:
+            rows.append(_missing(asked, _why_missing(asked.name or "", refused)))
+    return _response(request, ctx, services, rows)
+
+
+def _why_missing(name: str, refused: dict[str, ErrorCode]) -> ErrorCode:
+    if invalid_name(name):
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    error = refused.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    # Created and deleted while this request waited: it is unknown again.
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if error is ErrorCode.TOPIC_ALREADY_EXISTS else error
+
+
+def _missing(asked: MetadataRequestTopic, error: ErrorCode) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        error_code=error, name=asked.name or "", topic_id=ZERO_UUID, is_internal=asked.name in INTERNAL_TOPICS
+    )
+
+
+def _row(topic: Topic, request: MetadataRequest, services: Services) -> MetadataResponseTopic:
+    if topic.described is None:
+        topic.described = _partitions(topic, services.node.node_id)
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=topic.described,
+        topic_authorized_operations=TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED,
+    )
+
+
+def _partitions(topic: Topic, node_id: int) -> list[MetadataResponsePartition]:
+    return [
+        MetadataResponsePartition(
+            error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.offline else ErrorCode.NONE,
+            partition_index=index,
+            leader_id=-1 if partition.offline else node_id,
+            leader_epoch=partition.log.leader_epoch,
+            replica_nodes=[node_id],
+            isr_nodes=[node_id],
+            offline_replicas=[node_id] if partition.offline else [],
+        )
+        for index, partition in enumerate(topic.partitions)
+    ]
+
+
+def _response(
+    request: MetadataRequest, ctx: RequestContext, services: Services, rows: list[MetadataResponseTopic]
+) -> MetadataResponse:
+    node = services.node
+    host, port = node.endpoint(ctx)
+    asked = request.include_cluster_authorized_operations
+    return MetadataResponse(
+        brokers=[MetadataResponseBroker(node_id=node.node_id, host=host, port=port)],
+        cluster_id=node.cluster_id,
+        controller_id=node.node_id,
+        topics=rows,
+        cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
+    )
+
+
+def failed(request: MetadataRequest, code: int) -> MetadataResponse:
+    """The answer when we have a bug: the topics that were named, each with the code."""
+    rows = [
+        MetadataResponseTopic(error_code=code, name=topic.name or "", topic_id=topic.topic_id)
+        for topic in request.topics or ()
+    ]
+    return MetadataResponse(topics=rows)
