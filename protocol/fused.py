@@ -448,8 +448,11 @@ class _EncodeWriter:
             writer.value(field_leaf, "value")
             inner.line(f"return {writer.finish()}")
             build = source.bind("tag_writer", inner.compile("tag_writer(value)"))
-            default = source.bind("default", field.fresh_default())
-            source.line(f"if {value}.{field.name} != {default}:")
+            if isinstance(field.default, list):
+                source.line(f"if {value}.{field.name} is None or len({value}.{field.name}):")
+            else:
+                default = source.bind("default", field.fresh_default())
+                source.line(f"if {value}.{field.name} != {default}:")
             source.line(f"    {tags}.append(({field.tag}, {build}({value}.{field.name})))")
         source.line(f"add(uvarint_bytes(len({tags})))")
         source.line(f"for tag, s in {tags}:")

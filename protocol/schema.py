@@ -122,6 +122,12 @@ class WireField:
             return self.default()
         return self.default
 
+    def is_default(self, value: Any) -> bool:
+        """Whether a tagged field with this value is left out. An empty array is one whatever sequence it is."""
+        if isinstance(self.default, list):
+            return value is not None and not len(value)
+        return bool(value == self.fresh_default())
+
 
 _UNSET: Any = object()
 
@@ -287,7 +293,7 @@ class StructLeaf(Leaf):
             tags = []
             for field, leaf in self.tagged:
                 value = getattr(obj, field.name)
-                if value != field.fresh_default():
+                if not field.is_default(value):
                     inner = BytesIO()
                     leaf._build(value, inner, context, f"{path}.{field.name}")
                     tags.append((field.tag, inner.getvalue()))

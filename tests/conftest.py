@@ -1,0 +1,27 @@
+"""Settings of the whole test command: what hypothesis may do.
+
+By default every run tries the same examples, so a failure on one machine is a failure on all. ``OTTLA_TESTS=long``
+tries ten times as many, chosen at random; a failure then prints the line that reproduces it. Nothing is remembered
+between runs, and nothing is written into the source tree.
+"""
+
+import os
+import tempfile
+from pathlib import Path
+
+from hypothesis import HealthCheck, settings
+from hypothesis.configuration import set_hypothesis_home_dir
+
+LONG = os.environ.get("OTTLA_TESTS") == "long"
+
+set_hypothesis_home_dir(Path(tempfile.gettempdir()) / f"ottla-hypothesis-{os.getuid()}")
+settings.register_profile(
+    "ottla",
+    derandomize=True,
+    database=None,
+    deadline=None,  # shared machines stall; no test here is about time
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("long", settings.get_profile("ottla"), derandomize=False, max_examples=1000)
+settings.load_profile("long" if LONG else "ottla")
