@@ -356,8 +356,8 @@ def effective_values(overrides: Mapping[str, str], settings: Settings) -> list[E
 class TopicConfig:
     """The settings in force for one topic, parsed. Times in ms, sizes in bytes; names as Kafka's keys.
 
-    ``compacted`` and ``log_append_time`` are cleanup.policy and message.timestamp.type as the questions that are asked
-    of them.
+    ``compacted``, ``deletes`` and ``log_append_time`` are cleanup.policy and message.timestamp.type as the questions
+    that are asked of them.
     """
 
     max_message_bytes: int = 1_048_588
@@ -365,6 +365,7 @@ class TopicConfig:
     message_timestamp_before_max_ms: int = INT64_MAX
     message_timestamp_after_max_ms: int = 3_600_000
     compacted: bool = False
+    deletes: bool = True
     retention_ms: int = 604_800_000
     retention_bytes: int = -1
     segment_bytes: int = 1 << 30
@@ -377,12 +378,14 @@ class TopicConfig:
     def of(cls, overrides: Mapping[str, str], settings: Settings) -> TopicConfig:
         """Parse what is in force for a topic with these settings of its own."""
         values = {entry.key.name: entry.value.strip() for entry in effective_values(overrides, settings)}
+        policies = as_list(values["cleanup.policy"])
         return cls(
             max_message_bytes=int(values["max.message.bytes"]),
             log_append_time=values["message.timestamp.type"] == "LogAppendTime",
             message_timestamp_before_max_ms=int(values["message.timestamp.before.max.ms"]),
             message_timestamp_after_max_ms=int(values["message.timestamp.after.max.ms"]),
-            compacted="compact" in as_list(values["cleanup.policy"]),
+            compacted="compact" in policies,
+            deletes="delete" in policies,
             retention_ms=int(values["retention.ms"]),
             retention_bytes=int(values["retention.bytes"]),
             segment_bytes=int(values["segment.bytes"]),

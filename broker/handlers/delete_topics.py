@@ -1,0 +1,72 @@
+"""DeleteTopics (key 20), by name or by topic id."""
+
+from __future__ import annotations
+
+from ottla.broker.context import RequestContext
+from ottla.broker.core.topics.catalog import Refusal
+from ottla.broker.handlers.services import Services
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from ottla.protocol.primitives import ZERO_UUID
+
+VERSIONS = range(1, 7)
+
+_DISABLED_SINCE = 3
+
+
+async def handle(request: DeleteTopicsRequest, ctx: RequestContext, services: Services) -> DeleteTopicsResponse:
+    asked = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
+    disabled = ErrorCode.TOPIC_DELETION_DISABLED if ctx.api_version >= _DISABLED_SINCE else ErrorCode.INVALID_REQUEST
+    if not services.settings.delete_topic_enable:
+        return DeleteTopicsResponse(responses=[_refused(state, disabled, None) for state in asked])
+    rows: dict[str, DeletableTopicResult] = {}
+    refused = []
+    for state in asked:
+        row = _find(state, services)
+        if row.error_code or row.name is None:
+            refused.append(row)
+        elif row.name in rows:
+            rows[row.name] = _refused(state, ErrorCode.INVALID_REQUEST, "The topic is named twice")
+        elif services.topics.topics[row.name].is_internal:
+            rows[row.name] = _refused(state, disabled, "An internal topic cannot be deleted")
+        else:
+            rows[row.name] = row
+    doomed = [name for name, row in rows.items() if not row.error_code]
+    for name, outcome in zip(doomed, await services.topics.delete(doomed), strict=True):
+        if isinstance(outcome, Refusal):
+            rows[name].error_code = outcome.error_code
+            rows[name].error_message = outcome.message
+    return DeleteTopicsResponse(responses=[*rows.values(), *refused])
+
+
+def _find(state: DeleteTopicState, services: Services) -> DeletableTopicResult:
+    """The row of a topic that exists, with its name and id, or of one that cannot be found."""
+    if state.name is None and not state.topic_id.int:
+        return _refused(state, ErrorCode.INVALID_REQUEST, "Neither a topic name nor an id was given")
+    if state.name is not None and state.topic_id.int:
+        return _refused(state, ErrorCode.INVALID_REQUEST, "Only one of topic name and id may be given")
+    if state.name is None:
+        topic = services.topics.by_id.get(state.topic_id)
+        missing = ErrorCode.UNKNOWN_TOPIC_ID
+    else:
+        topic = services.topics.topics.get(state.name)
+        missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if topic is None:
+        return _refused(state, missing, None)
+    return DeletableTopicResult(name=topic.name, topic_id=topic.topic_id)
+
+
+def _refused(state: DeleteTopicState, code: int, message: str | None) -> DeletableTopicResult:
+    return DeletableTopicResult(name=state.name, topic_id=state.topic_id, error_code=code, error_message=message)
+
+
+def failed(request: DeleteTopicsRequest, code: int) -> DeleteTopicsResponse:
+    """The answer when we have a bug."""
+    rows = [_refused(state, code, None) for state in request.topics]
+    rows += [DeletableTopicResult(name=name, topic_id=ZERO_UUID, error_code=code) for name in request.topic_names]
+    return DeleteTopicsResponse(responses=rows)

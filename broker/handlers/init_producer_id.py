@@ -1,0 +1,35 @@
+"""InitProducerId (key 22): an identity for an idempotent producer.
+
+Transactions are not served yet, and their APIs are not advertised. A producer with a transactional id is refused with
+UNSUPPORTED_VERSION: clients do not retry it, and take it for what it is, a feature that this broker lacks.
+"""
+
+from __future__ import annotations
+
+from ottla.broker.context import RequestContext
+from ottla.broker.handlers.services import Services
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+VERSIONS = range(5)
+
+
+async def handle(request: InitProducerIdRequest, ctx: RequestContext, services: Services) -> InitProducerIdResponse:
+    if request.transactional_id == "":
+        return failed(request, ErrorCode.INVALID_REQUEST)
+    if (request.producer_id == -1) != (request.producer_epoch == -1):
+        return failed(request, ErrorCode.INVALID_REQUEST)
+    if request.transactional_id is not None:
+        return failed(request, ErrorCode.UNSUPPORTED_VERSION)
+    # A producer without transactions that asks for a higher epoch of its id (KIP-360) is given a new id, as by Kafka:
+    # its sequences begin at 0 with either.
+    try:
+        producer_id = await services.topics.new_producer_id()
+    except services.topics.storage_error:
+        return failed(request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+
+
+def failed(request: InitProducerIdRequest, code: int) -> InitProducerIdResponse:
+    """The answer without an identity."""
+    return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)

@@ -1,0 +1,112 @@
+"""ListOffsets (key 2): offsets by time, and the ends of logs."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from enum import IntEnum
+
+from ottla.broker.context import RequestContext
+from ottla.broker.core.topics.partition import OffsetAndTimestamp, Partition
+from ottla.broker.handlers.fetch import fence
+from ottla.broker.handlers.services import Services
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+VERSIONS = range(1, 8)
+
+_MAX_TIMESTAMP_SINCE = 7
+
+
+class _Time(IntEnum):
+    """Times that are none."""
+
+    LATEST = -1
+    EARLIEST = -2
+    MAX_TIMESTAMP = -3
+
+
+def handle(request: ListOffsetsRequest, ctx: RequestContext, services: Services) -> ListOffsetsResponse:
+    seen: set[tuple[str, int]] = set()
+    twice: set[tuple[str, int]] = set()
+    for topic in request.topics:
+        for want in topic.partitions:
+            key = topic.name, want.partition_index
+            (twice if key in seen else seen).add(key)
+    answer = []
+    for topic in request.topics:
+        rows = []
+        for want in topic.partitions:
+            row = ListOffsetsPartitionResponse(partition_index=want.partition_index)
+            rows.append(row)
+            served = services.topics.topics.get(topic.name)
+            partition = served.partition(want.partition_index) if served is not None else None
+            if (topic.name, want.partition_index) in twice:
+                row.error_code = ErrorCode.INVALID_REQUEST
+            elif partition is None:
+                row.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif error := fence(partition, want.current_leader_epoch):
+                row.error_code = error
+            else:
+                try:
+                    _look_up(row, want, partition, ctx.api_version)
+                except services.topics.storage_error:
+                    row.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        answer.append(ListOffsetsTopicResponse(name=topic.name, partitions=rows))
+    return ListOffsetsResponse(topics=answer)
+
+
+def _look_up(
+    row: ListOffsetsPartitionResponse, want: ListOffsetsPartition, partition: Partition, version: int
+) -> None:
+    """Fill the row. Without transactions the last stable offset is the high watermark, so isolation is no matter."""
+    log = partition.log
+    found: OffsetAndTimestamp | None
+    match want.timestamp:
+        case _Time.LATEST:
+            row.offset = log.high_watermark
+            row.leader_epoch = log.leader_epoch
+            return
+        case _Time.EARLIEST:
+            row.offset = log.log_start_offset
+            row.leader_epoch = _epoch_at(partition, row.offset)
+            return
+        case _Time.MAX_TIMESTAMP if version >= _MAX_TIMESTAMP_SINCE:
+            found = log.max_timestamp()
+        case timestamp if timestamp >= 0:
+            found = log.offset_for_timestamp(timestamp)
+        case _:
+            row.error_code = ErrorCode.UNSUPPORTED_VERSION
+            return
+    if found is not None:
+        row.offset = found.offset
+        row.timestamp = found.timestamp_ms
+        row.leader_epoch = _epoch_at(partition, found.offset)
+
+
+def _epoch_at(partition: Partition, offset: int) -> int:
+    """The leader epoch in which the record at an offset was written; the present one at the end of the log."""
+    log = partition.log
+    epochs = range(log.leader_epoch + 1)
+    at = bisect_right(epochs, offset, key=lambda epoch: log.epoch_end(epoch).end_offset)
+    return log.epoch_end(at).leader_epoch if at < len(epochs) else log.leader_epoch
+
+
+def failed(request: ListOffsetsRequest, code: int) -> ListOffsetsResponse:
+    """The answer when we have a bug."""
+    topics = [
+        ListOffsetsTopicResponse(
+            name=topic.name,
+            partitions=[
+                ListOffsetsPartitionResponse(partition_index=want.partition_index, error_code=code)
+                for want in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    return ListOffsetsResponse(topics=topics)
