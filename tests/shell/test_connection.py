@@ -1,0 +1,275 @@
+"""A connection without sockets: one open request at a time, answers in order, bounds in both directions."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ottla.broker.context import RequestContext
+from ottla.broker.net.connection import READ_AHEAD_BYTES, Connection
+from ottla.protocol.errors import MalformedFrame
+
+
+class Transport:
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+        self.reading = True
+        self.closed = False
+
+    def write(self, data: bytes) -> None:
+        self.written.append(data)
+
+    def get_extra_info(self, name: str) -> Any:
+        return {"peername": ("::ffff:10.0.0.7", 5000, 0, 0), "sockname": ("127.0.0.1", 9092)}.get(name)
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+    abort = close
+
+
+class Loop:
+    """Runs what is called soon when told to."""
+
+    def __init__(self) -> None:
+        self.soon: list[Callable[[], None]] = []
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self.soon.append(callback)
+
+    def run(self) -> None:
+        while self.soon:
+            self.soon.pop(0)()
+
+
+class Host:
+    """Answers a frame with itself; frames that begin with ``park`` stay open, ``bad`` ones break the protocol."""
+
+    max_request_bytes = 1 << 20
+
+    def __init__(self) -> None:
+        self.served: list[bytes] = []
+        self.parked: list[RequestContext] = []
+        self.rejections: list[str] = []
+        self.room = True
+        self.accepts = True
+
+    def opened(self, connection: Connection) -> bool:
+        return self.accepts
+
+    def closed(self, connection: Connection) -> None:
+        pass
+
+    def rejected(self, connection: Connection, reason: str) -> None:
+        self.rejections.append(reason)
+
+    def room_for(self, connection: Connection, buffered_bytes: int) -> bool:
+        return self.room
+
+    def receive(self, frame: bytes, start: int, connection: Connection) -> bytes | None:
+        frame = frame[start:]
+        self.served.append(frame)
+        if frame.startswith(b"bad"):
+            raise MalformedFrame("bad frame")
+        if frame.startswith(b"park"):
+            ctx = RequestContext(connection, 0, 1, "", lambda response, correlation_id: response)
+            connection.open = ctx
+            self.parked.append(ctx)
+            return None
+        if frame.startswith(b"quiet"):
+            return None
+        return b"<" + frame + b">"
+
+
+def frames(*bodies: bytes) -> bytes:
+    return b"".join(struct.pack(">i", len(body)) + body for body in bodies)
+
+
+@pytest.fixture
+def host() -> Host:
+    return Host()
+
+
+@pytest.fixture
+def loop() -> Loop:
+    return Loop()
+
+
+@pytest.fixture
+def transport() -> Transport:
+    return Transport()
+
+
+@pytest.fixture
+def connection(host: Host, loop: Loop, transport: Transport) -> Connection:
+    made = Connection(host, loop)  # type: ignore[arg-type]
+    made.connection_made(transport)  # type: ignore[arg-type]
+    return made
+
+
+def test_the_client_host_is_written_as_kafka_does(connection: Connection) -> None:
+    assert connection.client_host == "/10.0.0.7"
+    assert (connection.local_host, connection.local_port) == ("127.0.0.1", 9092)
+
+
+def test_frames_of_one_read_are_answered_in_one_write(connection: Connection, transport: Transport) -> None:
+    connection.data_received(frames(b"a", b"b", b"quiet", b"c"))
+    assert transport.written == [b"<a><b><c>"]
+
+
+def test_bytes_one_at_a_time(connection: Connection, host: Host, transport: Transport) -> None:
+    for byte in frames(b"hello", b"world"):
+        connection.data_received(bytes([byte]))
+    assert host.served == [b"hello", b"world"]
+    assert transport.written == [b"<hello>", b"<world>"]
+
+
+def test_an_open_request_holds_the_next_ones_back(
+    connection: Connection, host: Host, loop: Loop, transport: Transport
+) -> None:
+    connection.data_received(frames(b"a", b"park", b"b"))
+    connection.data_received(frames(b"c"))
+    assert host.served == [b"a", b"park"]
+    assert transport.written == [b"<a>"]
+    host.parked[0].reply(b"later")
+    loop.run()
+    assert transport.written == [b"<a>", b"later", b"<b><c>"]
+
+
+def test_several_parked_requests_are_answered_in_order(
+    connection: Connection, host: Host, loop: Loop, transport: Transport
+) -> None:
+    connection.data_received(frames(b"park1", b"park2", b"x"))
+    host.parked[0].reply(b"1")
+    loop.run()
+    host.parked[1].reply(b"2")
+    loop.run()
+    assert transport.written == [b"1", b"2", b"<x>"]
+
+
+def test_a_request_without_an_answer_lets_the_next_one_go(
+    connection: Connection, host: Host, loop: Loop, transport: Transport
+) -> None:
+    connection.data_received(frames(b"park", b"a"))
+    host.parked[0].no_reply()
+    loop.run()
+    assert transport.written == [b"<a>"]
+
+
+def test_an_answer_given_twice_is_a_bug_that_shows(connection: Connection, host: Host) -> None:
+    connection.data_received(frames(b"park"))
+    host.parked[0].reply(b"1")
+    with pytest.raises(RuntimeError):
+        host.parked[0].reply(b"2")
+
+
+def test_reading_ahead_is_bounded(connection: Connection, host: Host, loop: Loop, transport: Transport) -> None:
+    connection.data_received(frames(b"park"))
+    filler = frames(b"x" * 1000)
+    fed = 0
+    while transport.reading:
+        connection.data_received(filler)
+        fed += len(filler)
+    assert READ_AHEAD_BYTES <= fed < READ_AHEAD_BYTES + 2 * len(filler)
+    host.parked[0].reply(b"go")
+    loop.run()
+    assert transport.reading
+    assert connection.buffered_bytes == 0
+
+
+def test_a_client_that_does_not_read_is_not_served(
+    connection: Connection, host: Host, loop: Loop, transport: Transport
+) -> None:
+    connection.pause_writing()
+    connection.data_received(frames(b"a"))
+    assert host.served == []
+    connection.resume_writing()
+    loop.run()
+    assert transport.written == [b"<a>"]
+
+
+def test_no_room_leaves_the_socket_unread_until_there_is(
+    connection: Connection, host: Host, loop: Loop, transport: Transport
+) -> None:
+    host.room = False
+    connection.data_received(frames(b"x" * 100)[:50])
+    assert not transport.reading
+    host.room = True
+    connection.wake()
+    loop.run()
+    assert transport.reading
+
+
+@pytest.mark.parametrize("length", [0, -1, 1 << 21])
+def test_a_bad_length_closes_and_says_why(
+    connection: Connection, host: Host, transport: Transport, length: int
+) -> None:
+    connection.data_received(frames(b"a") + struct.pack(">i", length))
+    assert transport.written == [b"<a>"], "what came before the fault is answered"
+    assert transport.closed
+    assert len(host.rejections) == 1
+    assert str(length) in host.rejections[0]
+
+
+def test_a_broken_frame_closes_and_what_follows_is_not_served(
+    connection: Connection, host: Host, transport: Transport
+) -> None:
+    connection.data_received(frames(b"a", b"bad", b"b"))
+    assert transport.written == [b"<a>"]
+    assert transport.closed
+    assert host.served == [b"a", b"bad"]
+
+
+def test_a_broken_frame_in_the_buffer_closes_too(
+    connection: Connection, host: Host, loop: Loop, transport: Transport
+) -> None:
+    connection.data_received(frames(b"park", b"a", b"bad", b"b"))
+    host.parked[0].reply(b"1")
+    loop.run()
+    assert transport.written == [b"1", b"<a>"]
+    assert transport.closed
+    assert host.served[-1] == b"bad"
+
+
+def test_a_lost_connection_tells_who_waits(connection: Connection, host: Host, loop: Loop) -> None:
+    connection.data_received(frames(b"park", b"a"))
+    told = []
+    host.parked[0].on_close = lambda: told.append(True)
+    connection.connection_lost(None)
+    assert told == [True]
+    host.parked[0].reply(b"nobody")  # goes nowhere
+    loop.run()
+    assert host.served == [b"park"]
+
+
+def test_a_half_closed_client_gets_its_answer_and_is_closed(
+    connection: Connection, host: Host, loop: Loop, transport: Transport
+) -> None:
+    connection.data_received(frames(b"park"))
+    assert connection.eof_received() is True
+    host.parked[0].reply(b"1")
+    loop.run()
+    assert transport.written == [b"1"]
+    assert transport.closed
+
+
+def test_a_client_that_is_done_is_closed(connection: Connection) -> None:
+    assert connection.eof_received() is False
+
+
+def test_a_refused_connection_is_aborted(host: Host, loop: Loop, transport: Transport) -> None:
+    host.accepts = False
+    Connection(host, loop).connection_made(transport)  # type: ignore[arg-type]
+    assert transport.closed
