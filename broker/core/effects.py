@@ -1,0 +1,53 @@
+"""The two things that the core can ask of the world.
+
+A core entry never writes, sends or waits. It appends effects to a list; whoever called it takes them and carries
+them out. `Reply` answers a request that was parked. `Append` asks for records in a log, and its ``token`` comes back
+in ``appended(token, error, …)`` once they are durable or have failed: answers that depend on them are made there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ottla.protocol.offsets_topic import CoordinatorRecord
+
+
+class Asker(Protocol):
+    """What the core reads of a request's context; it is opaque otherwise and comes back in `Reply`."""
+
+    @property
+    def client_id(self) -> str:
+        """The client id of the request header, empty if it was null."""
+
+    @property
+    def client_host(self) -> str:
+        """The peer's address as Java prints it: ``/127.0.0.1``."""
+
+    @property
+    def api_version(self) -> int:
+        """The version of the request, and so of its answer."""
+
+
+@dataclass(slots=True)
+class Reply:
+    """Send ``response`` as the answer to the parked request of ``ctx``."""
+
+    ctx: Asker
+    response: Any
+
+
+@dataclass(slots=True)
+class Append:
+    """Append ``records`` as one batch to a partition of ``__consumer_offsets``.
+
+    Appends of a partition reach its log in the order in which they were asked for, and their outcomes come back in
+    that order. The batch is atomic: all records are durable, or none.
+    """
+
+    partition: int
+    records: list[CoordinatorRecord]
+    token: object
+
+
+Effect = Reply | Append
