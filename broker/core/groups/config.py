@@ -1,0 +1,40 @@
+"""The settings that the group coordinator needs, under Kafka's names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 300_000
+"""How long a new member may wait in its first join phase. Fixed in Kafka too.
+
+A member that has not been told its id cannot heartbeat, and while its request is parked a lost connection cannot be
+seen. Without this limit clients that retry would pile up members that nobody is behind.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupConfig:
+    """Settings of the coordinator; the defaults are Kafka's. Times are in milliseconds.
+
+    Attributes:
+        group_min_session_timeout_ms: smallest session timeout that a member may ask for.
+        group_max_session_timeout_ms: largest one. Both are inclusive.
+        group_initial_rebalance_delay_ms: how long an Empty group waits for more members.
+        group_max_size: how many members a group may have.
+        offset_metadata_max_bytes: longest commit metadata, counted in UTF-16 units as Kafka does.
+        offsets_retention_ms: how long committed offsets are kept once nobody uses them (KIP-211).
+        offsets_retention_check_interval_ms: how often that is checked.
+        group_generation_persist: ``sync`` logs a generation with the leader's assignments, as Kafka does; ``join``
+            logs it before any member is told its number, so a number never names two generations even if the
+            coordinator fails over between join and sync.
+    """
+
+    group_min_session_timeout_ms: int = 6_000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_initial_rebalance_delay_ms: int = 3_000
+    group_max_size: int = 2_147_483_647
+    offset_metadata_max_bytes: int = 4_096
+    offsets_retention_ms: int = 10_080 * 60_000
+    offsets_retention_check_interval_ms: int = 600_000
+    group_generation_persist: Literal["sync", "join"] = "sync"

@@ -1,0 +1,456 @@
+"""The group coordinator: the entries that the broker calls, and the guards in front of every request.
+
+Every entry is synchronous and takes the time. It returns the answer, or None if the request was parked: its answer
+then comes as a `Reply` among the effects of some later entry. After each entry the caller takes the effects
+(`take_effects`), carries them out in order, and asks when to call `advance` next (`next_deadline_ms`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ottla.broker.core.effects import Asker, Effect
+from ottla.broker.core.groups import admin, lifecycle, membership, notes, offsets, removal, retention
+from ottla.broker.core.groups.config import GroupConfig
+from ottla.broker.core.groups.join import join
+from ottla.broker.core.groups.machine import Machine, Timer, TimerKey, Write
+from ottla.broker.core.groups.offsets import Refusals
+from ottla.broker.core.groups.rebalance import finish, initial_delay_over, sync_overdue
+from ottla.broker.core.groups.replay import GroupFacts, durable_state, replay
+from ottla.broker.core.groups.replies import join_error, sync_error
+from ottla.broker.core.groups.shard import Shard, ShardState
+from ottla.broker.core.groups.state import PREPARING_REBALANCE
+from ottla.broker.core.groups.sync import NAMES_PROTOCOL, sync
+from ottla.broker.observe.events import Emit, no_op
+from ottla.protocol.errors import ErrorCode, MalformedFrame
+from ottla.protocol.groups import DEFAULT_PARTITION_COUNT, coordinator_partition
+from ottla.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from ottla.protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from ottla.protocol.messages.heartbeat import HeartbeatRequest
+from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from ottla.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from ottla.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from ottla.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from ottla.protocol.offsets_topic import CoordinatorRecord
+
+NOTHING_REFUSED: Refusals = {}
+
+
+class GroupCoordinator:
+    """Classic consumer groups and their committed offsets.
+
+    Args:
+        config: settings.
+        new_id: makes the random part of member ids, a UUID as text (8-4-4-4-12).
+        partition_count: of ``__consumer_offsets``; fixed for the life of the topic.
+        emit: observer of every decision. Must not call back.
+
+    A coordinator that was not started answers COORDINATOR_NOT_AVAILABLE. It owns no partition until
+    `load_started`, `replay` and `loaded` were called for it.
+    """
+
+    def __init__(
+        self,
+        config: GroupConfig,
+        new_id: Callable[[], str],
+        partition_count: int = DEFAULT_PARTITION_COUNT,
+        emit: Emit = no_op,
+    ) -> None:
+        self._m = Machine(config, new_id, partition_count, emit)
+        self._groups = self._m.groups
+        self._started = False
+
+    @property
+    def effects(self) -> list[Effect]:
+        """What entries asked for and nobody took yet."""
+        return self._m.effects
+
+    def take_effects(self) -> list[Effect]:
+        """Take the effects of the entries since the last call, in order."""
+        m = self._m
+        effects = m.effects
+        if effects:
+            m.effects = []
+        return effects
+
+    def start(self) -> None:
+        """Begin to answer. Without it every request hears COORDINATOR_NOT_AVAILABLE."""
+        self._started = True
+
+    def stop(self) -> None:
+        """Answer nobody any more."""
+        self._started = False
+
+    # Members
+
+    def join(self, request: JoinGroupRequest, ctx: Asker, now_ms: int, wall_ms: int) -> JoinGroupResponse | None:
+        """JoinGroup: ask to be in the next generation. None if parked."""
+        self._m.begin(now_ms, wall_ms)
+        notes.received(
+            self._m,
+            "JoinGroup",
+            request.group_id,
+            ctx,
+            member_id=request.member_id,
+            group_instance_id=request.group_instance_id,
+            reason=request.reason,
+        )
+        answer = self._join(request, ctx)
+        if answer is not None:
+            notes.refused(self._m, "JoinGroup", request.group_id, answer.member_id, answer.error_code)
+        return answer
+
+    def _join(self, request: JoinGroupRequest, ctx: Asker) -> JoinGroupResponse | None:
+        config = self._m.config
+        if not self._started:
+            return join_error(ctx, ErrorCode.COORDINATOR_NOT_AVAILABLE, request.member_id)
+        if not request.group_id:
+            return join_error(ctx, ErrorCode.INVALID_GROUP_ID, request.member_id)
+        timeout = request.session_timeout_ms
+        if not config.group_min_session_timeout_ms <= timeout <= config.group_max_session_timeout_ms:
+            return join_error(ctx, ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id)
+        shard = self._shard(request.group_id)
+        if shard.refusal:
+            return join_error(ctx, shard.refusal, "")
+        return join(self._m, shard, request, ctx)
+
+    def sync(self, request: SyncGroupRequest, ctx: Asker, now_ms: int, wall_ms: int) -> SyncGroupResponse | None:
+        """SyncGroup: ask for one's assignment, or bring everybody's. None if parked."""
+        self._m.begin(now_ms, wall_ms)
+        notes.received(
+            self._m,
+            "SyncGroup",
+            request.group_id,
+            ctx,
+            member_id=request.member_id,
+            group_instance_id=request.group_instance_id,
+            generation=request.generation_id,
+        )
+        names_missing = request.protocol_type is None or request.protocol_name is None
+        answer: SyncGroupResponse | None
+        if ctx.api_version >= NAMES_PROTOCOL and names_missing:
+            answer = sync_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        elif error := self._guard(request.group_id):
+            answer = sync_error(error)
+        else:
+            answer = sync(self._m, request, ctx)
+        if answer is not None:
+            notes.refused(self._m, "SyncGroup", request.group_id, request.member_id, answer.error_code)
+        return answer
+
+    def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> int:
+        """Heartbeat: the error code to answer.
+
+        This is the hottest path of a broker with many members. A good heartbeat costs two lookups, a comparison and
+        one integer stored; the purgatory learns of the new deadline when the old one surfaces.
+        """
+        group = self._groups.get(request.group_id)
+        if group is not None:
+            member = group.members.get(request.member_id)
+            if member is not None and request.generation_id == group.generation:
+                instance_id = request.group_instance_id
+                if instance_id is None or instance_id == member.group_instance_id:
+                    member.session_deadline_ms = now_ms + member.session_timeout_ms
+                    return group.heartbeat_answer
+        return self._refuse_heartbeat(request, now_ms)
+
+    def _refuse_heartbeat(self, request: HeartbeatRequest, now_ms: int) -> int:
+        self._m.begin(now_ms)
+        if not self._started:
+            error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        elif not request.group_id:
+            error = ErrorCode.INVALID_GROUP_ID
+        else:
+            shard = self._shard(request.group_id)
+            if shard.state is ShardState.LOADING:
+                # Clients do not expect anything else here, and members must not leave because of a fail-over.
+                return ErrorCode.NONE
+            error = shard.refusal or membership.refuse_heartbeat(self._m, request)
+        notes.refused(self._m, "Heartbeat", request.group_id, request.member_id, error)
+        return error
+
+    def leave(self, request: LeaveGroupRequest, ctx: Asker, now_ms: int, wall_ms: int) -> LeaveGroupResponse | None:
+        """LeaveGroup: remove members. Takes the old form with one member, and answers in it, too. None if parked."""
+        self._m.begin(now_ms, wall_ms)
+        entries = request.members
+        only = entries[0].member_id if len(entries) == 1 else request.member_id
+        reason = entries[0].reason if entries else None
+        notes.received(self._m, "LeaveGroup", request.group_id, ctx, member_id=only, reason=reason)
+        error = self._guard(request.group_id)
+        answer = LeaveGroupResponse(error_code=error) if error else membership.leave(self._m, request, ctx)
+        if answer is not None:
+            notes.refused(self._m, "LeaveGroup", request.group_id, only, answer.error_code)
+        return answer
+
+    # Offsets
+
+    def commit_offsets(
+        self,
+        request: OffsetCommitRequest,
+        ctx: Asker,
+        now_ms: int,
+        wall_ms: int,
+        refused: Refusals = NOTHING_REFUSED,
+    ) -> OffsetCommitResponse | None:
+        """OffsetCommit. None if parked.
+
+        Args:
+            refused: partitions that must not be committed, because they do not exist, say, and the error of each. The
+                answer has them in their place. If all are refused the group is not looked at.
+        """
+        self._m.begin(now_ms, wall_ms)
+        notes.received(
+            self._m,
+            "OffsetCommit",
+            request.group_id,
+            ctx,
+            member_id=request.member_id,
+            group_instance_id=request.group_instance_id,
+            generation=request.generation_id_or_member_epoch,
+        )
+        # The empty group id is a group like any other here.
+        if error := self._unavailable(request.group_id):
+            response, undecided = offsets.commit_response(request, refused)
+            return offsets.fail_commit(response, undecided, error)
+        return offsets.commit(self._m, self._shard(request.group_id), request, ctx, refused)
+
+    def fetch_offsets(self, request: OffsetFetchRequest, ctx: Asker, now_ms: int) -> OffsetFetchResponse | None:
+        """OffsetFetch, in the form of the request's version. None if it must wait for stable offsets."""
+        self._m.begin(now_ms)
+        wanted = offsets.requested_groups(request, ctx)
+        return offsets.fetch(self._m, request, ctx, self._unavailable_groups([group.group_id for group in wanted]))
+
+    def delete_offsets(
+        self,
+        request: OffsetDeleteRequest,
+        ctx: Asker,
+        now_ms: int,
+        wall_ms: int,
+        refused: Refusals = NOTHING_REFUSED,
+    ) -> OffsetDeleteResponse | None:
+        """OffsetDelete. None if parked.
+
+        Args:
+            refused: partitions that are not to be deleted, and why. The group is looked at even if all are refused.
+        """
+        self._m.begin(now_ms, wall_ms)
+        notes.received(self._m, "OffsetDelete", request.group_id, ctx)
+        if error := self._guard(request.group_id):
+            return OffsetDeleteResponse(error_code=error)
+        return removal.delete_offsets(self._m, request, ctx, refused)
+
+    def topic_deleted(self, topic: str, now_ms: int, wall_ms: int) -> None:
+        """A topic is gone: the offsets that groups have for it go, too."""
+        self._m.begin(now_ms, wall_ms)
+        for shard in self._m.shards:
+            if shard.state is ShardState.ACTIVE:
+                removal.topic_deleted(self._m, shard, topic)
+
+    # Administration
+
+    def describe_groups(self, request: DescribeGroupsRequest, ctx: Asker, now_ms: int) -> DescribeGroupsResponse:
+        """DescribeGroups."""
+        self._m.begin(now_ms)
+        errors = self._unavailable_groups(request.groups)
+        return DescribeGroupsResponse(
+            groups=[
+                DescribedGroup(group_id=group_id, error_code=errors[group_id])
+                if group_id in errors
+                else admin.describe(self._m, group_id, ctx.api_version)
+                for group_id in request.groups
+            ]
+        )
+
+    def list_groups(self, request: ListGroupsRequest, ctx: Asker, now_ms: int) -> ListGroupsResponse:
+        """ListGroups."""
+        self._m.begin(now_ms)
+        if not self._started:
+            return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return admin.list_groups(self._m, request)
+
+    def delete_groups(
+        self, request: DeleteGroupsRequest, ctx: Asker, now_ms: int, wall_ms: int
+    ) -> DeleteGroupsResponse | None:
+        """DeleteGroups. None if parked."""
+        self._m.begin(now_ms, wall_ms)
+        for group_id in request.groups_names:
+            notes.received(self._m, "DeleteGroups", group_id, ctx)
+        errors = self._unavailable_groups(request.groups_names)
+        return removal.delete_groups(self._m, request.groups_names, errors, ctx)
+
+    # The log
+
+    def appended(self, token: object, error: ErrorCode, now_ms: int, wall_ms: int) -> None:
+        """The records of an `Append` are durable (``NONE``), or failed. Unknown tokens are of a shard given up."""
+        assert isinstance(token, Write)
+        m = self._m
+        if token not in token.shard.in_flight:
+            return
+        m.begin(now_ms, wall_ms)
+        del token.shard.in_flight[token]
+        notes.appended(m, token, error)
+        token.done(m, error)
+        for waiter in token.waiters:
+            waiter.done(m, error)
+
+    # Time
+
+    def next_deadline_ms(self) -> int | None:
+        """When `advance` wants to be called. It may turn out that nothing was due."""
+        return self._m.deadlines.next()
+
+    def advance(self, now_ms: int, wall_ms: int) -> None:
+        """Handle the deadlines that have passed.
+
+        What is armed meanwhile without delay, and all but one of the retention sweeps that are due, are left for the
+        next call: `next_deadline_ms` is then in the past, and the loop gets a turn in between.
+        """
+        m = self._m
+        swept = False
+        for key in m.deadlines.expired(now_ms):
+            if key.timer is Timer.SESSION:
+                self._session_due(key, now_ms, wall_ms)
+            elif key.timer is Timer.RETENTION and swept:
+                m.deadlines.set(key, now_ms)
+            else:
+                swept = swept or key.timer is Timer.RETENTION
+                m.begin(now_ms, wall_ms)
+                self._fire(key)
+
+    def _session_due(self, key: TimerKey, now_ms: int, wall_ms: int) -> None:
+        m = self._m
+        group = m.groups.get(str(key.subject))
+        member = None if group is None else group.members.get(key.member_id)
+        if member is not None and member.session_deadline_ms > now_ms:
+            m.deadlines.set(key, member.session_deadline_ms)
+            return
+        m.begin(now_ms, wall_ms)
+        notes.fired(m, key)
+        membership.session_over(m, key)
+
+    def _fire(self, key: TimerKey) -> None:
+        m = self._m
+        if key.timer is Timer.RETENTION:
+            shard = m.shards[int(key.subject)]
+            notes.fired(m, key)
+            retention.sweep(m, shard)
+            lifecycle.schedule_retention(m, shard)
+            return
+        group = m.groups[str(key.subject)]
+        notes.fired(m, key, group.rebalance_cause)
+        if key.timer is Timer.SYNC:
+            sync_overdue(m, group)
+        elif group.state is PREPARING_REBALANCE:
+            if key.timer is Timer.INITIAL_DELAY:
+                initial_delay_over(m, group)
+            else:
+                finish(m, group)
+
+    # Ownership
+
+    def load_started(self, partition: int, now_ms: int, epoch: int | None = None) -> bool:
+        """This broker takes a partition over; its groups answer COORDINATOR_LOAD_IN_PROGRESS until `loaded`.
+
+        Returns:
+            False if there is nothing to load: the epoch is not newer than the known one, or the partition is being
+            loaded or served already.
+        """
+        shard = self._m.shards[partition]
+        if epoch is not None:
+            if epoch <= shard.epoch:
+                return False
+            shard.epoch = epoch
+        if shard.state in (ShardState.LOADING, ShardState.ACTIVE):
+            return False
+        self._m.begin(now_ms)
+        shard.groups = {}
+        shard.become(ShardState.LOADING)
+        notes.ownership(self._m, shard, shard.state)
+        return True
+
+    def replay(self, partition: int, record: CoordinatorRecord, offset: int) -> bool:
+        """Apply a record of the log of a partition that is being loaded.
+
+        A record that cannot be read fails the load: serving a part of the groups would lose offsets silently.
+
+        Returns:
+            Whether the load goes on.
+        """
+        shard = self._m.shards[partition]
+        if shard.state is not ShardState.LOADING:
+            return False
+        try:
+            replay(shard, record)
+        except MalformedFrame:
+            self.load_failed(partition, self._m.now_ms)
+            return False
+        return True
+
+    def load_failed(self, partition: int, now_ms: int) -> None:
+        """The partition cannot be loaded; its groups answer NOT_COORDINATOR until another load succeeds."""
+        shard = self._m.shards[partition]
+        if shard.state is ShardState.LOADING:
+            self._m.begin(now_ms)
+            shard.groups = {}
+            shard.become(ShardState.FAILED)
+            notes.ownership(self._m, shard, shard.state)
+
+    def loaded(self, partition: int, now_ms: int, wall_ms: int) -> bool:
+        """All records were replayed: serve the partition. False if the load had failed."""
+        shard = self._m.shards[partition]
+        if shard.state is not ShardState.LOADING:
+            return False
+        self._m.begin(now_ms, wall_ms)
+        notes.ownership(self._m, shard, ShardState.ACTIVE)
+        lifecycle.activate(self._m, shard)
+        return True
+
+    def unload(self, partition: int, now_ms: int, wall_ms: int, epoch: int | None = None) -> None:
+        """Give a partition up; everything that waits hears NOT_COORDINATOR.
+
+        Args:
+            epoch: of the new leader. Ignored unless it is newer than the known one; None if the partition is gone.
+        """
+        shard = self._m.shards[partition]
+        if epoch is not None:
+            if epoch <= shard.epoch:
+                return
+            shard.epoch = epoch
+        self._m.begin(now_ms, wall_ms)
+        notes.ownership(self._m, shard, ShardState.ABSENT)
+        lifecycle.give_up(self._m, shard)
+
+    def durable_state(self) -> dict[str, GroupFacts]:
+        """What a coordinator that replays the log must arrive at; see `replay.differences`."""
+        return durable_state(self._m)
+
+    # Guards
+
+    def _shard(self, group_id: str) -> Shard:
+        group = self._groups.get(group_id)
+        if group is not None:
+            return group.shard
+        return self._m.shards[coordinator_partition(group_id, self._m.partition_count)]
+
+    def _guard(self, group_id: str) -> ErrorCode:
+        """Why nobody can be served for this group: not started, no group id, not ours, loading."""
+        if self._started and not group_id:
+            return ErrorCode.INVALID_GROUP_ID
+        return self._unavailable(group_id)
+
+    def _unavailable(self, group_id: str) -> ErrorCode:
+        """The same where the empty group id is allowed."""
+        if not self._started:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return self._shard(group_id).refusal
+
+    def _unavailable_groups(self, group_ids: Sequence[str]) -> dict[str, ErrorCode]:
+        errors = {group_id: self._unavailable(group_id) for group_id in group_ids}
+        return {group_id: error for group_id, error in errors.items() if error}

@@ -1,0 +1,70 @@
+"""Taking over and giving up a partition of ``__consumer_offsets``."""
+
+from __future__ import annotations
+
+from ottla.broker.core.groups.group import Group
+from ottla.broker.core.groups.machine import Machine, Timer, TimerKey
+from ottla.broker.core.groups.rebalance import prepare
+from ottla.broker.core.groups.replies import join_error, sync_error
+from ottla.broker.core.groups.shard import Shard, ShardState
+from ottla.broker.core.groups.state import DEAD
+from ottla.protocol.errors import ErrorCode
+
+
+def activate(m: Machine, shard: Shard) -> None:
+    """Serve the groups that were replayed.
+
+    Every member gets a fresh session, so that a fail-over by itself evicts nobody.
+    """
+    shard.become(ShardState.ACTIVE)
+    m.groups.update(shard.groups)
+    for group in list(shard.groups.values()):
+        for member in group.members.values():
+            m.start_session(group, member)
+        if len(group.members) > m.config.group_max_size:
+            why = f"{len(group.members)} > {m.config.group_max_size}"
+            prepare(m, group, f"Freshly-loaded group {group.group_id} is over capacity ({why})")
+        elif m.config.group_generation_persist == "join" and _is_unassigned(group):
+            prepare(m, group, f"Generation {group.generation} was formed but not assigned")
+    schedule_retention(m, shard)
+
+
+def _is_unassigned(group: Group) -> bool:
+    """Whether the generation was logged when it was formed, and its assignments never were."""
+    return bool(group.members) and not any(member.assignment for member in group.members.values())
+
+
+def schedule_retention(m: Machine, shard: Shard) -> None:
+    """Look for expired offsets one interval from now."""
+    key = TimerKey(Timer.RETENTION, shard.partition)
+    m.deadlines.set(key, m.now_ms + m.config.offsets_retention_check_interval_ms)
+
+
+def give_up(m: Machine, shard: Shard) -> None:
+    """Stop serving: every parked request hears NOT_COORDINATOR, every timer is cancelled, memory is dropped."""
+    was_active = shard.state is ShardState.ACTIVE
+    shard.become(ShardState.ABSENT)
+    m.deadlines.cancel(TimerKey(Timer.RETENTION, shard.partition))
+    groups, shard.groups = shard.groups, {}
+    if not was_active:
+        return
+    for group in groups.values():
+        del m.groups[group.group_id]
+        m.cancel_timers(group)
+        _dismiss(m, group)
+    in_flight, shard.in_flight = shard.in_flight, {}
+    for write in in_flight:
+        write.done(m, ErrorCode.NOT_COORDINATOR)
+        for waiter in write.waiters:
+            waiter.done(m, ErrorCode.NOT_COORDINATOR)
+
+
+def _dismiss(m: Machine, group: Group) -> None:
+    m.move(group, DEAD)
+    for member in group.members.values():
+        if (ctx := group.unpark_join(member)) is not None:
+            response = join_error(ctx, ErrorCode.NOT_COORDINATOR, member.member_id)
+            m.reply(ctx, response, group.group_id, member.member_id)
+        if (ctx := member.parked_sync) is not None:
+            member.parked_sync = None
+            m.reply(ctx, sync_error(ErrorCode.NOT_COORDINATOR), group.group_id, member.member_id)

@@ -1,0 +1,108 @@
+"""A member of a classic group."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+
+from ottla.broker.core.effects import Asker
+
+NO_ASSIGNMENT = b""
+
+
+class Member:
+    """Who it is, what it supports, what it was assigned, and which request of it is parked.
+
+    Attributes:
+        protocols: (name, metadata) in order of preference.
+        assignment: bytes of the leader, empty if there is none.
+        parked_join, parked_sync: contexts of unanswered requests.
+        is_new: it has not been in a generation yet, so it does not know its id and cannot heartbeat.
+        session_deadline_ms: when the session ends. The purgatory may have an earlier time and looks here then: a
+            heartbeat only stores this integer.
+    """
+
+    __slots__ = (
+        "assignment",
+        "client_host",
+        "client_id",
+        "group_instance_id",
+        "is_new",
+        "member_id",
+        "parked_join",
+        "parked_sync",
+        "protocol_type",
+        "protocols",
+        "rebalance_timeout_ms",
+        "session_deadline_ms",
+        "session_timeout_ms",
+    )
+
+    def __init__(
+        self,
+        member_id: str,
+        *,
+        group_instance_id: str | None,
+        client_id: str,
+        client_host: str,
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+        protocol_type: str,
+        protocols: Sequence[tuple[str, bytes]],
+        assignment: bytes = NO_ASSIGNMENT,
+    ) -> None:
+        self.member_id = member_id
+        self.group_instance_id = group_instance_id
+        self.client_id = client_id
+        self.client_host = client_host
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        self.session_timeout_ms = session_timeout_ms
+        self.protocol_type = protocol_type
+        self.protocols = list(protocols)
+        self.assignment = assignment
+        self.parked_join: Asker | None = None
+        self.parked_sync: Asker | None = None
+        self.is_new = False
+        self.session_deadline_ms = 0
+
+    @property
+    def is_static(self) -> bool:
+        """Whether it has a ``group.instance.id`` (KIP-345)."""
+        return self.group_instance_id is not None
+
+    def protocol_names(self) -> list[str]:
+        """The names that it supports, each once, in order of preference."""
+        return list(dict.fromkeys(name for name, _ in self.protocols))
+
+    def metadata(self, protocol_name: str | None) -> bytes:
+        """Its metadata for a protocol, empty if it does not support that."""
+        for name, metadata in self.protocols:
+            if name == protocol_name:
+                return metadata
+        return b""
+
+    def vote(self, candidates: Container[str]) -> str | None:
+        """The candidate that it likes best."""
+        for name, _ in self.protocols:
+            if name in candidates:
+                return name
+        return None
+
+    def successor(self, member_id: str) -> Member:
+        """The member that takes its place under another id: everything but the parked requests goes along.
+
+        Client id and host stay those of the old connection, as in Kafka.
+        """
+        return Member(
+            member_id,
+            group_instance_id=self.group_instance_id,
+            client_id=self.client_id,
+            client_host=self.client_host,
+            rebalance_timeout_ms=self.rebalance_timeout_ms,
+            session_timeout_ms=self.session_timeout_ms,
+            protocol_type=self.protocol_type,
+            protocols=self.protocols,
+            assignment=self.assignment,
+        )
+
+    def __repr__(self) -> str:
+        return f"<Member {self.member_id}>"

@@ -1,0 +1,363 @@
+"""OffsetCommit and OffsetFetch, once it is known that this broker coordinates the group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ottla.broker.core.effects import Asker
+from ottla.broker.core.groups.committed import CommittedOffset, CommittedOffsets
+from ottla.broker.core.groups.group import Group, Recorded
+from ottla.broker.core.groups.machine import Machine, Waiter, Write
+from ottla.broker.core.groups.records import offset_record
+from ottla.broker.core.groups.replies import append_error
+from ottla.broker.core.groups.shard import Shard
+from ottla.broker.core.groups.state import COMPLETING_REBALANCE, DEAD, EMPTY
+from ottla.broker.observe.events import GroupCreated, OffsetsCommitted
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.groups import utf16_length
+from ottla.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from ottla.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+Refusals = Mapping[tuple[str, int], ErrorCode]
+"""Topic name and partition → why the broker does not let the coordinator see it."""
+
+KNOWS_GROUP_NOT_FOUND = 9
+"""From this OffsetCommit version on an unknown group is called that (KIP-848)."""
+
+HAS_GROUP_ERROR = 2
+"""From this OffsetFetch version on there is an error code for the group."""
+
+FETCHES_IN_BATCHES = 8
+"""From this OffsetFetch version on several groups are fetched at once (KIP-709)."""
+
+
+class CommitWrite(Write):
+    """Committed offsets on their way; they become visible when they are durable."""
+
+    __slots__ = ("accepted", "answers", "ctx", "group", "member_id", "response")
+    what = "offsets"
+
+    def __init__(
+        self, group: Group, ctx: Asker, member_id: str, response: OffsetCommitResponse, answers: Answers
+    ) -> None:
+        super().__init__(group.shard)
+        self.group = group
+        self.ctx = ctx
+        self.member_id = member_id
+        self.response = response
+        self.answers = answers
+        self.accepted: list[tuple[str, int, CommittedOffset]] = []
+
+    @property
+    def group_id(self) -> str:
+        return self.group.group_id
+
+    def done(self, m: Machine, error: ErrorCode) -> None:
+        offsets = self.group.offsets
+        for topic, partition, committed in self.accepted:
+            offsets.write_ends(topic, partition)
+            if not error:
+                offsets.store(topic, partition, committed)
+        if error:
+            for answer in self.answers:
+                if not answer.error_code:
+                    answer.error_code = append_error(error)
+            _drop_if_vacant(m, self.group)
+        elif m.observed:
+            m.emit(
+                OffsetsCommitted(
+                    group_id=self.group_id,
+                    cause=m.cause,
+                    member_id=self.member_id,
+                    partitions=len(self.accepted),
+                )
+            )
+        m.reply(self.ctx, self.response, self.group_id, self.member_id)
+
+
+Answers = Sequence[OffsetCommitResponsePartition]
+
+
+def _drop_if_vacant(m: Machine, group: Group) -> None:
+    """Take back a group that only came to be by a commit that failed."""
+    if (
+        group.is_simple
+        and group.recorded is Recorded.NOTHING
+        and not group.offsets
+        and not group.group_writes
+        and m.groups.get(group.group_id) is group
+    ):
+        m.forget_group(group, "its first commit could not be written")
+
+
+def commit_response(
+    request: OffsetCommitRequest, refused: Refusals
+) -> tuple[OffsetCommitResponse, list[tuple[str, OffsetCommitRequestPartition, OffsetCommitResponsePartition]]]:
+    """An answer in the order of the request, and its partitions that the coordinator has to decide on."""
+    response = OffsetCommitResponse()
+    undecided = []
+    for topic in request.topics:
+        answered = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
+        response.topics.append(answered)
+        for partition in topic.partitions:
+            error = refused.get((topic.name, partition.partition_index), ErrorCode.NONE)
+            answer = OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error)
+            answered.partitions.append(answer)
+            if not error:
+                undecided.append((topic.name, partition, answer))
+    return response, undecided
+
+
+def commit(
+    m: Machine, shard: Shard, request: OffsetCommitRequest, ctx: Asker, refused: Refusals
+) -> OffsetCommitResponse | None:
+    """Commit offsets; None if the answer waits for the records.
+
+    A request of which nothing is left to decide is answered without looking at the group, as Kafka does: it keeps no
+    session alive and creates no group.
+    """
+    response, undecided = commit_response(request, refused)
+    if not undecided:
+        return response
+    group, error = _committing_group(m, shard, request, ctx)
+    if error or group is None:
+        return fail_commit(response, undecided, error)
+    write = CommitWrite(group, ctx, request.member_id, response, [answer for _, _, answer in undecided])
+    limit = m.config.offset_metadata_max_bytes
+    for topic, partition, answer in undecided:
+        metadata = partition.committed_metadata or ""
+        if utf16_length(metadata) > limit:
+            answer.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            continue
+        write.accepted.append((topic, partition.partition_index, _committed(m, request, partition, metadata)))
+    if not write.accepted:
+        return response
+    group_id = group.group_id
+    records = []
+    for topic, index, committed in write.accepted:
+        group.offsets.write_begins(topic, index)
+        records.append(offset_record(group_id, topic, index, committed))
+    m.append(write, records)
+    group.offsets.last_write = write
+    return None
+
+
+def fail_commit(
+    response: OffsetCommitResponse,
+    undecided: list[tuple[str, OffsetCommitRequestPartition, OffsetCommitResponsePartition]],
+    error: ErrorCode,
+) -> OffsetCommitResponse:
+    """Repeat an error of the group for every partition that is not refused already."""
+    for _, _, answer in undecided:
+        answer.error_code = error
+    return response
+
+
+def _committing_group(
+    m: Machine, shard: Shard, request: OffsetCommitRequest, ctx: Asker
+) -> tuple[Group | None, ErrorCode]:
+    """The group to commit to, and why not. A member that commits is alive: its session starts afresh."""
+    generation = request.generation_id_or_member_epoch
+    group = m.groups.get(request.group_id)
+    if group is None:
+        if generation >= 0:
+            unknown = ctx.api_version >= KNOWS_GROUP_NOT_FOUND
+            return None, ErrorCode.GROUP_ID_NOT_FOUND if unknown else ErrorCode.ILLEGAL_GENERATION
+        group = Group(request.group_id, shard, CommittedOffsets(), m.wall_ms)
+        m.add_group(group)
+        m.emit(GroupCreated(group_id=group.group_id, cause=m.cause, simple=True))
+    if group.state is DEAD:
+        return None, ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if generation < 0 and group.state is EMPTY:
+        return group, ErrorCode.NONE
+    if generation < 0 and not request.member_id and request.group_instance_id is None:
+        return None, ErrorCode.UNKNOWN_MEMBER_ID
+    if error := group.fence(request.member_id, request.group_instance_id):
+        return None, error
+    if generation != group.generation:
+        return None, ErrorCode.ILLEGAL_GENERATION
+    if group.state is COMPLETING_REBALANCE:
+        return None, ErrorCode.REBALANCE_IN_PROGRESS
+    if group.has_sessions:
+        member = group.members[request.member_id]
+        member.session_deadline_ms = m.now_ms + member.session_timeout_ms
+    return group, ErrorCode.NONE
+
+
+def _committed(
+    m: Machine, request: OffsetCommitRequest, partition: OffsetCommitRequestPartition, metadata: str
+) -> CommittedOffset:
+    retention = request.retention_time_ms
+    return CommittedOffset(
+        partition.committed_offset,
+        partition.committed_leader_epoch,
+        metadata,
+        m.wall_ms if partition.commit_timestamp == -1 else partition.commit_timestamp,
+        -1 if retention == -1 else m.wall_ms + retention,
+    )
+
+
+# Fetching
+
+
+class FetchAnswer:
+    """An OffsetFetch that asked for stable offsets while some were on their way (KIP-447).
+
+    Attributes:
+        waiting: for how many writes it still waits.
+        errors: group id → what it hears because such a write failed.
+    """
+
+    __slots__ = ("ctx", "errors", "request", "waiting")
+
+    def __init__(self, request: OffsetFetchRequest, ctx: Asker) -> None:
+        self.request = request
+        self.ctx = ctx
+        self.waiting = 0
+        self.errors: dict[str, ErrorCode] = {}
+
+
+class GroupFetch(Waiter):
+    """The wait of a `FetchAnswer` for the last write of one group."""
+
+    __slots__ = ("answer", "group_id")
+
+    def __init__(self, answer: FetchAnswer, group_id: str) -> None:
+        self.answer = answer
+        self.group_id = group_id
+
+    def done(self, m: Machine, error: ErrorCode) -> None:
+        answer = self.answer
+        if error:
+            answer.errors[self.group_id] = _fetch_error(error)
+        answer.waiting -= 1
+        if not answer.waiting:
+            response = fetch_response(m, answer.request, answer.ctx, answer.errors)
+            m.reply(answer.ctx, response, self.group_id, "")
+
+
+def _fetch_error(error: ErrorCode) -> ErrorCode:
+    """What a fetch hears when the write that it waited for failed: NOT_COORDINATOR where others hear 15."""
+    shown = append_error(error)
+    return ErrorCode.NOT_COORDINATOR if shown is ErrorCode.COORDINATOR_NOT_AVAILABLE else shown
+
+
+def requested_groups(request: OffsetFetchRequest, ctx: Asker) -> list[OffsetFetchRequestGroup]:
+    """The request in its batch form; up to version 7 it names one group (KIP-709)."""
+    if request.groups or ctx.api_version >= FETCHES_IN_BATCHES:
+        return request.groups
+    topics = None
+    if request.topics is not None:
+        topics = [
+            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+            for topic in request.topics
+        ]
+    return [OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)]
+
+
+def fetch(
+    m: Machine, request: OffsetFetchRequest, ctx: Asker, errors: dict[str, ErrorCode]
+) -> OffsetFetchResponse | None:
+    """Show durable offsets; None if the answer waits for some that are on their way.
+
+    Args:
+        errors: group id → why this broker cannot speak for the group.
+    """
+    if request.require_stable:
+        answer = FetchAnswer(request, ctx)
+        answer.errors = errors
+        for wanted in requested_groups(request, ctx):
+            group = m.groups.get(wanted.group_id)
+            if wanted.group_id in errors or group is None or not group.offsets.in_flight:
+                continue
+            write = group.offsets.last_write
+            if write is not None and write in group.shard.in_flight:
+                write.waiters.append(GroupFetch(answer, wanted.group_id))
+                answer.waiting += 1
+        if answer.waiting:
+            return None
+    return fetch_response(m, request, ctx, errors)
+
+
+def fetch_response(
+    m: Machine, request: OffsetFetchRequest, ctx: Asker, errors: Mapping[str, ErrorCode]
+) -> OffsetFetchResponse:
+    """The answer in the form of the request's version."""
+    groups = [
+        _fetch_group(m, wanted, errors.get(wanted.group_id, ErrorCode.NONE))
+        for wanted in requested_groups(request, ctx)
+    ]
+    if ctx.api_version >= FETCHES_IN_BATCHES:
+        return OffsetFetchResponse(groups=groups)
+    return _flat_response(request, ctx, groups[0])
+
+
+def _fetch_group(m: Machine, wanted: OffsetFetchRequestGroup, error: ErrorCode) -> OffsetFetchResponseGroup:
+    result = OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=error)
+    if error:
+        return result
+    group = m.groups.get(wanted.group_id)
+    offsets = group.offsets if group is not None and group.state is not DEAD else CommittedOffsets()
+    if wanted.topics is None:
+        for name, partitions in offsets.by_topic.items():
+            found = [_fetched(index, committed) for index, committed in partitions.items()]
+            result.topics.append(OffsetFetchResponseTopics(name=name, partitions=found))
+        return result
+    for topic in wanted.topics:
+        found = [_fetched(index, offsets.get(topic.name, index)) for index in topic.partition_indexes]
+        result.topics.append(OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=found))
+    return result
+
+
+def _fetched(partition: int, committed: CommittedOffset | None) -> OffsetFetchResponsePartitions:
+    if committed is None:
+        return OffsetFetchResponsePartitions(partition_index=partition, committed_offset=-1, metadata="")
+    return OffsetFetchResponsePartitions(
+        partition_index=partition,
+        committed_offset=committed.offset,
+        committed_leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+    )
+
+
+def _flat_response(request: OffsetFetchRequest, ctx: Asker, group: OffsetFetchResponseGroup) -> OffsetFetchResponse:
+    """Versions 1 to 7. Version 1 has no place for an error of the group: every partition repeats it."""
+    response = OffsetFetchResponse(error_code=group.error_code)
+    if group.error_code and ctx.api_version < HAS_GROUP_ERROR:
+        for topic in request.topics or ():
+            failed = [
+                OffsetFetchResponsePartition(
+                    partition_index=index, committed_offset=-1, metadata="", error_code=group.error_code
+                )
+                for index in topic.partition_indexes
+            ]
+            response.topics.append(OffsetFetchResponseTopic(name=topic.name, partitions=failed))
+    for fetched in group.topics:
+        partitions = [
+            OffsetFetchResponsePartition(
+                partition_index=partition.partition_index,
+                committed_offset=partition.committed_offset,
+                committed_leader_epoch=partition.committed_leader_epoch,
+                metadata=partition.metadata,
+                error_code=partition.error_code,
+            )
+            for partition in fetched.partitions
+        ]
+        response.topics.append(OffsetFetchResponseTopic(name=fetched.name, partitions=partitions))
+    return response

@@ -1,0 +1,257 @@
+"""Deleting committed offsets and groups: tombstones, and the requests that ask for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ottla.broker.core.effects import Asker
+from ottla.broker.core.groups.group import Group, Recorded
+from ottla.broker.core.groups.machine import Machine, Waiter, Write
+from ottla.broker.core.groups.offsets import Refusals
+from ottla.broker.core.groups.records import group_tombstone, offset_tombstone
+from ottla.broker.core.groups.replies import append_error
+from ottla.broker.core.groups.shard import Shard
+from ottla.broker.core.groups.state import DEAD, EMPTY
+from ottla.broker.observe.events import OffsetsRemoved, WriteFailed
+from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
+from ottla.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from ottla.protocol.offsets_topic import CoordinatorRecord
+
+BATCH_RECORDS = 1_000
+"""How many tombstones go into one batch: some hundred KiB at most, below every sensible ``max.message.bytes``."""
+
+
+class TombstoneWrite(Write):
+    """Tombstones of offsets, and of groups that go with them.
+
+    Nothing is forgotten before they are durable. A group that got a member meanwhile lives on, with nothing of its
+    past in the log; one that stores offsets again, or issued ids, lives on as a new group.
+    """
+
+    __slots__ = ("groups", "partitions", "reason")
+    what = "tombstones"
+
+    def __init__(self, shard: Shard, reason: str) -> None:
+        super().__init__(shard)
+        self.reason = reason
+        self.partitions: list[tuple[Group, str, int]] = []
+        self.groups: list[Group] = []
+
+    @property
+    def group_id(self) -> str:
+        return self.partitions[0][0].group_id if self.partitions else self.groups[0].group_id
+
+    def done(self, m: Machine, error: ErrorCode) -> None:
+        removed: dict[str, int] = {}
+        for group, topic, partition in self.partitions:
+            group.offsets.write_ends(topic, partition)
+            if not error:
+                group.offsets.discard(topic, partition)
+                removed[group.group_id] = removed.get(group.group_id, 0) + 1
+        for group in self.groups:
+            group.group_writes -= 1
+            if not error:
+                self._remove(m, group)
+        if error:
+            m.emit(WriteFailed(group_id=self.group_id, cause=m.cause, what=self.what, error=error.name))
+        for group_id, count in removed.items():
+            m.emit(OffsetsRemoved(group_id=group_id, cause=m.cause, partitions=count, reason=self.reason))
+
+    def _remove(self, m: Machine, group: Group) -> None:
+        if m.groups.get(group.group_id) is not group:
+            return
+        if group.state is not EMPTY:
+            group.recorded = Recorded.NOTHING
+            return
+        pending = group.pending_members
+        group.pending_members = {}
+        m.forget_group(group, self.reason)
+        if pending or group.offsets:
+            successor = Group(group.group_id, group.shard, group.offsets, m.wall_ms)
+            successor.pending_members = pending
+            m.add_group(successor)
+
+
+class Tombstones:
+    """Collects tombstones of a shard and writes them in batches of bounded size."""
+
+    def __init__(self, m: Machine, shard: Shard, reason: str) -> None:
+        self.m = m
+        self.shard = shard
+        self.reason = reason
+        self.writes: list[TombstoneWrite] = []
+        self._write = TombstoneWrite(shard, reason)
+        self._records: list[CoordinatorRecord] = []
+
+    def add_offset(self, group: Group, topic: str, partition: int) -> None:
+        """Delete an offset."""
+        group.offsets.write_begins(topic, partition)
+        group.offsets.last_write = self._write
+        self._write.partitions.append((group, topic, partition))
+        self._add(offset_tombstone(group.group_id, topic, partition))
+
+    def add_group(self, group: Group) -> None:
+        """Delete a group whose offsets are deleted as well. Its issued ids are void from now on."""
+        for member_id in list(group.pending_members):
+            self.m.remove_member(group, member_id, self.reason)
+        group.group_writes += 1
+        if group.recorded is Recorded.CURRENT:
+            group.recorded = Recorded.STALE
+        self._write.groups.append(group)
+        self._add(group_tombstone(group.group_id))
+
+    def _add(self, record: CoordinatorRecord) -> None:
+        self._records.append(record)
+        if len(self._records) >= BATCH_RECORDS:
+            self.flush()
+
+    def flush(self) -> list[TombstoneWrite]:
+        """Write what was collected; returns all writes so far."""
+        if self._records:
+            self.m.append(self._write, self._records)
+            self.writes.append(self._write)
+            self._write = TombstoneWrite(self.shard, self.reason)
+            self._records = []
+        return self.writes
+
+
+# OffsetDelete
+
+
+class DeleteOffsetsAnswer(Waiter):
+    """The answer to an OffsetDelete, held until the tombstones are durable."""
+
+    __slots__ = ("ctx", "group_id", "response", "waiting")
+
+    def __init__(self, ctx: Asker, group_id: str, response: OffsetDeleteResponse, waiting: int) -> None:
+        self.ctx = ctx
+        self.group_id = group_id
+        self.response = response
+        self.waiting = waiting
+
+    def done(self, m: Machine, error: ErrorCode) -> None:
+        if error:
+            self.response = OffsetDeleteResponse(error_code=append_error(error))
+        self.waiting -= 1
+        if not self.waiting:
+            m.reply(self.ctx, self.response, self.group_id, "")
+
+
+def delete_offsets(
+    m: Machine, request: OffsetDeleteRequest, ctx: Asker, refused: Refusals
+) -> OffsetDeleteResponse | None:
+    """Delete offsets of topics that the group does not use (KIP-496); None if the answer waits for tombstones."""
+    group = m.groups.get(request.group_id)
+    if group is None or group.state is DEAD:
+        return OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND)
+    if group.state is not EMPTY and group.protocol_type != PROTOCOL_TYPE:
+        return OffsetDeleteResponse(error_code=ErrorCode.NON_EMPTY_GROUP)
+    tombstones = Tombstones(m, group.shard, "OffsetDelete")
+    response = OffsetDeleteResponse()
+    deleted: dict[tuple[str, int], None] = {}
+    for topic in request.topics:
+        answered = OffsetDeleteResponseTopic(name=topic.name)
+        response.topics.append(answered)
+        subscribed = group.is_subscribed(topic.name)
+        for partition in topic.partitions:
+            index = partition.partition_index
+            error = refused.get((topic.name, index), ErrorCode.NONE)
+            if not error and subscribed:
+                error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+            answered.partitions.append(OffsetDeleteResponsePartition(partition_index=index, error_code=error))
+            if not error and (topic.name, index) not in deleted and group.offsets.is_known(topic.name, index):
+                deleted[topic.name, index] = None
+                tombstones.add_offset(group, topic.name, index)
+    writes = tombstones.flush()
+    if not writes:
+        return response
+    answer = DeleteOffsetsAnswer(ctx, group.group_id, response, len(writes))
+    for write in writes:
+        write.waiters.append(answer)
+    return None
+
+
+# DeleteGroups
+
+
+class DeleteGroupsAnswer:
+    """The answer to a DeleteGroups, held until all tombstones are durable or have failed."""
+
+    __slots__ = ("ctx", "response", "waiting")
+
+    def __init__(self, ctx: Asker, response: DeleteGroupsResponse) -> None:
+        self.ctx = ctx
+        self.response = response
+        self.waiting = 0
+
+
+class GroupDeletion(Waiter):
+    """One write of a `DeleteGroupsAnswer`."""
+
+    __slots__ = ("answer", "result")
+
+    def __init__(self, answer: DeleteGroupsAnswer, result: DeletableGroupResult) -> None:
+        self.answer = answer
+        self.result = result
+
+    def done(self, m: Machine, error: ErrorCode) -> None:
+        if error:
+            self.result.error_code = append_error(error)
+        self.answer.waiting -= 1
+        if not self.answer.waiting:
+            m.reply(self.answer.ctx, self.answer.response, self.result.group_id, "")
+
+
+def delete_groups(
+    m: Machine, group_ids: Iterable[str], errors: dict[str, ErrorCode], ctx: Asker
+) -> DeleteGroupsResponse | None:
+    """Delete groups without members and their offsets (KIP-229); None if the answer waits for tombstones.
+
+    Args:
+        errors: group id → why this broker cannot speak for the group.
+    """
+    response = DeleteGroupsResponse()
+    answer = DeleteGroupsAnswer(ctx, response)
+    for group_id in dict.fromkeys(group_ids):
+        result = DeletableGroupResult(group_id=group_id, error_code=errors.get(group_id, ErrorCode.NONE))
+        response.results.append(result)
+        if result.error_code:
+            continue
+        group = m.groups.get(group_id)
+        if group is None or group.state is DEAD:
+            result.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+        elif group.state is not EMPTY:
+            result.error_code = ErrorCode.NON_EMPTY_GROUP
+        else:
+            for write in delete_group(m, group, "deleted").flush():
+                write.waiters.append(GroupDeletion(answer, result))
+                answer.waiting += 1
+    return None if answer.waiting else response
+
+
+def delete_group(m: Machine, group: Group, reason: str) -> Tombstones:
+    """Collect the tombstones of a group and of everything it stores."""
+    tombstones = Tombstones(m, group.shard, reason)
+    for topic, partition in group.offsets.known_partitions():
+        tombstones.add_offset(group, topic, partition)
+    tombstones.add_group(group)
+    return tombstones
+
+
+# Topics
+
+
+def topic_deleted(m: Machine, shard: Shard, topic: str) -> None:
+    """Delete the offsets that the groups of a shard have for a topic that is gone."""
+    tombstones = Tombstones(m, shard, f"topic {topic} was deleted")
+    for group in shard.groups.values():
+        for partition in group.offsets.known_partitions_of(topic):
+            tombstones.add_offset(group, topic, partition)
+    tombstones.flush()

@@ -1,0 +1,80 @@
+"""Which committed offsets nobody needs any more (KIP-211).
+
+Offsets live as long as somebody uses them and for a while after. What "uses" means depends on the group:
+
+| group                                        | an offset's age counts from                    | kept regardless      |
+|----------------------------------------------|------------------------------------------------|----------------------|
+| had members, is Empty                        | the time it became Empty (if known)            |                      |
+| consumers, Stable, subscriptions readable    | its commit                                     | topics subscribed to |
+| only stores offsets                          | its commit                                     |                      |
+| anything else (rebalancing, unreadable, …)   |                                                | everything           |
+
+An Empty group is removed as soon as it has no offsets, however short it has been Empty, and issued ids do not hold
+it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ottla.broker.core.groups.committed import CommittedOffset
+from ottla.broker.core.groups.group import Group
+from ottla.broker.core.groups.machine import Machine
+from ottla.broker.core.groups.removal import Tombstones
+from ottla.broker.core.groups.shard import Shard
+from ottla.broker.core.groups.state import EMPTY, STABLE
+from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
+
+BaseTime = Callable[[CommittedOffset], int]
+"""From when on an offset's age counts, in Unix milliseconds."""
+
+
+def expiry_rule(group: Group) -> tuple[BaseTime, frozenset[str]] | None:
+    """How the offsets of a group age, and the topics whose offsets do not; None if none do."""
+    nothing: frozenset[str] = frozenset()
+    if group.protocol_type is None:
+        return _commit_time, nothing
+    if group.state is EMPTY:
+        became_empty = group.state_timestamp_ms
+        if became_empty is None:
+            return _commit_time, nothing
+        return (lambda committed: became_empty), nothing
+    if group.state is STABLE and group.protocol_type == PROTOCOL_TYPE and group.topics is not None:
+        return _commit_time, group.topics
+    return None
+
+
+def _commit_time(committed: CommittedOffset) -> int:
+    return committed.commit_timestamp_ms
+
+
+def expired_partitions(group: Group, wall_ms: int, retention_ms: int) -> list[tuple[str, int]]:
+    """The partitions whose offset has outlived its retention. Those with a write on its way are left alone."""
+    rule = expiry_rule(group)
+    if rule is None:
+        return []
+    base_time, in_use = rule
+    expired = []
+    for topic, partition, committed in group.offsets.items():
+        if topic in in_use or (topic, partition) in group.offsets.in_flight:
+            continue
+        if committed.expire_timestamp_ms >= 0:
+            is_over = wall_ms >= committed.expire_timestamp_ms
+        else:
+            is_over = wall_ms - base_time(committed) >= retention_ms
+        if is_over:
+            expired.append((topic, partition))
+    return expired
+
+
+def sweep(m: Machine, shard: Shard) -> None:
+    """Write the tombstones that are due in a shard."""
+    tombstones = Tombstones(m, shard, "expired")
+    for group in shard.groups.values():
+        expired = expired_partitions(group, m.wall_ms, m.config.offsets_retention_ms)
+        keeps_offsets = len(expired) < len(group.offsets) or bool(group.offsets.in_flight)
+        for topic, partition in expired:
+            tombstones.add_offset(group, topic, partition)
+        if group.state is EMPTY and not keeps_offsets and not group.group_writes:
+            tombstones.add_group(group)
+    tombstones.flush()
