@@ -145,12 +145,14 @@ class Broker:
             emit=self._emit,
         )
         fetches = FetchPurgatory()
+        coordinator.start()
         self._driver = Driver(
             coordinator,
             fetches,
             clock,
             offsets_log=self._offsets_log,
             answer_fetch=lambda parked: fetch.complete(parked, self._services),
+            partition_count=settings.offsets_topic_num_partitions,
             max_batch_bytes=settings.message_max_bytes,
             report=self.log,
         )
@@ -160,7 +162,7 @@ class Broker:
             node=Node(self._engine.node_id, self._engine.cluster_id, self._advertised),
             groups=self._driver,
             topics=self._topics,
-            fetches=fetches,
+            fetches=self._driver,
         )
         self._engine.on_appended = self._appended
         self._topics.on_touched = self._driver.touched

@@ -17,12 +17,12 @@ GROUP_OPERATIONS = sum(1 << operation for operation in (3, 6, 8))
 
 
 def handle(request: DescribeGroupsRequest, ctx: RequestContext, services: Services) -> DescribeGroupsResponse:
-    groups = services.groups.describe_groups(request, ctx)
+    response = services.groups.describe_groups(request, ctx)
     if request.include_authorized_operations:
-        for group in groups:
+        for group in response.groups:
             if not group.error_code:
                 group.authorized_operations = GROUP_OPERATIONS
-    return DescribeGroupsResponse(groups=groups)
+    return response
 
 
 def failed(request: DescribeGroupsRequest, code: int) -> DescribeGroupsResponse:

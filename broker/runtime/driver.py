@@ -15,10 +15,13 @@ from ottla.broker.context import RequestContext
 from ottla.broker.core.effects import Append, Reply
 from ottla.broker.core.fetches import FetchPurgatory, Parked
 from ottla.broker.core.groups.coordinator import GroupCoordinator
+from ottla.broker.core.groups.offsets import Refusals
+from ottla.broker.core.topics.catalog import OFFSETS_TOPIC
 from ottla.broker.storage.engine import EngineError, Log
-from ottla.protocol.errors import ErrorCode
+from ottla.protocol.compression import Buffer
+from ottla.protocol.errors import ErrorCode, MalformedFrame
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from ottla.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
+from ottla.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from ottla.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -26,6 +29,7 @@ from ottla.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCom
 from ottla.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from ottla.protocol.offsets_topic import CoordinatorRecord
 from ottla.protocol.records import Record, TopicPartition, build_batch, decode_batch, iter_batches
 
 LOAD_BYTES = 5 << 20
@@ -44,6 +48,7 @@ class Driver:
     Args:
         offsets_log: the log of a partition of ``__consumer_offsets``.
         answer_fetch: looks at a woken fetch again.
+        partition_count: of ``__consumer_offsets``.
         max_batch_bytes: larger batches of coordinator records are refused as the log would refuse them.
     """
 
@@ -55,6 +60,7 @@ class Driver:
         *,
         offsets_log: Callable[[int], Log],
         answer_fetch: Callable[[Parked], None],
+        partition_count: int,
         max_batch_bytes: int,
         report: Report,
     ) -> None:
@@ -64,6 +70,7 @@ class Driver:
         self._clock = clock
         self._offsets_log = offsets_log
         self._answer_fetch = answer_fetch
+        self._partition_count = partition_count
         self._max_batch_bytes = max_batch_bytes
         self._report = report
         self._settling = False
@@ -89,18 +96,22 @@ class Driver:
         self.settle()
         return answer
 
-    def commit_offsets(self, request: OffsetCommitRequest, ctx: RequestContext) -> OffsetCommitResponse | None:
-        answer = self.coordinator.commit_offsets(request, ctx, *self._now())
+    def commit_offsets(
+        self, request: OffsetCommitRequest, ctx: RequestContext, refused: Refusals
+    ) -> OffsetCommitResponse | None:
+        answer = self.coordinator.commit_offsets(request, ctx, *self._now(), refused)
         self.settle()
         return answer
 
     def fetch_offsets(self, request: OffsetFetchRequest, ctx: RequestContext) -> OffsetFetchResponse | None:
-        answer = self.coordinator.fetch_offsets(request, ctx, *self._now())
+        answer = self.coordinator.fetch_offsets(request, ctx, self._clock.monotonic_ms())
         self.settle()
         return answer
 
-    def delete_offsets(self, request: OffsetDeleteRequest, ctx: RequestContext) -> OffsetDeleteResponse | None:
-        answer = self.coordinator.delete_offsets(request, ctx, *self._now())
+    def delete_offsets(
+        self, request: OffsetDeleteRequest, ctx: RequestContext, refused: Refusals
+    ) -> OffsetDeleteResponse | None:
+        answer = self.coordinator.delete_offsets(request, ctx, *self._now(), refused)
         self.settle()
         return answer
 
@@ -109,16 +120,28 @@ class Driver:
         self.settle()
         return answer
 
-    def describe_groups(self, request: DescribeGroupsRequest, ctx: RequestContext) -> list[DescribedGroup]:
-        return self.coordinator.describe_groups(request, ctx)
+    def describe_groups(self, request: DescribeGroupsRequest, ctx: RequestContext) -> DescribeGroupsResponse:
+        return self.coordinator.describe_groups(request, ctx, self._clock.monotonic_ms())
 
     def list_groups(self, request: ListGroupsRequest, ctx: RequestContext) -> ListGroupsResponse:
-        return self.coordinator.list_groups(request, ctx)
+        return self.coordinator.list_groups(request, ctx, self._clock.monotonic_ms())
 
     def topic_deleted(self, topic: str) -> None:
         """Every group forgets its offsets of a deleted topic."""
         self.coordinator.topic_deleted(topic, *self._now())
         self.settle()
+
+    # -- parked fetches
+
+    def park(self, parked: Parked) -> None:
+        """Keep a fetch until records come or its time is up."""
+        self.fetches.park(parked)
+        if not self._settling:
+            self._arm()
+
+    def drop(self, parked: Parked) -> None:
+        """Forget a fetch whose connection is gone."""
+        self.fetches.drop(parked)
 
     # -- from the storage
 
@@ -144,20 +167,28 @@ class Driver:
             ottla.protocol.errors.MalformedFrame: a record of ours does not parse.
         """
         log = self._offsets_log(partition)
-        self.coordinator.load_started(partition)
+        self.coordinator.load_started(partition, self._clock.monotonic_ms())
         offset = log.log_start_offset
         while offset < log.high_watermark:
             for header, batch in iter_batches(log.read(offset, max_bytes=LOAD_BYTES)):
                 offset = header.last_offset + 1
                 if not header.is_control:
-                    for record in decode_batch(batch):
-                        self.coordinator.replay_stored(partition, record.key, record.value, record.offset)
+                    self._replay(partition, batch)
         self.coordinator.loaded(partition, *self._now())
         self.settle()
 
+    def _replay(self, partition: int, batch: Buffer) -> None:
+        for record in decode_batch(batch):
+            if record.key is None:
+                raise MalformedFrame(f"{OFFSETS_TOPIC}-{partition}: the record at {record.offset} has no key")
+            stored = CoordinatorRecord(record.key, record.value)
+            if not self.coordinator.replay(partition, stored, record.offset):
+                raise MalformedFrame(f"{OFFSETS_TOPIC}-{partition}: the record at {record.offset} cannot be read")
+
     def stop(self) -> None:
         """Give all shards up: parked requests are answered NOT_COORDINATOR, and no timer fires any more."""
-        self.coordinator.unload_all(*self._now())
+        for partition in range(self._partition_count):
+            self.coordinator.unload(partition, *self._now())
         for parked in self.fetches.take_all():
             parked.expired = True
             self._answer_fetch(parked)
