@@ -18,7 +18,14 @@ from ottla.protocol.schema import ArrayOf, WireField, WireType
 APIS: list[Api] = [api(key) for key in ApiKey]
 MESSAGES: list[type] = [cls for row in APIS for cls in (row.request, row.response)]
 HEADERS: list[type] = [RequestHeader, ResponseHeader]
-LAYOUTS: list[Any] = [cls.layout(version) for cls in MESSAGES + HEADERS for version in cls.versions]  # type: ignore[attr-defined]
+
+
+def layouts(cls: Any) -> list[Any]:
+    """A message class at each of its versions."""
+    return [cls.layout(version) for version in cls.versions]
+
+
+LAYOUTS: list[Any] = [layout for cls in MESSAGES + HEADERS for layout in layouts(cls)]
 
 
 def examples(count: int) -> settings:
@@ -26,9 +33,9 @@ def examples(count: int) -> settings:
     return settings(max_examples=count * (30 if os.environ.get("OTTLA_TESTS") == "long" else 1))
 
 
-def name_of(case: Any) -> str:
-    """A test id: the name of a message class, with the version for a layout."""
-    return case.__name__ if isinstance(case, type) else f"{case.message.__name__}-v{case.version}"
+def name_of(cls: type) -> str:
+    """A test id."""
+    return cls.__name__
 
 
 _INTEGERS = {"b": (8, True), "h": (16, True), "H": (16, False), "i": (32, True), "I": (32, False), "q": (64, True)}
@@ -108,26 +115,25 @@ def at_version(obj: Any, version: int) -> Any:
 
 
 @cache
-def full(cls: Any) -> Any:
-    """An object in which no field has its default, every array two entries and no string is empty."""
-    values = {field.name: _full_value(field.type, index) for index, field in enumerate(cls.__wire__, start=1)}
+def full(cls: Any, entries: int = 2) -> Any:
+    """An object in which no field has its default, arrays have ``entries`` entries and no string is empty."""
+    values = {field.name: _full_value(field.type, index, entries) for index, field in enumerate(cls.__wire__, start=1)}
     for field in cls.__wire__:
         if values[field.name] == field.default:
             values[field.name] = not field.default if isinstance(field.default, bool) else field.default + 1
     return cls(**values)
 
 
-def _full_value(declared: Any, index: int) -> Any:
+def _full_value(declared: Any, index: int, entries: int) -> Any:
     if isinstance(declared, ArrayOf):
-        item = declared.item
-        return [full(item)] * 2 if not isinstance(item, WireType) else [_full_value(item, index), _full_value(item, 9)]
+        return [_full_value(declared.item, index + entry, entries) for entry in range(entries)]
     if not isinstance(declared, WireType):
-        return full(declared)
+        return full(declared, entries)
     match declared.kind:
         case "string":
-            return "name" + "é" * index
+            return "n" + chr(0xE0 + index)
         case "bytes":
-            return b"\xfe" * index
+            return bytes([0xFE, index])
         case "uuid":
             return uuid.UUID(int=index)
         case "?":
