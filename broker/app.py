@@ -11,12 +11,13 @@ from uuid import uuid4
 from ottla.broker.core.fetches import FetchPurgatory
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.core.topics.catalog import OFFSETS_TOPIC, BadCatalog, NewTopic
+from ottla.broker.core.topics.catalog import OFFSETS_TOPIC, BadCatalog, NewTopic, Refusal
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.handlers import fetch
 from ottla.broker.handlers.services import Node, Services
 from ottla.broker.net.listener import Listener
 from ottla.broker.observe.events import Emit, no_op
+from ottla.broker.observe.lines import CoordinatorLines
 from ottla.broker.observe.logs import silent
 from ottla.broker.runtime.driver import Driver
 from ottla.broker.runtime.loop_clock import LoopClock
@@ -40,7 +41,8 @@ class Broker:
         host, port: where to listen; an empty host means all interfaces, port 0 any free one.
         advertised: what clients are told to connect to; None tells each client the address that it reached.
         topics: (name, partitions) to create if they are not there.
-        emit: takes the coordinator's events.
+        log: a structlog logger; nothing is logged without one.
+        emit: takes the coordinator's events; by default its log lines are made of them.
 
     Attributes:
         on_fatal: called when the storage cannot make anything durable any more; the process should end at once.
@@ -65,7 +67,7 @@ class Broker:
         self._directory = directory
         self._advertised = advertised
         self._wanted = topics
-        self._emit = emit
+        self._emit = emit if emit is not no_op or log is None else CoordinatorLines(self.log)
         self._engine: Engine
         self._topics: TopicManager
         self._driver: Driver
@@ -178,8 +180,8 @@ class Broker:
     async def _create_wanted(self) -> None:
         missing = [NewTopic(name, count) for name, count in self._wanted if name not in self._topics.topics]
         for outcome in await self._topics.create(missing) if missing else ():
-            if outcome.refusal is not None:
-                raise CannotStart(f"--create-topic: {outcome.refusal.message}")
+            if isinstance(outcome, Refusal):
+                raise CannotStart(f"a topic could not be created: {outcome.message}")
 
     async def _listen(self) -> tuple[str, int]:
         try:

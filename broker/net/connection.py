@@ -23,6 +23,10 @@ _LENGTH = Struct(">i").unpack_from
 # While a request is open, this much of what follows it is read ahead before the socket is left alone.
 READ_AHEAD_BYTES = 256 << 10
 
+# Answers are collected for one write up to this much. Then they are handed to the transport, which says whether the
+# client still reads: many small requests may come in one read, and each may ask for megabytes.
+COLLECT_BYTES = 64 << 10
+
 
 class Host(Protocol):
     """What a connection needs from its listener."""
@@ -89,7 +93,7 @@ class Connection(asyncio.Protocol):
                 self._bound_reading()
             return
         # The common case: nothing waits, and what was read is one or more whole frames.
-        end, position = len(data), 0
+        end, position, collected = len(data), 0, 0
         self._serving = True
         receive, limit = self._host.receive, self._host.max_request_bytes
         try:
@@ -107,6 +111,12 @@ class Connection(asyncio.Protocol):
                 position = stop
                 if frame is not None:
                     self._out.append(frame)
+                    collected += len(frame)
+                    if collected >= COLLECT_BYTES:
+                        collected = 0
+                        self._flush()
+                        if self._write_paused:
+                            break
                 elif self.open is not None:
                     break
         except ProtocolError as error:
@@ -207,11 +217,16 @@ class Connection(asyncio.Protocol):
         if self._transport is None:
             return
         self._serving = True
+        collected = 0
         try:
             while self.open is None and not self._write_paused and (frame := self._reader.next()) is not None:
                 answer = self._host.receive(frame, 0, self)
                 if answer is not None:
                     self._out.append(answer)
+                    collected += len(answer)
+                    if collected >= COLLECT_BYTES:
+                        collected = 0
+                        self._flush()
         except ProtocolError as error:
             self._flush()
             self.abort(str(error))

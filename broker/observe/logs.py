@@ -25,7 +25,7 @@ def logger(log_format: str = "console", *, level: str = "info", stream: TextIO |
     if log_format == "json":
         processors += [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
     else:
-        processors.append(structlog.dev.ConsoleRenderer(colors=out.isatty()))
+        processors += [_line_alone, structlog.dev.ConsoleRenderer(colors=out.isatty())]
     return structlog.wrap_logger(
         structlog.PrintLogger(out),
         processors=processors,
@@ -41,6 +41,13 @@ def silent() -> Any:
         processors=[_drop],
         wrapper_class=structlog.make_filtering_bound_logger("critical"),
     )
+
+
+def _line_alone(logger: Any, method: str, event: dict[str, Any]) -> dict[str, Any]:
+    """A line of the coordinator says in words what its fields say: on a console the words are enough."""
+    if "kind" not in event:
+        return event
+    return {key: event[key] for key in ("timestamp", "level", "event")}
 
 
 def _drop(logger: Any, method: str, event: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ottla.broker.context import RequestContext
-from ottla.broker.net.connection import READ_AHEAD_BYTES, Connection
+from ottla.broker.net.connection import COLLECT_BYTES, READ_AHEAD_BYTES, Connection
 from ottla.protocol.errors import MalformedFrame
 
 
@@ -198,6 +198,21 @@ def test_a_client_that_does_not_read_is_not_served(
     connection.resume_writing()
     loop.run()
     assert transport.written == [b"<a>"]
+
+
+def test_a_client_that_stops_reading_amid_its_requests_is_served_no_further(
+    connection: Connection, host: Host, loop: Loop, transport: Transport
+) -> None:
+    def write(data: bytes) -> None:
+        transport.written.append(data)
+        connection.pause_writing()
+
+    transport.write = write  # type: ignore[method-assign]
+    connection.data_received(frames(*[b"x" * (COLLECT_BYTES // 4)] * 20))
+    assert len(host.served) == 4
+    connection.resume_writing()
+    loop.run()
+    assert len(host.served) == 8
 
 
 def test_no_room_leaves_the_socket_unread_until_there_is(

@@ -1,0 +1,27 @@
+"""The coordinator's log lines, in the wording that people search for in Kafka's, made from its events."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, Protocol
+
+from ottla.broker.observe.events import Event
+
+
+class Log(Protocol):
+    """Where lines are written; structlog's interface."""
+
+    def info(self, event: str, **fields: Any) -> Any: ...
+
+
+class CoordinatorLines:
+    """An observer that logs the events for which Kafka logs a line, with the event's fields beside it."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    def __call__(self, event: Event) -> None:
+        line = event.line()
+        if line is not None:
+            details = {field.name: getattr(event, field.name) for field in fields(event) if field.name != "cause"}
+            self._log.info(line, kind=type(event).__name__, **details)
