@@ -10,9 +10,7 @@ ROOMS = ("broker", "protocol", "clients", "testing", "cli")
 
 setup(
     packages=[
-        f"ottla.{package}"
-        for room in ROOMS
-        for package in [room, *(f"{room}.{name}" for name in find_packages(room))]
+        f"ottla.{package}" for room in ROOMS for package in [room, *(f"{room}.{name}" for name in find_packages(room))]
     ],
     package_dir={f"ottla.{room}": room for room in ROOMS},
 )

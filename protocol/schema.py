@@ -191,7 +191,8 @@ def _as_dataclass(cls: type[T]) -> type[T]:
     return made
 
 
-@dataclass_transform(kw_only_default=True, field_specifiers=(wire,))
+# `wire` is not named as a field specifier: to type checkers every field then has a default, as it has.
+@dataclass_transform(kw_only_default=True)
 def struct(cls: type[T]) -> type[T]:
     """A part of a message; its fields' versions are the message's."""
     return _as_dataclass(cls)
@@ -221,7 +222,7 @@ class Message:
         return layout
 
 
-@dataclass_transform(kw_only_default=True, field_specifiers=(wire,))
+@dataclass_transform(kw_only_default=True)
 def message(*, versions: range, flexible_from: int | None = None) -> Callable[[type[T]], type[T]]:
     """Declare a request, a response or a header.
 

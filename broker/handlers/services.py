@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from ottla.broker.clock import Clock
 from ottla.broker.context import RequestContext
 from ottla.broker.core.fetches import Parked
+from ottla.broker.core.groups.offsets import Refusals
 from ottla.broker.core.topics.catalog import NewTopic, Refusal, TopicEntry
 from ottla.broker.core.topics.partition import Topic
 from ottla.broker.settings import Settings
+from ottla.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from ottla.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from ottla.protocol.messages.heartbeat import HeartbeatRequest
+from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from ottla.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from ottla.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from ottla.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ottla.protocol.records import TopicPartition
 
 
@@ -68,17 +79,36 @@ class Fetches(Protocol):
     def touched(self, tp: TopicPartition) -> None: ...
 
 
+class Groups(Protocol):
+    """The group coordinator behind the driver; see `ottla.broker.core.groups.coordinator.GroupCoordinator`.
+
+    None for an answer means that it comes later, through the context.
+    """
+
+    @property
+    def heartbeat(self) -> Callable[[HeartbeatRequest, int], int]: ...
+    def join(self, request: JoinGroupRequest, ctx: RequestContext) -> JoinGroupResponse | None: ...
+    def sync(self, request: SyncGroupRequest, ctx: RequestContext) -> SyncGroupResponse | None: ...
+    def leave(self, request: LeaveGroupRequest, ctx: RequestContext) -> LeaveGroupResponse | None: ...
+    def commit_offsets(
+        self, request: OffsetCommitRequest, ctx: RequestContext, refused: Refusals
+    ) -> OffsetCommitResponse | None: ...
+    def fetch_offsets(self, request: OffsetFetchRequest, ctx: RequestContext) -> OffsetFetchResponse | None: ...
+    def delete_offsets(
+        self, request: OffsetDeleteRequest, ctx: RequestContext, refused: Refusals
+    ) -> OffsetDeleteResponse | None: ...
+    def delete_groups(self, request: DeleteGroupsRequest, ctx: RequestContext) -> DeleteGroupsResponse | None: ...
+    def describe_groups(self, request: DescribeGroupsRequest, ctx: RequestContext) -> DescribeGroupsResponse: ...
+    def list_groups(self, request: ListGroupsRequest, ctx: RequestContext) -> ListGroupsResponse: ...
+
+
 @dataclass(slots=True)
 class Services:
-    """What handlers get as their third argument.
-
-    Attributes:
-        groups: the group coordinator behind the driver's facade; the coordinator's method names.
-    """
+    """What handlers get as their third argument."""
 
     settings: Settings
     clock: Clock
     node: Node
-    groups: Any
+    groups: Groups
     topics: Topics
     fetches: Fetches

@@ -5,6 +5,7 @@ its host's logging alone.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, MutableMapping
 from typing import Any, TextIO
 
 import structlog
@@ -43,12 +44,12 @@ def silent() -> Any:
     )
 
 
-def _line_alone(logger: Any, method: str, event: dict[str, Any]) -> dict[str, Any]:
+def _line_alone(logger: Any, method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
     """A line of the coordinator says in words what its fields say: on a console the words are enough."""
     if "kind" not in event:
         return event
     return {key: event[key] for key in ("timestamp", "level", "event")}
 
 
-def _drop(logger: Any, method: str, event: dict[str, Any]) -> dict[str, Any]:
+def _drop(logger: Any, method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
     raise structlog.DropEvent

@@ -22,6 +22,7 @@ from ottla.protocol.compression import Buffer
 from ottla.protocol.errors import ErrorCode, MalformedFrame
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from ottla.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -66,7 +67,7 @@ class Driver:
     ) -> None:
         self.coordinator = coordinator
         self.fetches = fetches
-        self.heartbeat = coordinator.heartbeat  # straight: see the module
+        self.heartbeat: Callable[[HeartbeatRequest, int], int] = coordinator.heartbeat  # straight: see the module
         self._clock = clock
         self._offsets_log = offsets_log
         self._answer_fetch = answer_fetch

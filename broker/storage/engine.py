@@ -205,11 +205,15 @@ class Engine(Protocol):
     cluster_id: str
     """22 characters of URL-safe base64; given once and kept."""
     leader_epoch: int
-    catalog: Catalog
     on_appended: Callable[[TopicPartition], None]
     """Called when a log's high watermark has moved, after the ``Done`` calls that belong to it."""
     on_fatal: Callable[[EngineError], None]
     """Called at most once, when syncing has failed: nothing more can be made durable, so the process should end."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """Where the topics are kept."""
+        ...
 
     @property
     def logs(self) -> Mapping[TopicPartition, Log]:
