@@ -1,0 +1,232 @@
+"""A broker's data plane without sockets: handlers, topics and the memory engine, under a clock and storage by hand."""
+
+import asyncio
+import inspect
+import itertools
+import uuid
+from types import SimpleNamespace
+
+import pytest
+import pytest_asyncio
+
+from ottla.broker.context import RequestContext
+from ottla.broker.core.fetches import FetchPurgatory
+from ottla.broker.core.topics.catalog import NewTopic, TopicEntry
+from ottla.broker.handlers import handler
+from ottla.broker.handlers.fetch import complete
+from ottla.broker.handlers.services import Node, Services
+from ottla.broker.runtime.topics import TopicManager
+from ottla.broker.settings import Settings
+from ottla.broker.storage.memory import MemoryEngine
+from ottla.protocol.apis import ApiKey, api
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.records import Record, build_batch
+
+NOW_MS = 1_700_000_000_000
+
+
+class Quiet:
+    """A log that keeps what it is told."""
+
+    def __init__(self):
+        self.lines = []
+
+    def info(self, event, **fields):
+        self.lines.append((event, fields))
+
+    error = info
+
+
+class Exchange:
+    """One request and what became of it; it is its own connection."""
+
+    client_host = "/127.0.0.1"
+    local_host = "127.0.0.1"
+    local_port = 9092
+
+    def __init__(self, layout):
+        self.layout = layout
+        self.response = None
+        self.finished = False
+        self.aborted = None
+
+    def finish(self, ctx, frame):
+        assert not self.finished, "answered twice"
+        self.finished = True
+        self.response = None if frame is None else self.layout.decode(frame)
+
+    def abort(self, reason):
+        self.aborted = reason
+
+    def hang_up(self):
+        """The client goes away."""
+        self.ctx.closed = True
+        if self.ctx.on_close is not None:
+            self.ctx.on_close()
+
+
+class World:
+    """See the module. ``run`` lets the storage finish what was appended; ``advance`` moves the clock."""
+
+    def __init__(self, **settings):
+        self.settings = Settings(**settings)
+        self.now_ms = 1_000
+        self.wall = NOW_MS
+        self.scheduled = []
+        self.log = Quiet()
+        self.deleted = []
+        ids = itertools.count(1)
+        self.new_uuid = lambda: uuid.UUID(int=next(ids))
+        self.engine = MemoryEngine(new_uuid=self.new_uuid, call_soon=self.scheduled.append)
+
+    monotonic_ms = property(lambda self: lambda: self.now_ms)
+    wall_ms = property(lambda self: lambda: self.wall)
+
+    async def start(self):
+        await self.engine.open()
+        self.engine.on_appended = self.appended
+        self.fetches = FetchPurgatory()
+        self.topics = TopicManager(self.engine, self.settings, self, self.log, new_topic_id=self.new_uuid)
+        self.topics.on_touched = self.touched
+        self.topics.on_deleted = lambda topic: self.deleted.append(topic.name)
+        facade = SimpleNamespace(park=self.fetches.park, drop=self.fetches.drop, touched=self.touched)
+        self.services = Services(
+            settings=self.settings,
+            clock=self,
+            node=Node(1, self.engine.cluster_id),
+            groups=None,
+            topics=self.topics,
+            fetches=facade,
+        )
+        await self.topics.start()
+        return self
+
+    async def restart(self):
+        """What a killed process leaves behind is opened again."""
+        self.engine.abandon()
+        self.scheduled.clear()
+        await self.start()
+
+    # -- what the driver does
+
+    def appended(self, tp):
+        self.fetches.appended(tp, self.engine.logs[tp].size_bytes)
+        self.settle()
+
+    def touched(self, tp):
+        self.fetches.touched(tp)
+        self.settle()
+
+    def settle(self):
+        while wakes := self.fetches.take_effects():
+            for wake in wakes:
+                complete(wake.parked, self.services)
+
+    def run(self):
+        while self.scheduled:
+            self.scheduled.pop(0)()
+
+    def advance(self, ms):
+        self.now_ms += ms
+        self.wall += ms
+        self.fetches.advance(self.now_ms)
+        self.settle()
+
+    async def idle(self):
+        """Let tasks go on until they wait for the test."""
+        for _ in range(20):
+            await asyncio.sleep(0)
+            self.run()
+
+    # -- requests
+
+    def send(self, request, version):
+        """Send a request as it is after the wire; the exchange may be answered already."""
+        key = ApiKey[_snake(type(request).__name__.removesuffix("Request"))]
+        row = api(key)
+        exchange = Exchange(row.response.layout(version))
+        encode = row.response.layout(version).encode
+        exchange.ctx = RequestContext(exchange, version, 7, "client", lambda response, _: encode(response))
+        request = row.request.layout(version).decode(row.request.layout(version).encode(request))
+        served = handler(key)
+        assert version in served.versions
+        answer = served.handle(request, exchange.ctx, self.services)
+        if inspect.iscoroutine(answer):
+            exchange.work = answer
+        elif answer is not None:
+            exchange.ctx.reply(answer)
+        return exchange
+
+    async def ask(self, request, version):
+        """Send a request and return its response."""
+        exchange = self.send(request, version)
+        if hasattr(exchange, "work"):
+            exchange.ctx.reply(await exchange.work)
+        if not exchange.finished:
+            await self.idle()
+        assert exchange.finished, "not answered"
+        return exchange.response
+
+    # -- shorthands
+
+    async def topic(self, name="t", partitions=1, **configs):
+        """Create a topic; configs are given with underscores."""
+        pairs = [(key.replace("_", "."), str(value)) for key, value in configs.items()]
+        (outcome,) = await self.topics.create([NewTopic(name, partitions, configs=pairs)])
+        assert isinstance(outcome, TopicEntry), outcome
+        return self.topics.topics[name]
+
+    def produce(self, batch, *, topic="t", partition=0, acks=-1, version=9):
+        """Send one batch; the exchange is answered when the storage has run."""
+        data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=partition, records=batch)])
+        return self.send(ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[data]), version)
+
+    def produced(self, batch, **options):
+        """Send one batch, let the storage run, and return the partition's row."""
+        exchange = self.produce(batch, **options)
+        self.run()
+        return exchange.response.responses[0].partition_responses[0]
+
+    def fetch(self, offset=0, *, topic="t", partitions=(0,), version=12, max_wait_ms=0, min_bytes=1, **options):
+        """Send a fetch of some partitions, all from ``offset``."""
+        wanted = {
+            key: options.pop(key)
+            for key in ("current_leader_epoch", "last_fetched_epoch", "partition_max_bytes")
+            if key in options
+        }
+        wanted.setdefault("partition_max_bytes", 1 << 20)
+        rows = [FetchPartition(partition=index, fetch_offset=offset, **wanted) for index in partitions]
+        options = {"max_bytes": 50 << 20} | options
+        request = FetchRequest(
+            max_wait_ms=max_wait_ms, min_bytes=min_bytes, topics=[FetchTopic(topic=topic, partitions=rows)], **options
+        )
+        return self.send(request, version)
+
+    def fetched(self, offset=0, **options):
+        """Fetch without waiting; the row of the first partition."""
+        return self.fetch(offset, **options).response.responses[0].partitions[0]
+
+
+def _snake(name):
+    return "".join("_" + c if c.isupper() else c for c in name).strip("_").upper()
+
+
+def batch(*values, key=b"k", timestamp_ms=NOW_MS, **options):
+    """A batch of records with the given values, a millisecond apart."""
+    return build_batch([Record(0, timestamp_ms + i, key, value) for i, value in enumerate(values)], **options)
+
+
+@pytest.fixture
+def make_batch():
+    return batch
+
+
+@pytest.fixture
+def new_world():
+    return World
+
+
+@pytest_asyncio.fixture
+async def world():
+    return await World().start()

@@ -1,0 +1,110 @@
+"""DescribeConfigs: which settings are shown, with which source, type, synonyms and words."""
+
+import pytest
+
+from ottla.broker.core.topics.configs import TOPIC_KEYS
+from ottla.broker.handlers.services import Node
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+
+pytestmark = pytest.mark.asyncio
+
+TOPIC, BROKER, GROUP = 2, 4, 32
+DYNAMIC_TOPIC, STATIC_BROKER, DEFAULT = 1, 4, 5
+
+
+async def describe(world, kind, name, keys=None, version=4, **options):
+    resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)
+    (result,) = (await world.ask(DescribeConfigsRequest(resources=[resource], **options), version)).results
+    assert (result.resource_type, result.resource_name) == (kind, name)
+    return result
+
+
+async def rows(world, kind, name, *args, **options):
+    result = await describe(world, kind, name, *args, **options)
+    assert (result.error_code, result.error_message) == (0, None)
+    return {row.name: row for row in result.configs}
+
+
+@pytest.mark.parametrize("version", range(1, 5))
+async def test_a_topic(world, version):
+    await world.topic(retention_ms=1234)
+    found = await rows(world, TOPIC, "t", version=version)
+    assert set(found) == set(TOPIC_KEYS)
+    retention, size = found["retention.ms"], found["max.message.bytes"]
+    assert (retention.value, retention.config_source, retention.read_only) == ("1234", DYNAMIC_TOPIC, False)
+    assert (size.value, size.config_source) == ("1048588", DEFAULT)
+    assert retention.config_type == (5 if version >= 3 else 0)
+    assert not any(row.is_sensitive or row.synonyms or row.documentation for row in found.values())
+
+
+async def test_some_keys_or_all(world):
+    await world.topic()
+    assert set(await rows(world, TOPIC, "t", ["retention.ms", "no.such"])) == {"retention.ms"}
+    assert set(await rows(world, TOPIC, "t", [])) == set(TOPIC_KEYS)
+
+
+async def test_synonyms_and_words_when_asked(new_world):
+    world = await new_world(log_retention_ms=5000).start()
+    await world.topic(retention_ms=1234)
+    found = await rows(world, TOPIC, "t", include_synonyms=True, include_documentation=True)
+    assert [(s.name, s.value, s.source) for s in found["retention.ms"].synonyms] == [
+        ("retention.ms", "1234", DYNAMIC_TOPIC),
+        ("log.retention.ms", "5000", STATIC_BROKER),
+        ("log.retention.ms", "604800000", DEFAULT),
+    ]
+    assert all(row.documentation and row.synonyms for row in found.values())
+
+
+@pytest.mark.parametrize("version", [1, 4])
+async def test_the_broker(new_world, version):
+    world = await new_world(num_partitions=7).start()
+    found = await rows(world, BROKER, "1", version=version, include_synonyms=True)
+    advertised = found["advertised.listeners"]
+    assert (advertised.value, advertised.config_source) == ("PLAINTEXT://127.0.0.1:9092", STATIC_BROKER)
+    assert all(row.read_only for row in found.values())
+    partitions = found["num.partitions"]
+    assert (partitions.value, partitions.config_source) == ("7", STATIC_BROKER)
+    assert [(s.value, s.source) for s in partitions.synonyms] == [("7", STATIC_BROKER), ("1", DEFAULT)]
+    assert (found["group.max.size"].config_source, len(found["group.max.size"].synonyms)) == (DEFAULT, 1)
+
+
+async def test_types_of_the_broker(world):
+    found = await rows(world, BROKER, "1")
+    boolean, string, whole, long = 1, 2, 3, 5
+    for name, kind in [
+        ("auto.create.topics.enable", boolean),
+        ("listeners", string),
+        ("num.partitions", whole),
+        ("log.retention.ms", long),
+    ]:
+        assert found[name].config_type == kind
+
+
+async def test_the_advertised_address_given_to_the_broker(world):
+    world.services.node = Node(1, "cluster", ("broker.example", 19092))
+    found = await rows(world, BROKER, "1", ["advertised.listeners"])
+    assert found["advertised.listeners"].value == "PLAINTEXT://broker.example:19092"
+
+
+async def test_what_is_set_for_all_brokers_and_for_groups_is_nothing(world):
+    assert await rows(world, BROKER, "") == {}
+    assert await rows(world, GROUP, "some-group") == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "error"),
+    [
+        (TOPIC, "no-such", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (TOPIC, "a/b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (BROKER, "2", ErrorCode.INVALID_REQUEST),
+        (BROKER, "one", ErrorCode.INVALID_REQUEST),
+        (GROUP, "", ErrorCode.INVALID_REQUEST),
+        (16, "client-metrics", ErrorCode.INVALID_REQUEST),
+        (0, "", ErrorCode.INVALID_REQUEST),
+    ],
+)
+async def test_what_cannot_be_described(world, kind, name, error):
+    result = await describe(world, kind, name)
+    assert (result.error_code, result.configs) == (error, [])
+    assert result.error_message

@@ -1,0 +1,290 @@
+"""Fetch: what is read, when it is answered, and what an error looks like."""
+
+import pytest
+
+from ottla.protocol.compression import Codec
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.protocol.records import decode_batch, iter_batches
+
+pytestmark = pytest.mark.asyncio
+
+
+def values(records):
+    return [record.value for _, batch in iter_batches(records) for record in decode_batch(batch)]
+
+
+def fill(world, make_batch, count, topic="t", partition=0, size=1):
+    for n in range(count):
+        world.produced(make_batch(b"%d" % n * size), topic=topic, partition=partition)
+
+
+@pytest.mark.parametrize("version", range(4, 13))
+async def test_every_version_reads(world, make_batch, version):
+    await world.topic()
+    fill(world, make_batch, 3)
+    exchange = world.fetch(1, version=version)
+    row = exchange.response.responses[0].partitions[0]
+    assert (row.error_code, row.high_watermark, row.last_stable_offset) == (0, 3, 3)
+    assert row.log_start_offset == (0 if version >= 5 else -1)
+    assert values(row.records) == [b"1", b"2"]
+    assert (row.preferred_read_replica, exchange.response.session_id) == (-1, 0)
+
+
+async def test_the_whole_batch_around_the_offset(world, make_batch):
+    await world.topic()
+    world.produced(make_batch(b"a", b"b", b"c"))
+    assert values(world.fetched(2).records) == [b"a", b"b", b"c"]
+
+
+async def test_at_the_end_there_is_nothing_and_no_error(world, make_batch):
+    await world.topic()
+    fill(world, make_batch, 2)
+    row = world.fetched(2)
+    assert (row.error_code, row.records, row.high_watermark) == (0, b"", 2)
+
+
+async def test_aborted_transactions_by_isolation(world):
+    await world.topic()
+    assert world.fetched().aborted_transactions is None
+    assert world.fetched(isolation_level=1).aborted_transactions == []
+
+
+@pytest.mark.parametrize("offset", [-1, 4, 1 << 40])
+async def test_out_of_range(world, make_batch, offset):
+    await world.topic()
+    fill(world, make_batch, 3)
+    row = world.fetch(offset, max_wait_ms=5000).response.responses[0].partitions[0]
+    assert row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert (row.high_watermark, row.last_stable_offset, row.log_start_offset, row.records) == (-1, -1, -1, b"")
+
+
+async def test_below_the_log_start_is_out_of_range(world, make_batch):
+    await world.topic()
+    fill(world, make_batch, 3)
+    await world.topics.topics["t"].partitions[0].log.trim(2)
+    assert world.fetched(1).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert world.fetched(2).log_start_offset == 2
+
+
+async def test_appended_but_not_durable_is_not_shown(world, make_batch):
+    await world.topic()
+    world.produce(make_batch(b"a"))
+    assert (world.fetched(0).records, world.fetched(0).high_watermark) == (b"", 0)
+    # The log's end is no error either: only beyond it there is nothing.
+    assert world.fetched(1).error_code == 0
+    world.run()
+    assert values(world.fetched(0).records) == [b"a"]
+
+
+async def test_unknown_partitions_are_errors_and_no_reason_to_wait(world):
+    await world.topic()
+    for options in ({"topic": "other"}, {"partitions": (0, 7)}, {"partitions": (-1,)}):
+        exchange = world.fetch(max_wait_ms=5000, **options)
+        last = exchange.response.responses[0].partitions[-1]
+        assert last.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert last.records == b""
+
+
+async def test_leader_epochs(world, make_batch):
+    await world.topic()
+    fill(world, make_batch, 1)
+    await world.restart()
+    assert world.fetched(current_leader_epoch=0).error_code == ErrorCode.FENCED_LEADER_EPOCH
+    assert world.fetched(current_leader_epoch=2).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+    for epoch in (1, -1):
+        row = world.fetched(current_leader_epoch=epoch)
+        assert (row.error_code, values(row.records)) == (0, [b"0"])
+
+
+async def test_a_reader_of_another_history_is_told_where_it_parts(world, make_batch):
+    await world.topic()
+    fill(world, make_batch, 3)
+    await world.restart()
+    fill(world, make_batch, 2)
+    agreeing = world.fetched(3, last_fetched_epoch=0)
+    assert (agreeing.error_code, agreeing.diverging_epoch.end_offset, len(values(agreeing.records))) == (0, -1, 2)
+    parted = world.fetch(4, last_fetched_epoch=0, max_wait_ms=5000).response.responses[0].partitions[0]
+    assert (parted.error_code, parted.records, parted.high_watermark) == (0, b"", 5)
+    assert (parted.diverging_epoch.epoch, parted.diverging_epoch.end_offset) == (0, 3)
+
+
+async def test_zstd_needs_version_10(world, make_batch):
+    await world.topic()
+    world.produced(make_batch(b"plain"))
+    world.produced(make_batch(b"z", codec=Codec.ZSTD))
+    old = world.fetched(0, version=9)
+    assert (old.error_code, old.records) == (ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, b"")
+    assert values(world.fetched(0, version=10).records) == [b"plain", b"z"]
+
+
+# -- how much
+
+
+async def test_a_batch_larger_than_every_limit_is_still_given(world, make_batch):
+    await world.topic()
+    world.produced(make_batch(b"x" * 5000))
+    world.produced(make_batch(b"y"))
+    row = world.fetched(partition_max_bytes=1, max_bytes=1)
+    assert values(row.records) == [b"x" * 5000]
+
+
+async def test_max_bytes_is_shared_in_the_order_of_the_request(world, make_batch):
+    await world.topic("t", 3)
+    for partition in range(3):
+        fill(world, make_batch, 4, partition=partition, size=1000)
+    size = len(make_batch(b"0" * 1000))
+    rows = world.fetch(partitions=(2, 0, 1), max_bytes=5 * size).response.responses[0].partitions
+    assert [(row.partition_index, len(row.records) // size) for row in rows] == [(2, 4), (0, 1), (1, 0)]
+    rows = world.fetch(partitions=(0, 1), partition_max_bytes=2 * size).response.responses[0].partitions
+    assert [len(row.records) // size for row in rows] == [2, 2]
+    assert all(row.error_code == 0 for row in rows)
+
+
+async def test_only_the_first_batch_of_the_answer_may_exceed(world, make_batch):
+    await world.topic("t", 2)
+    for partition in range(2):
+        fill(world, make_batch, 1, partition=partition, size=5000)
+    rows = world.fetch(partitions=(0, 1), max_bytes=100).response.responses[0].partitions
+    assert [len(row.records) > 0 for row in rows] == [True, False]
+
+
+async def test_the_brokers_own_limit_holds(new_world, make_batch):
+    world = await new_world(fetch_max_bytes=2048).start()
+    await world.topic()
+    fill(world, make_batch, 4, size=1000)
+    assert len(values(world.fetched().records)) == 1
+
+
+# -- waiting
+
+
+async def test_waits_for_the_first_record(world, make_batch):
+    await world.topic()
+    exchange = world.fetch(max_wait_ms=500)
+    world.advance(499)
+    assert not exchange.finished
+    world.produced(make_batch(b"now"))
+    assert values(exchange.response.responses[0].partitions[0].records) == [b"now"]
+    assert len(world.fetches) == 0
+
+
+async def test_answers_with_nothing_when_the_time_is_up(world):
+    await world.topic("t", 2)
+    exchange = world.fetch(partitions=(0, 1), max_wait_ms=500)
+    world.advance(499)
+    assert not exchange.finished
+    world.advance(1)
+    assert [row.records for row in exchange.response.responses[0].partitions] == [b"", b""]
+
+
+@pytest.mark.parametrize("options", [{"max_wait_ms": 0}, {"max_wait_ms": -1}, {"max_wait_ms": 500, "min_bytes": 0}])
+async def test_does_not_wait_when_not_asked_to(world, options):
+    await world.topic()
+    assert world.fetch(**options).finished
+
+
+async def test_a_fetch_of_nothing_is_answered_at_once(world):
+    exchange = world.send(FetchRequest(max_wait_ms=500, min_bytes=1, topics=[]), 12)
+    assert (exchange.response.error_code, exchange.response.responses) == (0, [])
+
+
+async def test_waits_for_min_bytes_over_all_partitions(world, make_batch):
+    await world.topic("t", 2)
+    size = len(make_batch(b"0"))
+    world.produced(make_batch(b"0"))
+    exchange = world.fetch(partitions=(0, 1), max_wait_ms=500, min_bytes=3 * size)
+    world.produced(make_batch(b"1"), partition=1)
+    assert not exchange.finished
+    world.produced(make_batch(b"2"))
+    rows = exchange.response.responses[0].partitions
+    assert [values(row.records) for row in rows] == [[b"0", b"2"], [b"1"]]
+
+
+async def test_gives_what_there_is_when_min_bytes_do_not_come(world, make_batch):
+    await world.topic()
+    exchange = world.fetch(max_wait_ms=500, min_bytes=100_000)
+    world.produced(make_batch(b"0"))
+    world.advance(500)
+    assert values(exchange.response.responses[0].partitions[0].records) == [b"0"]
+
+
+async def test_min_bytes_beyond_what_may_be_read_end_at_the_deadline(world, make_batch):
+    await world.topic()
+    exchange = world.fetch(max_wait_ms=500, min_bytes=1000, partition_max_bytes=100)
+    for _ in range(5):
+        world.produced(make_batch(b"x" * 900))
+    assert not exchange.finished
+    world.advance(500)
+    assert len(values(exchange.response.responses[0].partitions[0].records)) == 1
+
+
+async def test_the_wait_is_limited_by_the_broker(new_world):
+    world = await new_world(fetch_max_wait_ms=1000).start()
+    await world.topic()
+    exchange = world.fetch(max_wait_ms=2**31 - 1)
+    world.advance(1000)
+    assert exchange.finished
+
+
+async def test_a_deleted_topic_wakes_who_waits_for_it(world):
+    await world.topic()
+    exchange = world.fetch(max_wait_ms=5000)
+    await world.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5)
+    row = exchange.response.responses[0].partitions[0]
+    assert row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_trimming_wakes_those_whose_offset_is_gone(world, make_batch):
+    await world.topic()
+    fill(world, make_batch, 2)
+    low = world.fetch(0, max_wait_ms=5000, min_bytes=100_000)
+    end = world.fetch(2, max_wait_ms=5000)
+    rows = [DeleteRecordsPartition(partition_index=0, offset=2)]
+    await world.ask(DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=rows)]), 2)
+    assert low.response.responses[0].partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert not end.finished
+    world.produced(make_batch(b"next"))
+    assert values(end.response.responses[0].partitions[0].records) == [b"next"]
+
+
+async def test_a_gone_connection_leaves_nothing_behind(world, make_batch):
+    await world.topic("t", 3)
+    exchange = world.fetch(partitions=(0, 1, 2), max_wait_ms=5000)
+    assert len(world.fetches) == 1
+    exchange.hang_up()
+    assert (len(world.fetches), world.fetches.next_deadline_ms()) == (0, None)
+    world.produced(make_batch(b"x"))
+    assert not exchange.finished
+
+
+async def test_a_partition_asked_twice_wakes_once(world, make_batch):
+    await world.topic()
+    exchange = world.fetch(partitions=(0, 0), max_wait_ms=500)
+    world.produced(make_batch(b"x"))
+    assert [values(row.records) for row in exchange.response.responses[0].partitions] == [[b"x"], [b"x"]]
+
+
+# -- sessions
+
+
+async def test_sessions_are_declined(world, make_batch):
+    await world.topic()
+    assert world.fetch(session_id=0, session_epoch=0).response.session_id == 0
+
+
+async def test_a_session_of_another_broker_is_not_known(world):
+    await world.topic()
+    exchange = world.send(FetchRequest(max_wait_ms=500, session_id=77, session_epoch=3), 12)
+    assert exchange.response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    # Closing one is never refused: the client asks for all that it wants with it.
+    rows = [FetchPartition(partition=0, partition_max_bytes=1000)]
+    closing = FetchRequest(session_id=77, session_epoch=-1, topics=[FetchTopic(topic="t", partitions=rows)])
+    exchange = world.send(closing, 12)
+    assert (exchange.response.error_code, len(exchange.response.responses)) == (0, 1)

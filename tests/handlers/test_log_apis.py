@@ -1,0 +1,222 @@
+"""ListOffsets, DeleteRecords, OffsetForLeaderEpoch and InitProducerId."""
+
+import asyncio
+
+import pytest
+
+from ottla.broker.core.topics.catalog import PRODUCER_ID_BLOCK
+from ottla.broker.storage.engine import Unavailable
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
+from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from ottla.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+
+pytestmark = pytest.mark.asyncio
+
+NOW_MS = 1_700_000_000_000
+LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+
+
+async def list_offset(world, timestamp, *, version=7, topic="t", partition=0, **options):
+    rows = [ListOffsetsPartition(partition_index=partition, timestamp=timestamp, **options)]
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=rows)])
+    return (await world.ask(request, version)).topics[0].partitions[0]
+
+
+async def test_ends_of_a_log(world, make_batch):
+    await world.topic()
+    for n in range(4):
+        world.produced(make_batch(b"x", timestamp_ms=NOW_MS + n))
+    await world.topics.topics["t"].partitions[0].log.trim(1)
+    world.produce(make_batch(b"not durable"))
+    for version in range(1, 8):
+        latest = await list_offset(world, LATEST, version=version)
+        assert (latest.error_code, latest.offset, latest.timestamp) == (0, 4, -1)
+        earliest = await list_offset(world, EARLIEST, version=version)
+        assert (earliest.error_code, earliest.offset, earliest.timestamp) == (0, 1, -1)
+        epoch = 0 if version >= 4 else -1
+        assert (latest.leader_epoch, earliest.leader_epoch) == (epoch, epoch)
+
+
+async def test_by_time(world, make_batch):
+    await world.topic()
+    world.produced(make_batch(b"a", b"b", timestamp_ms=1000))  # 1000, 1001
+    world.produced(make_batch(b"c", b"d", timestamp_ms=2000))
+    for timestamp, expected in [(0, (0, 1000)), (1001, (1, 1001)), (1002, (2, 2000)), (2001, (3, 2001))]:
+        row = await list_offset(world, timestamp)
+        assert (row.error_code, row.offset, row.timestamp, row.leader_epoch) == (0, *expected, 0)
+    row = await list_offset(world, 2002)
+    assert (row.error_code, row.offset, row.timestamp, row.leader_epoch) == (0, -1, -1, -1)
+
+
+async def test_the_largest_timestamp(world, make_batch):
+    await world.topic()
+    assert (await list_offset(world, MAX_TIMESTAMP)).offset == -1
+    for timestamp in (1000, 3000, 2000):
+        world.produced(make_batch(b"x", timestamp_ms=timestamp))
+    row = await list_offset(world, MAX_TIMESTAMP)
+    assert (row.error_code, row.offset, row.timestamp) == (0, 1, 3000)
+
+
+@pytest.mark.parametrize(("timestamp", "version"), [(-3, 6), (-4, 7), (-5, 7), (-100, 7)])
+async def test_special_times_of_later_versions(world, timestamp, version):
+    await world.topic()
+    assert (await list_offset(world, timestamp, version=version)).error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+async def test_the_epoch_is_that_of_the_record(world, make_batch):
+    await world.topic()
+    for _ in range(3):  # an offset for each of the epochs 0, 1 and 2
+        world.produced(make_batch(b"x", timestamp_ms=1000 + world.engine.leader_epoch))
+        await world.restart()
+    assert (await list_offset(world, EARLIEST)).leader_epoch == 0
+    assert (await list_offset(world, LATEST)).leader_epoch == 3
+    for epoch in range(3):
+        row = await list_offset(world, 1000 + epoch)
+        assert (row.offset, row.leader_epoch) == (epoch, epoch)
+
+
+async def test_list_offsets_errors(world):
+    await world.topic()
+    assert (await list_offset(world, LATEST, topic="no-such")).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert (await list_offset(world, LATEST, partition=1)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    fenced = await list_offset(world, LATEST, current_leader_epoch=7)
+    assert (fenced.error_code, fenced.offset, fenced.timestamp) == (ErrorCode.UNKNOWN_LEADER_EPOCH, -1, -1)
+
+
+async def test_a_partition_named_twice(world):
+    await world.topic("t", 2)
+    rows = [ListOffsetsPartition(partition_index=index, timestamp=LATEST) for index in (0, 1, 0)]
+    response = await world.ask(ListOffsetsRequest(topics=[ListOffsetsTopic(name="t", partitions=rows)]), 7)
+    errors = [row.error_code for row in response.topics[0].partitions]
+    assert errors == [ErrorCode.INVALID_REQUEST, 0, ErrorCode.INVALID_REQUEST]
+
+
+# -- DeleteRecords
+
+
+async def delete_records(world, offset, *, topic="t", partition=0, version=2):
+    rows = [DeleteRecordsPartition(partition_index=partition, offset=offset)]
+    request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=topic, partitions=rows)])
+    return (await world.ask(request, version)).topics[0].partitions[0]
+
+
+@pytest.mark.parametrize("version", range(3))
+async def test_delete_records(world, make_batch, version):
+    await world.topic()
+    for _ in range(5):
+        world.produced(make_batch(b"x"))
+    for offset, low in ((2, 2), (1, 2), (-1, 5)):
+        row = await delete_records(world, offset, version=version)
+        assert (row.error_code, row.low_watermark) == (0, low)
+        assert (await list_offset(world, EARLIEST)).offset == low
+        assert world.fetched(low).log_start_offset == low
+
+
+async def test_delete_records_errors(world, make_batch):
+    await world.topic()
+    await world.topic("compacted", cleanup_policy="compact")
+    world.produced(make_batch(b"x"))
+    for options, error in [
+        ({"offset": 2}, ErrorCode.OFFSET_OUT_OF_RANGE),
+        ({"offset": -2}, ErrorCode.OFFSET_OUT_OF_RANGE),
+        ({"offset": 0, "partition": 1}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ({"offset": 0, "topic": "no-such"}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ({"offset": 0, "topic": "compacted"}, ErrorCode.POLICY_VIOLATION),
+        ({"offset": 0, "topic": "__consumer_offsets"}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ]:
+        row = await delete_records(world, **options)
+        assert (row.error_code, row.low_watermark) == (error, -1)
+
+
+# -- OffsetForLeaderEpoch
+
+
+async def epoch_end(world, epoch, *, topic="t", partition=0, current=-1, version=4):
+    rows = [OffsetForLeaderPartition(partition=partition, current_leader_epoch=current, leader_epoch=epoch)]
+    request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic=topic, partitions=rows)])
+    row = (await world.ask(request, version)).topics[0].partitions[0]
+    return row.error_code, row.leader_epoch, row.end_offset
+
+
+@pytest.mark.parametrize("version", range(2, 5))
+async def test_where_epochs_end(world, make_batch, version):
+    await world.topic()
+    for _ in range(2):
+        world.produced(make_batch(b"x"))
+    await world.restart()
+    await world.restart()  # nothing was written in epoch 1
+    world.produced(make_batch(b"y"))
+    assert await epoch_end(world, 0, version=version) == (0, 0, 2)
+    assert await epoch_end(world, 1, version=version) == (0, 0, 2)
+    assert await epoch_end(world, 2, version=version, current=2) == (0, 2, 3)
+    assert await epoch_end(world, 3, version=version) == (0, -1, -1)
+
+
+async def test_offset_for_leader_epoch_errors(world):
+    await world.topic()
+    await world.restart()
+    assert (await epoch_end(world, 0, topic="no-such"))[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert await epoch_end(world, 0, current=0) == (ErrorCode.FENCED_LEADER_EPOCH, -1, -1)
+    assert await epoch_end(world, 0, current=2) == (ErrorCode.UNKNOWN_LEADER_EPOCH, -1, -1)
+
+
+# -- InitProducerId
+
+
+async def init(world, version=4, **options):
+    request = InitProducerIdRequest(**({"transactional_id": None} | options))
+    response = await world.ask(request, version)
+    return response.error_code, response.producer_id, response.producer_epoch
+
+
+@pytest.mark.parametrize("version", range(5))
+async def test_ids_are_new(world, version):
+    assert [await init(world, version) for _ in range(3)] == [(0, 0, 0), (0, 1, 0), (0, 2, 0)]
+
+
+async def test_an_id_is_never_given_twice(world):
+    given = [await init(world) for _ in range(PRODUCER_ID_BLOCK + 1)]
+    await world.restart()
+    given += [await init(world) for _ in range(3)]
+    assert all(error == 0 for error, _, _ in given)
+    assert len({producer_id for _, producer_id, _ in given}) == len(given)
+    # A block is durable before its first id is given, so a restart skips what is left of it.
+    assert given[-1][1] == 2 * PRODUCER_ID_BLOCK + 2
+
+
+async def test_ids_asked_for_at_once_differ(world):
+    answers = await asyncio.gather(*(init(world) for _ in range(5)))
+    assert sorted(producer_id for _, producer_id, _ in answers) == [0, 1, 2, 3, 4]
+    assert world.engine.catalog.load()["next_producer_id"] == PRODUCER_ID_BLOCK
+
+
+async def test_without_storage_no_id_is_given(world, monkeypatch):
+    async def fail(state):
+        raise Unavailable("the disk is gone")
+
+    monkeypatch.setattr(world.engine.catalog, "store", fail)
+    assert await init(world) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, -1)
+
+
+async def test_a_producer_that_bumps_its_epoch_gets_a_new_id(world):
+    assert await init(world) == (0, 0, 0)
+    assert await init(world, producer_id=0, producer_epoch=0) == (0, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"transactional_id": ""}, ErrorCode.INVALID_REQUEST),
+        ({"transactional_id": "tx"}, ErrorCode.UNSUPPORTED_VERSION),
+        ({"producer_id": 5}, ErrorCode.INVALID_REQUEST),
+        ({"producer_epoch": 5}, ErrorCode.INVALID_REQUEST),
+    ],
+)
+async def test_who_gets_no_id(world, options, error):
+    assert await init(world, **options) == (error, -1, -1)

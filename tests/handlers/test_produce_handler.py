@@ -1,0 +1,292 @@
+"""Produce: what is accepted, what is refused and how, and when it is answered."""
+
+import pytest
+
+from ottla.broker.storage.engine import StorageFull
+from ottla.protocol.compression import Codec
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.records import TimestampType, decode_batch, parse_header
+
+pytestmark = pytest.mark.asyncio
+
+NOW_MS = 1_700_000_000_000
+HOUR_MS = 3_600_000
+
+
+async def test_answered_only_when_durable(world, make_batch):
+    await world.topic()
+    exchange = world.produce(make_batch(b"a", b"b"))
+    assert not exchange.finished
+    world.run()
+    row = exchange.response.responses[0].partition_responses[0]
+    assert (row.error_code, row.base_offset, row.log_append_time_ms, row.log_start_offset) == (0, 0, -1, 0)
+    assert world.produced(make_batch(b"c")).base_offset == 2
+
+
+async def test_one_answer_when_all_partitions_are_done(world, make_batch):
+    await world.topic("t", 2)
+    data = [
+        PartitionProduceData(index=0, records=make_batch(b"a")),
+        PartitionProduceData(index=9, records=make_batch(b"b")),
+        PartitionProduceData(index=1, records=b""),
+        PartitionProduceData(index=1, records=make_batch(b"c")),
+    ]
+    missing = TopicProduceData(name="no-such", partition_data=[PartitionProduceData(index=0, records=make_batch(b"d"))])
+    topics = [TopicProduceData(name="t", partition_data=data), missing]
+    exchange = world.send(ProduceRequest(acks=-1, topic_data=topics), 9)
+    assert not exchange.finished
+    world.run()
+    rows = [row for topic in exchange.response.responses for row in topic.partition_responses]
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert [(row.index, row.error_code) for row in rows] == [
+        (0, 0),
+        (9, unknown),
+        (1, ErrorCode.INVALID_RECORD),
+        (1, 0),
+        (0, unknown),
+    ]
+
+
+@pytest.mark.parametrize("acks", [2, -2, 100])
+async def test_other_acks_are_refused(world, make_batch, acks):
+    await world.topic()
+    exchange = world.produce(make_batch(b"a"), acks=acks)
+    row = exchange.response.responses[0].partition_responses[0]
+    assert (row.error_code, row.base_offset) == (ErrorCode.INVALID_REQUIRED_ACKS, -1)
+    assert world.topics.topics["t"].partitions[0].log.log_end_offset == 0
+
+
+async def test_acks_0_is_never_answered(world, make_batch):
+    await world.topic()
+    exchange = world.produce(make_batch(b"a"), acks=0)
+    assert not exchange.finished  # the connection is held until the batch is durable: no flood can pile up
+    world.run()
+    assert exchange.finished and exchange.response is None and exchange.aborted is None
+    assert world.fetched().high_watermark == 1
+
+
+@pytest.mark.parametrize("where", ["at once", "by the storage"])
+async def test_a_failure_with_acks_0_closes_the_connection(world, make_batch, where):
+    await world.topic()
+    if where == "by the storage":
+        world.engine.fault = lambda tp, offset: StorageFull("no room")
+        exchange = world.produce(make_batch(b"a"), acks=0)
+    else:
+        exchange = world.produce(make_batch(b"a"), acks=0, partition=5)
+    world.run()
+    assert not exchange.finished
+    assert "acks=0" in exchange.aborted and "t-" in exchange.aborted
+
+
+async def test_a_failing_storage_is_a_retriable_error(world, make_batch):
+    await world.topic()
+    world.engine.fault = lambda tp, offset: StorageFull("no room")
+    row = world.produced(make_batch(b"a"))
+    assert (row.error_code, row.base_offset) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+    world.engine.fault = lambda tp, offset: None
+    assert world.produced(make_batch(b"a")).base_offset == 0
+
+
+async def test_internal_topics_cannot_be_produced_to(world, make_batch):
+    row = world.produced(make_batch(b"a"), topic="__consumer_offsets")
+    assert row.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+async def test_batches_are_stored_byte_exact_but_for_offset_and_epoch(world, make_batch, codec):
+    await world.topic()
+    world.produced(make_batch(b"first"))
+    sent = make_batch(b"x" * 500, b"y" * 500, codec=codec)
+    assert world.produced(sent).base_offset == 1
+    stored = world.fetched(1).records
+    assert stored[8:12] + stored[16:] == sent[8:12] + sent[16:]
+    assert parse_header(stored).base_offset == 1
+    assert [record.value for record in decode_batch(stored)] == [b"x" * 500, b"y" * 500]
+
+
+def corrupt(batch):
+    return batch[:-1] + bytes([batch[-1] ^ 1])
+
+
+def old_magic(batch):
+    return batch[:16] + b"\x01" + batch[17:]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error"),
+    [
+        (corrupt, ErrorCode.CORRUPT_MESSAGE),
+        (old_magic, ErrorCode.INVALID_RECORD),
+        (lambda batch: batch + batch, ErrorCode.INVALID_RECORD),
+        (lambda batch: batch[:-1], ErrorCode.CORRUPT_MESSAGE),
+        (lambda batch: batch[:40], ErrorCode.CORRUPT_MESSAGE),
+        (lambda batch: b"", ErrorCode.INVALID_RECORD),
+        (lambda batch: None, ErrorCode.INVALID_RECORD),
+    ],
+)
+@pytest.mark.parametrize("count", [2, 300])
+async def test_broken_batches_are_refused(world, make_batch, spoil, error, count):
+    await world.topic()
+    row = world.produced(spoil(make_batch(*[b"v"] * count)))
+    assert row.error_code == error
+    assert row.error_message
+    assert world.fetched().high_watermark == 0
+
+
+async def test_too_large_batches_are_refused_by_their_size_on_the_wire(world, make_batch):
+    await world.topic(max_message_bytes=1000)
+    assert world.produced(make_batch(b"x" * 2000)).error_code == ErrorCode.MESSAGE_TOO_LARGE
+    assert world.produced(make_batch(b"x" * 100_000, codec=Codec.GZIP)).error_code == 0
+
+
+async def test_zstd_needs_version_7(world, make_batch):
+    await world.topic()
+    sent = make_batch(b"x", codec=Codec.ZSTD)
+    assert world.produced(sent, version=6).error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    assert world.produced(sent, version=7).error_code == 0
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+@pytest.mark.parametrize("count", [3, 300])
+async def test_compacted_topics_take_no_record_without_a_key(world, make_batch, codec, count):
+    await world.topic(cleanup_policy="compact")
+    row = world.produced(make_batch(*[b"v"] * count, key=None, codec=codec))
+    assert row.error_code == ErrorCode.INVALID_RECORD
+    assert [error.batch_index for error in row.record_errors] == list(range(count))
+    assert all(error.batch_index_error_message for error in row.record_errors)
+    assert world.produced(make_batch(*[b"v"] * count, codec=codec)).error_code == 0
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+@pytest.mark.parametrize("count", [3, 300])
+async def test_timestamps_too_far_ahead_are_refused(world, make_batch, codec, count):
+    await world.topic()
+    late = NOW_MS + HOUR_MS - 1
+    row = world.produced(make_batch(*[b"v"] * count, timestamp_ms=late, codec=codec))
+    assert row.error_code == ErrorCode.INVALID_TIMESTAMP
+    assert [error.batch_index for error in row.record_errors] == list(range(2, count))
+    assert world.produced(make_batch(b"v", timestamp_ms=late)).error_code == 0
+
+
+@pytest.mark.parametrize("count", [3, 300])
+async def test_timestamps_too_old_are_refused_where_the_topic_says_so(world, make_batch, count):
+    await world.topic(message_timestamp_before_max_ms=1000)
+    row = world.produced(make_batch(*[b"v"] * count, timestamp_ms=NOW_MS - 1001))
+    assert row.error_code == ErrorCode.INVALID_TIMESTAMP
+    assert [error.batch_index for error in row.record_errors] == [0]
+    await world.topic("free")
+    assert world.produced(make_batch(b"v", timestamp_ms=0), topic="free").error_code == 0
+
+
+@pytest.mark.parametrize("count", [3, 300])
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.SNAPPY])
+async def test_log_append_time(world, make_batch, count, codec):
+    await world.topic(message_timestamp_type="LogAppendTime")
+    row = world.produced(make_batch(*[b"v"] * count, timestamp_ms=5, codec=codec))
+    assert (row.error_code, row.log_append_time_ms) == (0, NOW_MS)
+    stored = decode_batch(world.fetched().records)  # checks the new CRC
+    assert {record.timestamp_ms for record in stored} == {NOW_MS}
+
+
+@pytest.mark.parametrize("count", [1, 300])
+async def test_a_producer_may_not_claim_log_append_time(world, make_batch, count):
+    await world.topic()
+    claimed = make_batch(*[b"v"] * count, timestamp_type=TimestampType.LOG_APPEND_TIME)
+    assert world.produced(claimed).error_code == ErrorCode.INVALID_TIMESTAMP
+
+
+# -- idempotence
+
+
+def sequenced(make_batch, sequence, count=1, epoch=0, pid=9):
+    return make_batch(
+        *[b"s%d" % sequence] * count, producer_id=pid, producer_epoch=epoch, base_sequence=sequence
+    )
+
+
+async def test_a_resent_batch_gets_the_original_offset(world, make_batch):
+    await world.topic()
+    offsets = [world.produced(sequenced(make_batch, 2 * n, 2)).base_offset for n in range(7)]
+    assert offsets == [0, 2, 4, 6, 8, 10, 12]
+    again = [world.produced(sequenced(make_batch, 2 * n, 2)) for n in range(2, 7)]
+    assert [(row.error_code, row.base_offset) for row in again] == [(0, 4), (0, 6), (0, 8), (0, 10), (0, 12)]
+    # The sixth last is not remembered: to the broker it is out of order.
+    assert world.produced(sequenced(make_batch, 2, 2)).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert world.fetched().high_watermark == 14
+
+
+async def test_a_resend_of_a_batch_on_its_way_waits_for_it(world, make_batch):
+    await world.topic()
+    first = world.produce(sequenced(make_batch, 0))
+    second = world.produce(sequenced(make_batch, 0))
+    assert not first.finished and not second.finished
+    world.run()
+    answers = [exchange.response.responses[0].partition_responses[0] for exchange in (first, second)]
+    assert [(row.error_code, row.base_offset) for row in answers] == [(0, 0), (0, 0)]
+    assert world.fetched().high_watermark == 1
+
+
+async def test_a_batch_that_failed_may_be_sent_again(world, make_batch):
+    await world.topic()
+    world.engine.fault = lambda tp, offset: StorageFull("no room") if offset == 1 else None
+    assert world.produced(sequenced(make_batch, 0)).error_code == 0
+    failed = [world.produce(sequenced(make_batch, 1)) for _ in range(2)]
+    behind = world.produce(sequenced(make_batch, 2))
+    world.run()
+    for exchange in [*failed, behind]:
+        row = exchange.response.responses[0].partition_responses[0]
+        assert row.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    world.engine.fault = lambda tp, offset: None
+    assert world.produced(sequenced(make_batch, 2)).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert [world.produced(sequenced(make_batch, n)).base_offset for n in (1, 2)] == [1, 2]
+
+
+async def test_gaps_and_old_epochs_are_refused(world, make_batch):
+    await world.topic()
+    world.produced(sequenced(make_batch, 0, epoch=3))
+    assert world.produced(sequenced(make_batch, 2, epoch=3)).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert world.produced(sequenced(make_batch, 1, epoch=2)).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert world.produced(sequenced(make_batch, 1, epoch=4)).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert world.produced(sequenced(make_batch, 0, epoch=4)).base_offset == 1
+
+
+async def test_producers_are_known_again_after_a_restart(world, make_batch):
+    await world.topic("t", 2)
+    for n in range(3):
+        world.produced(sequenced(make_batch, n))
+    world.produced(make_batch(b"plain"))
+    await world.restart()
+    assert world.produced(sequenced(make_batch, 1)).base_offset == 1
+    assert world.produced(sequenced(make_batch, 5)).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert world.produced(sequenced(make_batch, 3)).base_offset == 4
+    # The other partition never saw this producer: it may begin anywhere there.
+    assert world.produced(sequenced(make_batch, 3), partition=1).base_offset == 0
+
+
+async def test_producers_idle_for_a_day_are_not_rebuilt(world, make_batch):
+    await world.topic()
+    world.produced(sequenced(make_batch, 0))
+    world.advance(25 * HOUR_MS)
+    await world.restart()
+    assert world.produced(sequenced(make_batch, 7)).error_code == 0
+
+
+async def test_transactional_batches_are_refused(world, make_batch):
+    await world.topic()
+    sent = make_batch(b"v", producer_id=9, producer_epoch=0, base_sequence=0, is_transactional=True)
+    assert world.produced(sent).error_code == ErrorCode.INVALID_TXN_STATE
+
+
+async def test_control_batches_are_refused(world, make_batch):
+    await world.topic()
+    sent = make_batch(b"v", producer_id=9, producer_epoch=0, base_sequence=0, is_control=True)
+    assert world.produced(sent).error_code == ErrorCode.INVALID_RECORD
+
+
+async def test_answering_versions(world, make_batch):
+    await world.topic()
+    for version in range(3, 10):
+        assert world.produced(make_batch(b"v"), version=version).error_code == 0
+    # Before version 8 the reason cannot be told.
+    assert world.produced(corrupt(make_batch(b"v")), version=7).error_message is None
