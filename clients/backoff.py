@@ -21,6 +21,10 @@ class Backoff:
         self._draw = draw
         self.failures = 0
 
+    def another(self) -> Backoff:
+        """One of the same kind, without failures."""
+        return Backoff(self._initial_ms, self._max_ms, self._draw)
+
     def next_ms(self) -> float:
         """The wait after one more failure."""
         wait = min(self._max_ms, self._initial_ms * 2.0 ** min(self.failures, 30))

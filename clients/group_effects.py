@@ -1,0 +1,117 @@
+"""What a `GroupMember` is told once, and what it asks its shell to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from ottla.clients.assignors import MemberSubscription
+from ottla.clients.errors import KafkaError
+from ottla.protocol.records import TopicPartition
+from ottla.protocol.schema import Message
+
+
+class MemberState(Enum):
+    """Where a consumer stands in its group; Kafka's names."""
+
+    UNJOINED = "UNJOINED"
+    """Not in the group."""
+    PREPARING_REBALANCE = "PREPARING_REBALANCE"
+    """JoinGroup was sent, its answer awaited."""
+    COMPLETING_REBALANCE = "COMPLETING_REBALANCE"
+    """In a generation, its assignment awaited."""
+    STABLE = "STABLE"
+    """In a generation, with an assignment."""
+
+
+class Step(Enum):
+    """What the way into a generation waits for."""
+
+    IDLE = "nothing"
+    PREPARING = "the shell, to give up what must be given up before joining"
+    JOINING = "the answer to JoinGroup"
+    LEADING = "the shell, for partition counts and the assignor"
+    SYNCING = "the answer to SyncGroup"
+    COMPLETING = "the shell, to take over the assignment"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberConfig:
+    """A member's constants; times in ms."""
+
+    group_id: str
+    group_instance_id: str | None = None
+    client_rack: str | None = None
+    session_timeout_ms: int = 45_000
+    rebalance_timeout_ms: int = 300_000
+    heartbeat_interval_ms: int = 3_000
+    max_poll_interval_ms: int = 300_000
+    request_timeout_ms: int = 40_000
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """Stands for a request in flight; the machine knows by it what the answer means."""
+
+    attempt: int
+    generation_id: int
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class FindCoordinator:
+    """Look up the group's coordinator, then call ``coordinator_found`` or ``coordinator_not_found``."""
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorLost:
+    """Do not use this coordinator any more: close its connection."""
+
+    node_id: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send a request to the coordinator, then call ``answered`` or ``not_answered``.
+
+    ``fresh``: on a new connection, as the broker may hold back the answer to what was sent on the old one.
+    """
+
+    request: Message
+    sent: Sent
+    timeout_ms: float
+    fresh: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Prepare:
+    """Commit, call the rebalance listener, give up partitions; then call ``prepared``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """This member leads: let the assignor divide the partitions of ``topics``, then call ``led``."""
+
+    protocol_name: str
+    members: dict[str, MemberSubscription]
+    topics: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Complete:
+    """Take over the assignment and call the rebalance listener; then call ``completed``."""
+
+    partitions: list[TopicPartition]
+    generation_id: int
+    protocol_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """Raise this out of the user's next call. When that was done, ``resume`` makes the member try again."""
+
+    error: KafkaError
+
+
+Effect = FindCoordinator | CoordinatorLost | Send | Prepare | Lead | Complete | Fail
