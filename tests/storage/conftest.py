@@ -7,6 +7,8 @@ import uuid
 import pytest
 
 from ottla.broker.storage.engine import LogConfig
+from ottla.broker.storage.local.engine import LocalEngine
+from ottla.broker.storage.local.simulated import SimulatedDisk
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.records import Record, build_batch
 
@@ -83,8 +85,13 @@ def new_uuid():
     return lambda: uuid.UUID(int=next(numbers))
 
 
-@pytest.fixture(params=["memory"])
+@pytest.fixture(params=["memory", "local", "local-inline", "simulated"])
 def harness(request, tmp_path, new_uuid):
-    """Every kind of engine, not yet open. What it holds is closed by the test's last ``close``."""
-    engine = MemoryEngine(new_uuid=new_uuid)
-    return Harness(lambda: engine)
+    """Every kind of engine, not yet open."""
+    if request.param == "memory":
+        engine = MemoryEngine(new_uuid=new_uuid)
+        return Harness(lambda: engine)
+    files = SimulatedDisk(seed=1) if request.param == "simulated" else None
+    directory = "/data" if files else str(tmp_path / "data")
+    threaded = request.param == "local"
+    return Harness(lambda: LocalEngine(directory, node_id=1, new_uuid=new_uuid, files=files, threaded=threaded))

@@ -1,0 +1,224 @@
+"""Every touch of the disk goes through ``Files``, so that a simulated disk can stand in and fail where it hurts."""
+
+import errno
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from ottla.broker.storage.engine import EngineError, StorageFull, Unavailable
+from ottla.protocol.compression import Buffer
+
+_MOST_PIECES: Final = 1024
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+class SyncFailed(Exception):
+    """Syncing failed. The kernel may have dropped the pages, so trying again could report success for lost data."""
+
+
+class Files(Protocol):
+    """Plain POSIX, by path or by handle. Everything raises ``OSError``; only ``sync…`` make anything durable.
+
+    A directory must be synced for names made, changed or removed in it to be durable.
+    """
+
+    def open(self, path: str, *, create: bool = False) -> int:
+        """Open to read and write; the handle is for ``close`` and everything that takes one."""
+        ...
+
+    def close(self, handle: int) -> None: ...
+
+    def read(self, handle: int, size: int, offset: int) -> bytes:
+        """At most ``size`` bytes; fewer at the end of the file only."""
+        ...
+
+    def write(self, handle: int, pieces: Sequence[Buffer], offset: int) -> int:
+        """Write at most 1024 pieces one after the other; how many bytes were written may be fewer than there are."""
+        ...
+
+    def truncate(self, handle: int, size: int) -> None: ...
+
+    def size(self, handle: int) -> int: ...
+
+    def sync(self, handle: int) -> None:
+        """Make the content and its length durable."""
+        ...
+
+    def sync_directory(self, path: str) -> None: ...
+
+    def make_directory(self, path: str) -> None:
+        """Make one level; it may exist."""
+        ...
+
+    def list(self, path: str) -> list[str]: ...
+
+    def rename(self, old: str, new: str) -> None: ...
+
+    def remove(self, path: str) -> None: ...
+
+    def remove_directory(self, path: str) -> None: ...
+
+    def lock(self, path: str) -> int:
+        """Open the file, making it if need be, and lock it until the handle is closed; ``BlockingIOError`` if taken."""
+        ...
+
+
+class OsFiles:
+    """The disk. Without state, so that the event loop and the writer thread may share one."""
+
+    def open(self, path: str, *, create: bool = False) -> int:
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
+
+    def close(self, handle: int) -> None:
+        os.close(handle)
+
+    def read(self, handle: int, size: int, offset: int) -> bytes:
+        data = os.pread(handle, size, offset)
+        if len(data) == size or not data:
+            return data
+        parts = [data]
+        while data:
+            offset += len(data)
+            size -= len(data)
+            data = os.pread(handle, size, offset) if size else b""
+            parts.append(data)
+        return b"".join(parts)
+
+    def write(self, handle: int, pieces: Sequence[Buffer], offset: int) -> int:
+        return os.pwritev(handle, pieces, offset)
+
+    def truncate(self, handle: int, size: int) -> None:
+        os.ftruncate(handle, size)
+
+    def size(self, handle: int) -> int:
+        return os.fstat(handle).st_size
+
+    def sync(self, handle: int) -> None:
+        if sys.platform == "darwin":
+            import fcntl
+
+            # fsync there leaves the data in the drive's own cache.
+            fcntl.fcntl(handle, fcntl.F_FULLFSYNC)
+        else:
+            os.fdatasync(handle)
+
+    def sync_directory(self, path: str) -> None:
+        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    def make_directory(self, path: str) -> None:
+        try:
+            os.mkdir(path)
+        except FileExistsError:
+            if not os.path.isdir(path):
+                raise
+
+    def list(self, path: str) -> list[str]:
+        return os.listdir(path)
+
+    def rename(self, old: str, new: str) -> None:
+        os.rename(old, new)
+
+    def remove(self, path: str) -> None:
+        os.unlink(path)
+
+    def remove_directory(self, path: str) -> None:
+        os.rmdir(path)
+
+    def lock(self, path: str) -> int:
+        import fcntl
+
+        handle = self.open(path, create=True)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(handle)
+            raise
+        return handle
+
+
+def engine_error(error: OSError, doing: str) -> EngineError:
+    """What an operating system's error means to a caller of the engine."""
+    text = f"{doing}: {error.strerror or error}"
+    return StorageFull(text) if error.errno in _NO_ROOM else Unavailable(text)
+
+
+def write_all(files: Files, handle: int, pieces: Sequence[Buffer], offset: int) -> tuple[int, OSError | None]:
+    """Write all pieces, however few the disk takes at a time.
+
+    Returns how many bytes were written and what stopped it. A full disk takes a part first and refuses only then, so
+    the count is always looked at.
+    """
+    written = 0
+    for start in range(0, len(pieces), _MOST_PIECES):
+        rest = list(pieces[start : start + _MOST_PIECES])
+        while rest:
+            try:
+                count = files.write(handle, rest, offset + written)
+            except OSError as error:
+                return written, error
+            if count <= 0:
+                return written, OSError(errno.ENOSPC, "nothing was written")
+            written += count
+            while rest and count >= len(rest[0]):
+                count -= len(rest.pop(0))
+            if count:
+                rest[0] = memoryview(rest[0])[count:]
+    return written, None
+
+
+def sync(files: Files, handle: int, path: str) -> None:
+    """Make a file durable, or raise ``SyncFailed``."""
+    try:
+        files.sync(handle)
+    except OSError as error:
+        raise SyncFailed(f"syncing {path}: {error.strerror or error}") from error
+
+
+def sync_directory(files: Files, path: str) -> None:
+    """Make the names in a directory durable, or raise ``SyncFailed``."""
+    try:
+        files.sync_directory(path)
+    except OSError as error:
+        raise SyncFailed(f"syncing the directory {path}: {error.strerror or error}") from error
+
+
+def read_file(files: Files, path: str) -> bytes | None:
+    """The whole content, None if there is no such file."""
+    try:
+        handle = files.open(path)
+    except FileNotFoundError:
+        return None
+    try:
+        return files.read(handle, files.size(handle), 0)
+    finally:
+        files.close(handle)
+
+
+def write_file(files: Files, path: str, data: bytes) -> None:
+    """Write a file and sync its content, not its name. On ``OSError`` there is no file of that name afterwards."""
+    handle = files.open(path, create=True)
+    try:
+        try:
+            files.truncate(handle, 0)
+            error = write_all(files, handle, [data], 0)[1] if data else None
+            if error is not None:
+                raise error
+        except OSError:
+            files.remove(path)
+            raise
+        sync(files, handle, path)
+    finally:
+        files.close(handle)
+
+
+def replace_file(files: Files, path: str, data: bytes) -> None:
+    """Replace a file durably and at once: a crash leaves the old one or the new one, ``OSError`` the old one."""
+    temporary = path + ".tmp"
+    write_file(files, temporary, data)
+    files.rename(temporary, path)
+    sync_directory(files, os.path.dirname(path))
