@@ -251,13 +251,6 @@ _ROWS = (
         "preallocate", _BOOLEAN, "false", _boolean, "Whether a segment's file is allocated at once.",
         "log.preallocate",
     ),
-    TopicKey(
-        "remote.copy.lag.bytes", _LONG, "0", _whole(-1, INT64_MAX),
-        "Bytes by which a tiered topic's remote copy may trail.",
-    ),
-    TopicKey(
-        "remote.copy.lag.ms", _LONG, "0", _whole(-1, INT64_MAX), "Time by which a tiered topic's remote copy may trail."
-    ),
     TopicKey("remote.log.copy.disable", _BOOLEAN, "false", _boolean, "Stop copying a tiered topic to remote storage."),
     TopicKey(
         "remote.log.delete.on.disable", _BOOLEAN, "false", _boolean,
