@@ -41,12 +41,35 @@ class Host(Protocol):
 
 
 class Connection(asyncio.Protocol):
-    """See the module. ``open`` is the request that waits for its answer."""
+    """See the module.
+
+    Attributes:
+        open: the request that waits for its answer.
+        half_closed: the client sends nothing more; it may be gone, or wait for its answer.
+    """
 
     __slots__ = (
-        "_buffered", "_half_closed", "_host", "_loop", "_out", "_pump_scheduled", "_read_paused", "_reader", "_serving",
-        "_starved", "_transport", "_write_paused", "active", "client_host", "client_id", "client_id_bytes",
-        "local_host", "local_port", "open", "quiet_since_ms", "repeat",
+        "_buffered",
+        "_host",
+        "_loop",
+        "_out",
+        "_pump_scheduled",
+        "_read_paused",
+        "_reader",
+        "_serving",
+        "_starved",
+        "_transport",
+        "_write_paused",
+        "active",
+        "client_host",
+        "client_id",
+        "client_id_bytes",
+        "half_closed",
+        "local_host",
+        "local_port",
+        "open",
+        "quiet_since_ms",
+        "repeat",
     )  # fmt: skip
 
     def __init__(self, host: Host, loop: asyncio.AbstractEventLoop) -> None:
@@ -57,7 +80,7 @@ class Connection(asyncio.Protocol):
         self._buffered = False  # frames or parts of frames wait in the reader
         self._serving = False  # a request of ours is being handled: answers are collected
         self._out: list[bytes] = []
-        self._half_closed = False
+        self.half_closed = False
         self._write_paused = False
         self._read_paused = False
         self._starved = False  # not read because the broker holds too many bytes of unfinished requests
@@ -137,7 +160,7 @@ class Connection(asyncio.Protocol):
         A client that is gone looks the same until we write to it. Kafka, which does not read from a connection with an
         open request, does not see it either.
         """
-        self._half_closed = True
+        self.half_closed = True
         return self.open is not None or self._pump_scheduled
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -173,7 +196,7 @@ class Connection(asyncio.Protocol):
             return
         if frame is not None and self._transport is not None:
             self._transport.write(frame)
-        if self._buffered or self._read_paused or self._half_closed:
+        if self._buffered or self._read_paused or self.half_closed:
             self._schedule_pump()
 
     def abort(self, reason: str) -> None:
@@ -235,7 +258,7 @@ class Connection(asyncio.Protocol):
             self._serving = False
         self._buffered = self._reader.buffered_bytes > 0
         self._flush()
-        if self._half_closed and self.open is None and not self._write_paused:
+        if self.half_closed and self.open is None and not self._write_paused:
             self.close()
         else:
             self._bound_reading()

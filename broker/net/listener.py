@@ -175,10 +175,14 @@ class Listener:
         return max(1, self._settings.connections_max_idle_ms // SWEEPS_PER_IDLE_TIME)
 
     def _sweep(self) -> None:
-        """Close connections that were quiet for ``connections.max.idle.ms``, unless they wait for an answer of ours."""
+        """Close connections that were quiet for ``connections.max.idle.ms``, unless they wait for an answer of ours.
+
+        One that has ended its side does not get to wait longer: it is most likely gone, and some requests are never
+        answered (the parked SyncGroup of a member that was removed).
+        """
         now_ms = self._clock.monotonic_ms()
         for connection in list(self.connections):
-            if connection.active or connection.open is not None:
+            if connection.active or (connection.open is not None and not connection.half_closed):
                 connection.active = False
                 connection.quiet_since_ms = now_ms
             elif now_ms - connection.quiet_since_ms >= self._settings.connections_max_idle_ms:
