@@ -1,7 +1,8 @@
 """InitProducerId (key 22): an identity for an idempotent producer.
 
 Transactions are not served yet, and their APIs are not advertised. A producer with a transactional id is refused with
-UNSUPPORTED_VERSION: clients do not retry it, and take it for what it is, a feature that this broker lacks.
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED: nobody may use one here. It is the one code at which every client gives up at
+once; others, UNSUPPORTED_VERSION among them, are retried by librdkafka until its caller's patience ends.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ async def handle(request: InitProducerIdRequest, ctx: RequestContext, services: 
     if (request.producer_id == -1) != (request.producer_epoch == -1):
         return failed(request, ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
-        return failed(request, ErrorCode.UNSUPPORTED_VERSION)
+        return failed(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     # A producer without transactions that asks for a higher epoch of its id (KIP-360) is given a new id, as by Kafka:
     # its sequences begin at 0 with either.
     try:

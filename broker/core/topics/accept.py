@@ -23,7 +23,7 @@ from ottla.protocol.records import (
 )
 
 CODEC_MASK: Final = 0x07
-WALKED_RECORDS: Final = 100
+WALKED_RECORDS: Final = 32
 """Up to so many records of a batch are looked at one by one."""
 WALKED_BYTES: Final = 64 * 1024
 """Up to so many compressed bytes are decompressed only to look at them."""
