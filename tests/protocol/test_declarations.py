@@ -1,0 +1,195 @@
+"""The declarations against Kafka's own schema files, which kafka-python carries: field by field, version by version.
+
+The oracles compare bytes and so cannot see a default, or a null that is allowed and never sent. This can.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from kafka.protocol.schemas import load_json
+
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.schema import FOREVER, ArrayOf, WireField, WireType
+from tests.protocol.wire_values import APIS, HEADERS, MESSAGES, name_of
+
+pytestmark = pytest.mark.filterwarnings("ignore:(read|open)_text is deprecated:DeprecationWarning")
+
+KINDS = {
+    "int8": "b",
+    "int16": "h",
+    "uint16": "H",
+    "int32": "i",
+    "uint32": "I",
+    "int64": "q",
+    "float64": "d",
+    "bool": "?",
+    "string": "string",
+    "bytes": "bytes",
+    "records": "bytes",
+    "uuid": "uuid",
+}
+
+APACHE_KAFKA_4_2 = {
+    "PRODUCE": (3, 13),
+    "FETCH": (4, 18),
+    "LIST_OFFSETS": (1, 11),
+    "METADATA": (0, 13),
+    "OFFSET_COMMIT": (2, 10),
+    "OFFSET_FETCH": (1, 10),
+    "FIND_COORDINATOR": (0, 6),
+    "JOIN_GROUP": (0, 9),
+    "HEARTBEAT": (0, 4),
+    "LEAVE_GROUP": (0, 5),
+    "SYNC_GROUP": (0, 5),
+    "DESCRIBE_GROUPS": (0, 6),
+    "LIST_GROUPS": (0, 5),
+    "API_VERSIONS": (0, 4),
+    "CREATE_TOPICS": (2, 7),
+    "DELETE_TOPICS": (1, 6),
+    "DELETE_RECORDS": (0, 2),
+    "INIT_PRODUCER_ID": (0, 5),
+    "OFFSET_FOR_LEADER_EPOCH": (2, 4),
+    "DESCRIBE_CONFIGS": (1, 4),
+    "CREATE_PARTITIONS": (0, 3),
+    "DELETE_GROUPS": (0, 2),
+    "OFFSET_DELETE": (0, 0),
+    "DESCRIBE_CLUSTER": (0, 2),
+}
+"""What a broker of that release serves: every one of these versions has its layout here."""
+
+
+def span(text: str | None) -> tuple[int, int] | None:
+    """``3+``, ``1-4``, ``2`` or ``none`` as first and last version."""
+    if not text or text == "none":
+        return None
+    first, _, last = text.partition("-")
+    if first.endswith("+"):
+        return int(first[:-1]), FOREVER
+    return int(first), int(last or first)
+
+
+def covers(versions: tuple[int, int] | None, version: int) -> bool:
+    return versions is not None and versions[0] <= version <= versions[1]
+
+
+def snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def described(field: dict[str, Any], version: int) -> dict[str, Any]:
+    """What Kafka's schema says of a field at a version."""
+    kind = field["type"]
+    return {
+        "name": snake(field["name"]),
+        "array": kind.startswith("[]"),
+        "kind": KINDS.get(kind.removeprefix("[]"), "struct"),
+        "nullable": covers(span(field.get("nullableVersions")), version),
+        "tag": field["tag"] if covers(span(field.get("taggedVersions")), version) else None,
+    }
+
+
+def declared(field: WireField, version: int) -> dict[str, Any]:
+    """What we say of it."""
+    item = field.type.item if isinstance(field.type, ArrayOf) else field.type
+    return {
+        "name": field.name,
+        "array": isinstance(field.type, ArrayOf),
+        "kind": item.kind if isinstance(item, WireType) else "struct",
+        "nullable": version >= field.nullable_since,
+        "tag": field.tag if field.tagged(version) else None,
+    }
+
+
+def default_of(field: dict[str, Any]) -> Any:
+    """The default in Kafka's schema; a type's zero value where it names none."""
+    kind, text = field["type"], field.get("default")
+    if text == "null":
+        return None
+    if kind.startswith("[]"):
+        return []
+    match KINDS.get(kind, "struct"):
+        case "string":
+            return text or ""
+        case "bytes":
+            return b""
+        case "?":
+            return str(text).lower() == "true"
+        case "uuid" | "struct":
+            return None
+        case _:
+            return int(str(text or "0"), 0)
+
+
+def compare(ours: tuple[WireField, ...], theirs: list[dict[str, Any]], version: int, path: str) -> None:
+    mine = [field for field in ours if field.present(version)]
+    kafka = [field for field in theirs if covers(span(field["versions"]), version)]
+    assert [declared(field, version) for field in mine] == [described(field, version) for field in kafka], path
+    for field, schema in zip(mine, kafka, strict=True):
+        nested = field.type.item if isinstance(field.type, ArrayOf) else field.type
+        if not isinstance(nested, WireType):
+            compare(nested.__wire__, schema["fields"], version, f"{path}.{field.name}")
+
+
+def compare_defaults(ours: tuple[WireField, ...], theirs: list[dict[str, Any]], versions: range, path: str) -> None:
+    """A default must be Kafka's: tagged fields are left out when they have it, and absent ones read as it."""
+    schemas = {snake(schema["name"]): schema for schema in theirs}
+    for field in ours:
+        schema = schemas.pop(field.name)
+        nested = field.type.item if isinstance(field.type, ArrayOf) else field.type
+        if not isinstance(nested, WireType):
+            compare_defaults(nested.__wire__, schema["fields"], versions, f"{path}.{field.name}")
+        if isinstance(nested, WireType) and nested.kind == "uuid":
+            assert field.default.int == 0
+        elif isinstance(nested, WireType) or isinstance(field.type, ArrayOf):
+            assert field.default == default_of(schema), f"{path}.{field.name}"
+    left = [name for name, schema in schemas.items() if any(covers(span(schema["versions"]), v) for v in versions)]
+    assert not left, f"{path}: fields of Kafka that are not declared"
+
+
+@pytest.mark.parametrize("cls", MESSAGES + HEADERS, ids=name_of)
+def test_fields_are_kafkas_at_every_version(cls: Any) -> None:
+    schema = load_json(cls.__name__)
+    for version in cls.versions:
+        if cls.__name__ == "RequestHeader" and version == 0:
+            continue  # Kafka 4 dropped it, and its schema file with it: a header without a client id
+        compare(cls.__wire__, schema["fields"], version, f"{cls.__name__} v{version}")
+
+
+@pytest.mark.parametrize("cls", MESSAGES, ids=name_of)
+def test_defaults_are_kafkas(cls: Any) -> None:
+    compare_defaults(cls.__wire__, load_json(cls.__name__)["fields"], cls.versions, cls.__name__)
+
+
+@pytest.mark.parametrize("cls", MESSAGES + HEADERS, ids=name_of)
+def test_flexible_versions_are_kafkas(cls: Any) -> None:
+    flexible = span(load_json(cls.__name__)["flexibleVersions"])
+    for version in cls.versions:
+        assert cls.layout(version).flexible == covers(flexible, version)
+
+
+@pytest.mark.parametrize("row", APIS, ids=lambda row: row.key.name)
+def test_keys_and_versions(row: Any) -> None:
+    for cls in (row.request, row.response):
+        schema = load_json(cls.__name__)
+        assert schema["apiKey"] == row.key
+        first, last = span(schema["validVersions"]) or (0, 0)
+        assert first <= cls.versions[0]
+        assert cls.versions[-1] <= last
+        assert (cls.versions[0], cls.versions[-1]) == APACHE_KAFKA_4_2[row.key.name]
+
+
+def test_every_api_is_listed() -> None:
+    assert {key.name for key in ApiKey} == set(APACHE_KAFKA_4_2)
+
+
+@pytest.mark.parametrize("row", APIS, ids=lambda row: row.key.name)
+def test_header_versions(row: Any) -> None:
+    """Flexible versions have header versions 2 and 1; the response header of ApiVersions is always 0 (KIP-511)."""
+    for version in row.request.versions:
+        flexible = row.request.layout(version).flexible
+        assert row.request_header_version(version) == (2 if flexible else 1)
+        expected = 1 if flexible and row.key is not ApiKey.API_VERSIONS else 0
+        assert row.response_header_version(version) == expected

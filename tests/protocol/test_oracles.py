@@ -1,0 +1,63 @@
+"""Two other implementations of the protocol, at every version that they have.
+
+What they write we read to the same values and write to the same bytes; what we write they read to the same values.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from tests.protocol import oracle_kafka_python, oracle_kio
+from tests.protocol.wire_values import APIS, HEADERS, MESSAGES, at_version, examples, full, name_of, objects
+
+ORACLES = {oracle.NAME: oracle for oracle in (oracle_kio, oracle_kafka_python)}
+ALL: list[Any] = [*MESSAGES, *HEADERS]
+
+
+def agree(oracle: Any, obj: Any, version: int) -> None:
+    layout = type(obj).layout(version)
+    written = oracle.encode(obj, version)
+    assert layout.decode(written) == obj
+    assert layout.encode(obj) == written
+    assert oracle.decode(type(obj), version, written) == obj
+
+
+@pytest.mark.parametrize("cls", ALL, ids=name_of)
+@pytest.mark.parametrize("oracle", ORACLES.values(), ids=ORACLES)
+def test_agreement_at_every_version(oracle: ModuleType, cls: Any) -> None:
+    versions = [version for version in cls.versions if oracle.knows(cls, version)]
+
+    @examples(8)
+    @given(objects(cls, oracle.VALUES))
+    def check(drawn: Any) -> None:
+        for version in versions:
+            agree(oracle, at_version(drawn, version), version)
+
+    check()
+    for version in versions:
+        agree(oracle, at_version(cls(), version), version)
+        agree(oracle, at_version(full(cls), version), version)
+
+
+def test_nothing_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every version of every message is known to both; only request header version 0 is too old for them."""
+    declared = {(cls.__name__, version) for cls in ALL for version in cls.versions}
+    assert len(declared) == 2 * 161 + 3 + 2
+    lines = []
+    for name, oracle in ORACLES.items():
+        compared = {(cls.__name__, version) for cls in ALL for version in cls.versions if oracle.knows(cls, version)}
+        assert declared - compared == {("RequestHeader", 0)}
+        spans = [f"{row.key.name} {_span(compared, row.request)} and {_span(compared, row.response)}" for row in APIS]
+        spans += [f"{header.__name__} {_span(compared, header)}" for header in HEADERS]
+        lines.append(f"{name}, {len(compared)} message versions: {', '.join(spans)}")
+    with capsys.disabled():
+        print("\nrequest and response versions compared with", *lines, sep="\n  ")
+
+
+def _span(compared: set[tuple[str, int]], cls: Any) -> str:
+    versions = [version for name, version in compared if name == cls.__name__]
+    return f"{min(versions)}-{max(versions)}"
