@@ -1,0 +1,133 @@
+"""What the commands that talk to a broker share: options, subjects, and turning failures into sentences."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ottla.cli.output import Refused
+
+if TYPE_CHECKING:
+    from ottla.clients import Admin
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+DEFAULT_BOOTSTRAP = "localhost:9092"
+
+
+def bootstrap_option(function: F) -> F:
+    """``--bootstrap-server``, as Kafka's tools have it, and kcat's ``-b``."""
+    return click.option(
+        "--bootstrap-server",
+        "-b",
+        "bootstrap",
+        metavar="HOST:PORT[,…]",
+        envvar="OTTLA_BOOTSTRAP_SERVERS",
+        show_envvar=True,
+        default=DEFAULT_BOOTSTRAP,
+        show_default=True,
+        help="A broker to ask; several are tried in turn.",
+    )(function)
+
+
+def format_option(function: F) -> F:
+    """``--format text|json``."""
+    return click.option(
+        "--format",
+        "output_format",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        help="Tables for people, or JSON for programs.",
+    )(function)
+
+
+def names(positional: Sequence[str], optional: Sequence[str], what: str) -> list[str]:
+    """The subjects of a command, given by position or by option; each once, in order.
+
+    Raises:
+        click.UsageError: none was given.
+    """
+    found = list(dict.fromkeys([*positional, *optional]))
+    if not found:
+        raise click.UsageError(f"Name a {what}: as an argument, or with --{what}.")
+    return found
+
+
+def topic_partitions(text: str) -> tuple[str, list[int] | None]:
+    """``orders`` is all partitions of a topic, ``orders:0,3`` some; ``orders:2-5`` a range, both ends included.
+
+    Raises:
+        click.UsageError: it cannot be read.
+    """
+    topic, colon, listed = text.partition(":")
+    if topic and not colon:
+        return topic, None
+    partitions: list[int] = []
+    for part in listed.split(","):
+        match = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip(), re.ASCII)
+        if not topic or match is None:
+            raise click.UsageError(f"--topic {text!r}: write TOPIC, or TOPIC:PARTITION,PARTITION…")
+        partitions += range(int(match[1]), int(match[2] or match[1]) + 1)
+    return topic, sorted(set(partitions))
+
+
+def with_admin(bootstrap: str, work: Callable[[Admin], Awaitable[T]]) -> T:
+    """Run with an admin client that is connected, and give the result.
+
+    Raises:
+        Refused: no broker answers, or it refuses.
+        click.UsageError: the address cannot be one.
+    """
+
+    async def main() -> T:
+        from ottla.clients import Admin
+
+        async with Admin(bootstrap_servers=bootstrap) as admin:
+            return await work(admin)
+
+    return run(main(), bootstrap)
+
+
+def run(main: Coroutine[Any, Any, T], bootstrap: str) -> T:
+    """Run a coroutine; the clients' errors become one sentence each. Raises as `with_admin`."""
+    import logging
+
+    from ottla.clients.errors import KafkaConnectionError, KafkaError, OptionError
+
+    # What the clients log is said again, shorter, by the error that ends the command.
+    logging.getLogger("ottla.clients").addHandler(logging.NullHandler())
+    try:
+        return asyncio.run(main)
+    except KafkaConnectionError as error:
+        raise no_broker(bootstrap, error) from None
+    except KafkaError as error:
+        raise Refused(_sentence(str(error))) from None
+    except OptionError as error:
+        raise click.UsageError(_sentence(str(error))) from None
+
+
+def no_broker(bootstrap: str, error: Exception) -> Refused:
+    """What to say when nothing answers at an address."""
+    return Refused(
+        f"No broker answers at {bootstrap} ({_reason(str(error))}).",
+        "Start one with `ottla serve`, or name another with --bootstrap-server HOST:PORT.",
+    )
+
+
+def _reason(text: str) -> str:
+    """The last clause of a connection error says why: ``… [Errno 111] Connect call failed ('127.0.0.1', 9)``."""
+    if "Errno 111" in text or "refused" in text.lower():
+        return "connection refused"
+    return text.removeprefix("no broker answers: ")
+
+
+def _sentence(text: str) -> str:
+    """With a capital letter and a full stop."""
+    text = text[:1].upper() + text[1:]
+    return text if text.endswith((".", "!", "?")) else f"{text}."
