@@ -1,0 +1,1 @@
+"""The demo: one consumer group of three kinds of clients, through joins, leaves, a kill and a broker restart."""
