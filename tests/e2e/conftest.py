@@ -1,0 +1,71 @@
+"""One broker for all tests of a worker, with Kafka's defaults but a short initial rebalance delay; tests take names
+of their own for topics and groups. When a test fails, the end of its broker's log is shown with it.
+"""
+
+import io
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+
+from ottla.broker.observe.logs import logger
+from ottla.testing import Broker
+from tests.e2e.cast import Cast
+
+INITIAL_DELAY_MS = 700
+KAFKAS_DEFAULTS = {
+    "group.initial.rebalance.delay.ms": INITIAL_DELAY_MS,
+    "group.min.session.timeout.ms": 6000,
+}
+LOGS = pytest.StashKey[list[Callable[[], str]]]()
+
+
+@pytest.fixture(scope="session")
+def broker_log() -> io.StringIO:
+    return io.StringIO()
+
+
+@pytest.fixture(scope="session")
+def shared_broker(broker_log: io.StringIO) -> Iterator[Broker]:
+    with Broker(KAFKAS_DEFAULTS, log=logger(stream=broker_log)) as broker:
+        yield broker
+
+
+@pytest.fixture
+def show_log(request: pytest.FixtureRequest) -> Callable[[Callable[[], str]], None]:
+    """Name a log that is shown when the test fails."""
+    sources = request.node.stash.setdefault(LOGS, [])
+    return lambda source: sources.append(source)
+
+
+@pytest.fixture
+def broker(shared_broker: Broker, broker_log: io.StringIO, show_log: Callable[[Callable[[], str]], None]) -> Broker:
+    start = len(broker_log.getvalue())
+    show_log(lambda: broker_log.getvalue()[start:])
+    return shared_broker
+
+
+_numbers = count(1)
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    """A name that no other test has, for topics and groups."""
+    return f"{request.node.originalname.removeprefix('test_').replace('_', '-')[:60]}-{next(_numbers)}"
+
+
+@pytest.fixture
+def cast(broker: Broker, name: str) -> Iterator[Cast]:
+    """The members of one group, all gone at the end of the test."""
+    with Cast(broker.bootstrap_servers, name) as members:
+        yield members
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
+    outcome = yield
+    report = outcome.get_result()
+    if report.failed:
+        for at, source in enumerate(item.stash.get(LOGS, [])):
+            report.sections.append((f"broker log {at}", source()[-12_000:]))

@@ -1,0 +1,168 @@
+"""The life of a group, the same for every client: three members, one leaves, one is killed, one joins late, all stop,
+and one comes back to what was committed.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+
+from confluent_kafka import ConsumerGroupState
+from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
+
+from ottla.testing import Broker
+from tests.e2e import confluent_client
+from tests.e2e.cast import Cast, places
+from tests.e2e.inside import generation
+from tests.e2e.waiting import stays, wait_for
+
+PARTITIONS = 6
+
+Produce = Callable[[str, str, Sequence[str]], object]
+
+
+class Watcher:
+    """Looks at groups from outside."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._admin = AdminClient({"bootstrap.servers": bootstrap})
+
+    def describe(self, group: str) -> ConsumerGroupDescription:
+        return self._admin.describe_consumer_groups([group])[group].result(30)
+
+    def members(self, group: str) -> set[str]:
+        """The client ids of the members."""
+        return {member.client_id for member in self.describe(group).members}
+
+    def state(self, group: str) -> ConsumerGroupState:
+        return self.describe(group).state
+
+
+def values(round_name: str, count: int = 60) -> list[str]:
+    return [f"{round_name} {number}" for number in range(count)]
+
+
+def live(kind: str, produce: Produce, broker: Broker, cast: Cast) -> None:
+    """The whole life. Nothing may be lost; nothing may be seen twice but by whoever takes over from the killed."""
+    bootstrap, group = broker.bootstrap_servers, cast.group
+    watcher = Watcher(bootstrap)
+    all_places = places(group, PARTITIONS)
+    confluent_client.create_topics(bootstrap, {group: PARTITIONS})
+
+    doomed = cast.add(kind, process=True)
+    stayer, leaver = cast.add(kind), cast.add(kind)
+    for one in (doomed, stayer, leaver):
+        one.start()
+    cast.wait_shared([doomed, stayer, leaver], all_places)
+    assert watcher.state(group) == ConsumerGroupState.STABLE
+    assert watcher.members(group) == {one.role.name for one in (doomed, stayer, leaver)}
+    produce(bootstrap, group, values("three"))
+    cast.wait_seen_once(values("three"))
+    before = generation(broker, group)
+
+    leaver.stop()
+    assert leaver.role.name not in watcher.members(group), "a member that closes leaves at once"
+    cast.wait_shared([doomed, stayer], all_places)
+    produce(bootstrap, group, values("two"))
+    cast.wait_seen_once(values("three") + values("two"))
+    assert generation(broker, group) > before
+    doomed.commit()
+
+    doomed.kill()
+    killed_at = time.monotonic()
+    assert doomed.role.name in watcher.members(group), "a member whose connection drops stays until its session ends"
+    late = cast.join(kind)
+    cast.wait_shared([stayer, late], all_places)
+    # The last heartbeat was at most an interval of 3 s before the end, and took its time on a busy machine.
+    assert time.monotonic() - killed_at > 2, f"the session of the killed member is longer\n{cast.describe()}"
+    assert watcher.members(group) == {stayer.role.name, late.role.name}
+    produce(bootstrap, group, values("late"))
+    cast.wait_seen(values("late"))
+    for one in (stayer, late):
+        one.commit()
+        one.stop()
+    wait_for(lambda: watcher.state(group) == ConsumerGroupState.EMPTY, "the group to be empty", show=cast.describe)
+
+    produce(bootstrap, group, values("again"))
+    heir = cast.join(kind)
+    cast.wait_seen_once(values("again"))
+    assert {seen.value for seen in heir.seen} == set(values("again")), "it begins at what was committed"
+    assert not any(one.troubles for one in cast.everyone), cast.describe()
+
+
+def come_back(kind: str, produce: Produce, broker: Broker, cast: Cast) -> None:
+    """Static members are killed and come back within their session: each gets what it had, and nobody else notices."""
+    bootstrap, group = broker.bootstrap_servers, cast.group
+    watcher = Watcher(bootstrap)
+    confluent_client.create_topics(bootstrap, {group: PARTITIONS})
+    first, second = (cast.add(kind, process=True, instance_id=f"static-{number}") for number in (1, 2))
+    witness = cast.add(kind, instance_id="witness")
+    for one in (first, second, witness):
+        one.start()
+    cast.wait_shared([first, second, witness], places(group, PARTITIONS))
+    produce(bootstrap, group, values("before"))
+    cast.wait_seen_once(values("before"))
+    owned = {one.role.instance_id: one.owned for one in (first, second)}
+    before, changes = generation(broker, group), list(witness.changes)
+    first.commit()
+    second.commit()
+
+    # One of the two may lead the group, and one of them does not: both are tried.
+    first.kill()
+    second.kill()
+    back = [
+        cast.add(kind, process=True, instance_id=one.role.instance_id, name=one.role.name) for one in (first, second)
+    ]
+    for one in back:
+        one.start()
+    stays(
+        lambda: generation(broker, group) == before,
+        "the generation stays while static members come back",
+        until=lambda: all(one.owned == owned[one.role.instance_id] for one in back),
+    )
+    assert witness.changes == changes, f"the others notice nothing\n{cast.describe()}"
+    produce(bootstrap, group, values("after"))
+    cast.wait_seen_once(values("before") + values("after"))
+    assert generation(broker, group) == before
+    assert watcher.members(group) == {one.role.name for one in (*back, witness)}
+
+    # A static member that stops does not leave: only its session's end makes room.
+    back[0].stop()
+    back[1].stop()
+    assert len(watcher.members(group)) == 3
+    cast.wait_shared([witness], places(group, PARTITIONS))
+    assert watcher.members(group) == {witness.role.name}
+    assert generation(broker, group) > before
+
+
+def no_full_stop(kind: str, broker: Broker, cast: Cast, *, reads_on: bool) -> None:
+    """With cooperative-sticky, members keep what does not move, and go on reading it while the group rebalances.
+
+    Args:
+        reads_on: whether this client gives records to its user while its JoinGroup is under way.
+    """
+    bootstrap, group = broker.bootstrap_servers, cast.group
+    all_places = places(group, PARTITIONS)
+    confluent_client.create_topics(bootstrap, {group: PARTITIONS})
+    first, second = (cast.join(kind, assignor="cooperative-sticky") for _ in range(2))
+    cast.wait_shared([first, second], all_places)
+    stream = confluent_client.Stream(bootstrap, group, PARTITIONS)
+    wait_for(lambda: {seen[:2] for seen in first.seen} == first.owned, "the stream to arrive", show=cast.describe)
+    had = {one.role.name: one.owned for one in (first, second)}
+    before = {one.role.name: len(one.changes) for one in (first, second)}
+
+    late = cast.join(kind, assignor="cooperative-sticky")
+    cast.wait_shared([first, second, late], all_places)
+    values = stream.stop()
+    cast.wait_seen_once(values)
+
+    moved_at = max(change.at for change in late.changes if change.places)
+    for one in (first, second):
+        kept = one.owned
+        assert kept < had[one.role.name], f"it keeps what it had, less what moved\n{cast.describe()}"
+        changes = [change for change in one.changes[before[one.role.name] :] if change.places]
+        assert [change.kind for change in changes] == ["revoked"], cast.describe()
+        assert changes[0].places == had[one.role.name] - kept, cast.describe()
+        if reads_on:
+            meanwhile = {seen[:2] for seen in one.seen if changes[0].at < seen.at < moved_at}
+            assert meanwhile == kept, f"it went on reading what it kept, while the rest moved\n{cast.describe()}"
+    assert late.owned == frozenset().union(*had.values()) - first.owned - second.owned
+    assert not any(one.troubles for one in cast.everyone), cast.describe()

@@ -1,0 +1,22 @@
+"""What only an embedded broker can tell: the tests that use it say something that no client shows."""
+
+from ottla.broker.storage.engine import Log
+from ottla.protocol.records import BatchHeader, TopicPartition, iter_batches
+from ottla.testing import Broker
+
+
+def generation(broker: Broker, group: str) -> int:
+    """The generation of a group, which DescribeGroups does not have."""
+    value = broker.run(broker._running._driver.coordinator.durable_state)[group].generation
+    assert value is not None, f"group {group} has never been logged"
+    return value.generation
+
+
+def stored_batches(broker: Broker, topic: str, partition: int = 0) -> list[BatchHeader]:
+    """The headers of all batches of a partition, as they are stored."""
+
+    def read() -> list[BatchHeader]:
+        log: Log = broker._running._engine.logs[TopicPartition(topic, partition)]
+        return [header for header, _ in iter_batches(log.read(log.log_start_offset, max_bytes=64 << 20))]
+
+    return broker.run(read)

@@ -1,0 +1,249 @@
+"""Members of consumer groups behind one face, whatever client they are made of.
+
+A `Member` polls in a thread of its own and notes what it saw and what it was given. `ProcessMember` is the same in a
+process of its own, so that it can be killed.
+"""
+
+import json
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from dataclasses import asdict, dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.e2e.waiting import wait_for
+
+Place = tuple[str, int]
+"""A topic and a partition."""
+
+ROOT = Path(__file__).parents[2]
+SESSION_TIMEOUT_MS = 6_000
+MODULES = {
+    "confluent": ("tests.e2e.confluent_client", "ConfluentMember"),
+    "kafka-python": ("tests.e2e.kafka_python_client", "KafkaPythonMember"),
+    "aiokafka": ("tests.e2e.aiokafka_client", "AiokafkaMember"),
+    "ottla": ("tests.e2e.ottla_client", "OttlaMember"),
+}
+
+
+class Seen(NamedTuple):
+    """A record as a member got it."""
+
+    topic: str
+    partition: int
+    offset: int
+    value: str
+    at: float
+
+
+class Change(NamedTuple):
+    """A call of a member's rebalance listener: ``assigned``, ``revoked`` or ``lost``."""
+
+    kind: str
+    places: frozenset[Place]
+    at: float
+
+
+@dataclass(frozen=True)
+class Role:
+    """What a member is to do. Everything here can be written as JSON.
+
+    Args:
+        assignor: ``range``, ``roundrobin`` or ``cooperative-sticky``; empty for the client's own default.
+        auto_commit: the client's default; without it the member commits when it is told to.
+    """
+
+    kind: str
+    bootstrap: str
+    group: str
+    topics: tuple[str, ...]
+    name: str
+    instance_id: str = ""
+    assignor: str = ""
+    auto_commit: bool = True
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def member(role: Role) -> "Member":
+    """A member of the role's kind of client, not started yet."""
+    module, name = MODULES[role.kind]
+    made: Member = getattr(import_module(module), name)(role)
+    return made
+
+
+class Watched:
+    """What is known of a member, from wherever it is told."""
+
+    def __init__(self, role: Role) -> None:
+        self.role = role
+        self.seen: list[Seen] = []
+        self.changes: list[Change] = []
+        self.owned: frozenset[Place] = frozenset()
+        self.troubles: list[str] = []
+
+    def saw(self, topic: str, partition: int, offset: int, value: bytes | None) -> None:
+        self.seen.append(Seen(topic, partition, offset, (value or b"").decode(), time.monotonic()))
+
+    def changed(self, kind: str, places: Iterable[Place]) -> None:
+        moved = frozenset(places)
+        self.owned = self.owned | moved if kind == "assigned" else self.owned - moved
+        self.changes.append(Change(kind, moved, time.monotonic()))
+
+    def trouble(self, what: object) -> None:
+        self.troubles.append(f"{type(what).__name__}: {what}"[:500])
+
+    def __str__(self) -> str:
+        changes = [
+            (change.kind, sorted(change.places), round(change.at - self.changes[0].at, 2)) for change in self.changes
+        ]
+        text = f"{self.role.name} ({self.role.kind}): owns {sorted(self.owned)}, saw {len(self.seen)}; {changes[-8:]}"
+        return text + f"; TROUBLES {self.troubles[-5:]}" if self.troubles else text
+
+
+class Member(Watched, ABC):
+    """A consumer that polls in a thread until it is stopped.
+
+    Subclasses run their client in `_run`: they poll until `_stopping` is set, answer what was asked between two polls,
+    and close the client as its users do, which makes a dynamic member leave the group.
+    """
+
+    def __init__(self, role: Role) -> None:
+        super().__init__(role)
+        self._stopping = threading.Event()
+        self._asked: queue.SimpleQueue[tuple[Callable[[Any], Any], Future[Any]]] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._guard, name=role.name, daemon=True)
+
+    def start(self) -> "Member":
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """Close the client, and wait until it is closed."""
+        self._stopping.set()
+        if self._thread.ident is not None:
+            self._thread.join(60)
+            assert not self._thread.is_alive(), f"{self} does not close"
+        self.owned = frozenset()
+
+    def ask(self, what: Callable[[Any], Any], timeout_s: float = 30) -> Any:
+        """Have something done with the client, by the thread that it belongs to, and give the result."""
+        future: Future[Any] = Future()
+        self._asked.put((what, future))
+        return future.result(timeout_s)
+
+    @abstractmethod
+    def commit(self) -> None:
+        """Commit what was seen, and wait for the answer."""
+
+    @abstractmethod
+    def _run(self) -> None: ...
+
+    def _answer(self, client: Any) -> None:
+        while not self._asked.empty():
+            what, future = self._asked.get()
+            try:
+                future.set_result(what(client))
+            except BaseException as error:
+                future.set_exception(error)
+
+    def _guard(self) -> None:
+        try:
+            self._run()
+        except BaseException as error:
+            self.trouble(error)
+
+
+class ProcessMember(Watched):
+    """A member in a process of its own, which tells what happens line by line."""
+
+    def __init__(self, role: Role) -> None:
+        super().__init__(role)
+        self._errors = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - it lives as long as the process
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.e2e.member_process", json.dumps(asdict(role))],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+        )
+        self._ready = threading.Event()
+        self._committed = 0
+        self._reader = threading.Thread(target=self._read, name=f"{role.name} reader", daemon=True)
+        self._reader.start()
+
+    def start(self) -> "ProcessMember":
+        """Let it join. Imports are over when this returns, so several start at the same time."""
+        self._wait(self._ready.is_set, f"the process of {self.role.name}")
+        self._tell("start")
+        return self
+
+    def commit(self) -> None:
+        before = self._committed
+        self._tell("commit")
+        self._wait(lambda: self._committed > before, f"a commit of {self.role.name}")
+
+    def stop(self) -> None:
+        """Have it close its client, and wait for its end."""
+        if self._process.poll() is None:
+            self._tell("stop")
+            self._end()
+
+    def kill(self) -> None:
+        """SIGKILL: its sockets close, and it says goodbye to nobody."""
+        self._process.send_signal(signal.SIGKILL)
+        self._end()
+
+    def _end(self) -> None:
+        try:
+            self._process.wait(60)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            raise AssertionError(f"{self} does not end\n{self._log()}") from None
+        finally:
+            self._reader.join(10)
+            self.owned = frozenset()
+
+    def _wait(self, condition: Callable[[], bool], what: str) -> None:
+        def alive() -> bool:
+            assert condition() or self._process.poll() is None, f"{self.role.name} has ended\n{self._log()}"
+            return condition()
+
+        wait_for(alive, what, show=self._log)
+
+    def _tell(self, word: str) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(word + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise AssertionError(f"{self.role.name} has ended\n{self._log()}") from None
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            told = json.loads(line)
+            match told["what"]:
+                case "ready":
+                    self._ready.set()
+                case "saw":
+                    self.seen.append(Seen(*told["seen"]))
+                case "changed":
+                    self.changed(told["kind"], map(tuple, told["places"]))
+                case "trouble":
+                    self.troubles.append(told["text"])
+                case "committed":
+                    self._committed += 1
+
+    def _log(self) -> str:
+        self._errors.seek(0)
+        return f"{self}\n{self._errors.read()[-3000:]}"
