@@ -59,6 +59,8 @@ class Client:
         self._refresh_requested = False
         self._refreshed_at_ms = 0.0
         self._housekeeping: asyncio.TimerHandle | None = None
+        self._missing: asyncio.TimerHandle | None = None
+        self._missing_backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms)
 
     def now_ms(self) -> float:
         """The monotonic clock of the event loop, in ms."""
@@ -75,8 +77,9 @@ class Client:
 
     async def close(self) -> None:
         """Stop the background work and close all connections."""
-        if self._housekeeping is not None:
-            self._housekeeping.cancel()
+        for timer in (self._housekeeping, self._missing):
+            if timer is not None:
+                timer.cancel()
         await self.tasks.close()
         connections = list(self._connections.values())
         self._connections.clear()
@@ -237,6 +240,7 @@ class Client:
             self.cluster.update(answer, topics)
             self._refreshed_at_ms = self.now_ms()
             self._adopt_bootstrap()
+            self._ask_again_for_missing()
             for tell in list(self.on_metadata):
                 tell()
             return
@@ -264,6 +268,19 @@ class Client:
                 self._connections[owner, DATA] = connection
             else:
                 connection.close()
+
+    def _ask_again_for_missing(self) -> None:
+        """Topics of interest that are not there yet may be about to be created."""
+        missing = any(self.cluster.errors.get(topic) in _TRANSIENT_TOPIC_ERRORS for topic in self.topics)
+        if not missing:
+            self._missing_backoff.reset()
+        elif (self._missing is None or self._missing.cancelled()) and not self.tasks.closed:
+            pause = self._missing_backoff.next_ms() / 1000
+            self._missing = asyncio.get_running_loop().call_later(pause, self._refresh_missing)
+
+    def _refresh_missing(self) -> None:
+        self._missing = None
+        self.request_refresh()
 
     def request_refresh(self) -> None:
         """Have metadata asked for soon, until an answer comes. Does not wait."""
@@ -307,10 +324,10 @@ class Client:
             if count := self.cluster.partition_count(topic):
                 break
             code = self.cluster.errors.get(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            if failure is None and code not in _TRANSIENT_TOPIC_ERRORS:
-                raise error_of(code, f"look up topic {topic!r}")
             pause = backoff.next_ms()
-            if self.now_ms() + pause >= deadline:
+            refused = failure is None and code not in _TRANSIENT_TOPIC_ERRORS
+            if refused or self.now_ms() + pause >= deadline:
+                self.topics.discard(topic)
                 raise failure or error_of(code, f"look up topic {topic!r}")
             await asyncio.sleep(pause / 1000)
         return list(range(count))

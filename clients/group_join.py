@@ -89,6 +89,10 @@ class GenerationMachine:
         return effects
 
     @property
+    def has_effects(self) -> bool:
+        return bool(self._effects)
+
+    @property
     def coordinator(self) -> int | None:
         """The coordinator's broker, while it is known."""
         return self._lookup.node_id

@@ -216,6 +216,7 @@ class ConsumerOptions(ClientOptions):
     max_poll_interval_ms: how long you may take between two calls before the consumer leaves the group; also how long
         the group waits for this member in a rebalance, unless rebalance_timeout_ms is given.
     max_poll_records: the most records that one ``getmany`` or ``poll`` returns.
+    default_api_timeout_ms: how long ``commit``, ``position`` and the like may take, retries included.
     partition_assignment_strategy: assignors in order of preference, by name or as objects.
     fetch_min_bytes, fetch_max_wait_ms: the broker waits for so many bytes, but not longer.
     fetch_max_bytes, max_partition_fetch_bytes: the most that a fetch brings (at least one batch comes in any case).
@@ -240,6 +241,7 @@ class ConsumerOptions(ClientOptions):
     max_poll_interval_ms: int = opt(300_000, between(1))
     rebalance_timeout_ms: int | None = opt(None, or_none(between(1)))
     max_poll_records: int = opt(500, between(1))
+    default_api_timeout_ms: int = opt(60_000, between(1))
     partition_assignment_strategy: Any = opt(("range", "cooperative-sticky"), ANYTHING)
     fetch_min_bytes: int = opt(1, between(0))
     fetch_max_bytes: int = opt(52_428_800, between(0))

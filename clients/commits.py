@@ -1,0 +1,257 @@
+"""Committing offsets, and reading what was committed, at the group's coordinator."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+from ottla.clients.backoff import Backoff
+from ottla.clients.client import GROUP, Client
+from ottla.clients.errors import (
+    CommitFailed,
+    FencedInstance,
+    KafkaError,
+    KafkaTimeout,
+    RebalanceInProgress,
+    error_code,
+    error_of,
+)
+from ottla.clients.group_effects import Sent
+from ottla.clients.group_member import GroupMember
+from ottla.clients.structs import OffsetAndMetadata
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from ottla.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
+from ottla.protocol.records import TopicPartition
+
+log = logging.getLogger("ottla.clients")
+
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+_COORDINATOR_GONE = frozenset(
+    {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.REQUEST_TIMED_OUT}
+)
+_MEMBERSHIP_OVER = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID})
+
+
+class GroupOffsets:
+    """The offsets of one group.
+
+    Args:
+        member: in whose name offsets are committed.
+        coordinator: waits for the coordinator until a deadline, and gives its broker.
+        settled: waits until the member's state changes, or a deadline.
+        settle: to be called after the member was told something.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        member: GroupMember,
+        coordinator: Callable[[float], Awaitable[int]],
+        settled: Callable[[float], Awaitable[None]],
+        settle: Callable[[], None],
+    ) -> None:
+        self._client = client
+        self._member = member
+        self._coordinator = coordinator
+        self._settled = settled
+        self._settle = settle
+
+    def _backoff(self) -> Backoff:
+        return Backoff(self._client.options.retry_backoff_ms, self._client.options.retry_backoff_max_ms)
+
+    async def commit(self, offsets: Offsets, timeout_ms: float, *, wait: bool = True) -> None:
+        """Commit.
+
+        Args:
+            wait: if a rebalance is under way, wait for its end, and commit if all the partitions are still owned.
+
+        Raises:
+            CommitFailed: the consumer is not, or no more, a member, or does not own the partitions any more.
+            RebalanceInProgress: a rebalance is under way.
+            KafkaTimeout: no coordinator, or no success, in time.
+            KafkaError: the offsets are refused, e.g. OFFSET_METADATA_TOO_LARGE.
+        """
+        if not offsets:
+            return
+        deadline = self._client.now_ms() + timeout_ms
+        backoff = self._backoff()
+        crossed = False
+        while True:
+            node_id = await self._coordinator(deadline)
+            try:
+                sent = self._member.identity()
+            except RebalanceInProgress:
+                if not wait or self._client.now_ms() >= deadline:
+                    raise
+                crossed = True
+                await self._settled(deadline)
+                continue
+            if crossed:
+                self._check_owned(offsets)
+            failure = await self._try_commit(node_id, sent, offsets, deadline)
+            if failure is None:
+                return
+            pause = backoff.next_ms()
+            if self._client.now_ms() + pause >= deadline:
+                raise KafkaTimeout(f"not committed within {timeout_ms:.0f} ms: {failure}")
+            await asyncio.sleep(pause / 1000)
+
+    def _check_owned(self, offsets: Offsets) -> None:
+        taken = sorted(set(offsets) - set(self._member.owned)) if self._member.topics is not None else []
+        if taken:
+            names = ", ".join(f"{tp.topic}-{tp.partition}" for tp in taken)
+            raise CommitFailed(f"not committed: a rebalance gave {names} to another member, which will read them again")
+
+    async def _try_commit(self, node_id: int, sent: Sent, offsets: Offsets, deadline: float) -> KafkaError | None:
+        """One try. None: committed. An error: try again. Raises what another try would not change."""
+        by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
+        for tp, offset in offsets.items():
+            by_topic.setdefault(tp.topic, []).append(
+                OffsetCommitRequestPartition(
+                    partition_index=tp.partition,
+                    committed_offset=offset.offset,
+                    committed_leader_epoch=offset.leader_epoch,
+                    committed_metadata=offset.metadata,
+                )
+            )
+        request = OffsetCommitRequest(
+            group_id=self._member.config.group_id,
+            generation_id_or_member_epoch=sent.generation_id,
+            member_id=sent.member_id,
+            group_instance_id=self._member.config.group_instance_id if sent.member_id else None,
+            topics=[OffsetCommitRequestTopic(name=topic, partitions=parts) for topic, parts in by_topic.items()],
+        )
+        timeout_ms = max(1.0, min(self._client.options.request_timeout_ms, deadline - self._client.now_ms()))
+        try:
+            answer = await self._client.send(node_id, request, OffsetCommitResponse, role=GROUP, timeout_ms=timeout_ms)
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+            self._lost(node_id, str(error))
+            return error
+        return self._outcome(node_id, sent, answer)
+
+    def _outcome(self, node_id: int, sent: Sent, answer: OffsetCommitResponse) -> KafkaError | None:
+        failure: KafkaError | None = None
+        for topic in answer.topics:
+            for partition in topic.partitions:
+                if not partition.error_code:
+                    continue
+                code = error_code(partition.error_code)
+                error = error_of(partition.error_code, f"commit {topic.name}-{partition.partition_index}")
+                if code in _COORDINATOR_GONE:
+                    self._lost(node_id, code.text)
+                    return error
+                if code is ErrorCode.REBALANCE_IN_PROGRESS:
+                    self._member.request_rejoin("commit failed: a rebalance is in progress", self._client.now_ms())
+                    self._settle()
+                    raise RebalanceInProgress("not committed: a rebalance began; poll, then commit what is still owned")
+                if code in _MEMBERSHIP_OVER:
+                    self._membership_over(partition.error_code, sent)
+                if not code.retriable:
+                    raise error
+                failure = error
+        return failure
+
+    def _membership_over(self, value: int, sent: Sent) -> None:
+        """Tell the member, and raise what the user should know."""
+        self._member.membership_refused(value, sent, "commit", self._client.now_ms())
+        self._settle()
+        code = error_code(value)
+        if code is ErrorCode.FENCED_INSTANCE_ID:
+            raise FencedInstance(f"not committed: another consumer has taken {self._member.config.group_instance_id!r}")
+        raise CommitFailed(
+            f"not committed: {code.text}: the group has rebalanced without this consumer; poll to join it again",
+            code,
+        )
+
+    def _lost(self, node_id: int, reason: str) -> None:
+        self._member.coordinator_lost(node_id, reason, self._client.now_ms())
+        self._settle()
+
+    async def committed(
+        self, partitions: Iterable[TopicPartition], timeout_ms: float
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """The committed offsets; None where there is none.
+
+        Raises:
+            KafkaTimeout: no coordinator, or no answer, in time.
+            KafkaError: access is denied.
+        """
+        wanted = list(partitions)
+        deadline = self._client.now_ms() + timeout_ms
+        backoff = self._backoff()
+        while wanted:
+            node_id = await self._coordinator(deadline)
+            request = offset_fetch_request(self._member.config.group_id, wanted)
+            left = max(1.0, min(self._client.options.request_timeout_ms, deadline - self._client.now_ms()))
+            try:
+                answer = await self._client.send(node_id, request, OffsetFetchResponse, role=GROUP, timeout_ms=left)
+                return read_offsets(answer, wanted)
+            except KafkaError as error:
+                if not error.retriable:
+                    raise
+                failure = error
+            if failure.code in _COORDINATOR_GONE or failure.code is ErrorCode.NETWORK_EXCEPTION:
+                self._lost(node_id, str(failure))
+            pause = backoff.next_ms()
+            if self._client.now_ms() + pause >= deadline:
+                raise KafkaTimeout(f"no committed offsets within {timeout_ms:.0f} ms: {failure}")
+            await asyncio.sleep(pause / 1000)
+        return {}
+
+
+def offset_fetch_request(group_id: str, partitions: Iterable[TopicPartition] | None) -> OffsetFetchRequest:
+    """Ask for a group's committed offsets, filled for the single form (to version 7) and the batch form.
+
+    Args:
+        partitions: None for all.
+    """
+    by_topic: dict[str, list[int]] = {}
+    for tp in partitions or ():
+        by_topic.setdefault(tp.topic, []).append(tp.partition)
+    single = [OffsetFetchRequestTopic(name=topic, partition_indexes=numbers) for topic, numbers in by_topic.items()]
+    batch = [OffsetFetchRequestTopics(name=topic, partition_indexes=numbers) for topic, numbers in by_topic.items()]
+    return OffsetFetchRequest(
+        group_id=group_id,
+        topics=None if partitions is None else single,
+        groups=[OffsetFetchRequestGroup(group_id=group_id, topics=None if partitions is None else batch)],
+        require_stable=True,
+    )
+
+
+def read_offsets(
+    answer: OffsetFetchResponse, wanted: Iterable[TopicPartition] = ()
+) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    """The offsets in either form of the answer; None where nothing is committed.
+
+    Raises:
+        KafkaError: the group, or a partition of it, could not be read.
+    """
+    group = answer.groups[0] if answer.groups else answer
+    if group.error_code:
+        raise error_of(group.error_code, "read committed offsets")
+    found: dict[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(wanted)
+    for topic in group.topics:
+        for partition in topic.partitions:
+            tp = TopicPartition(topic.name, partition.partition_index)
+            if partition.error_code:
+                raise error_of(partition.error_code, f"read the committed offset of {tp.topic}-{tp.partition}")
+            if partition.committed_offset >= 0:
+                found[tp] = OffsetAndMetadata(
+                    partition.committed_offset, partition.metadata or "", partition.committed_leader_epoch
+                )
+    return found

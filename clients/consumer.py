@@ -1,0 +1,378 @@
+"""The consumer: one partition's records or a group's share, with aiokafka's methods and Kafka's ``poll``."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self
+
+from ottla.clients.assignors import make_assignors
+from ottla.clients.client import Client
+from ottla.clients.consumer_offsets import ConsumerOffsets
+from ottla.clients.coordinator import Coordinator
+from ottla.clients.errors import ClientClosed, KafkaError, OptionError
+from ottla.clients.fetcher import Fetcher
+from ottla.clients.gate import UserGate
+from ottla.clients.group_effects import MemberState
+from ottla.clients.listener import ConsumerRebalanceListener
+from ottla.clients.options import ConsumerOptions
+from ottla.clients.positions import Positions
+from ottla.clients.structs import ConsumerRecord, OffsetAndMetadata, Records
+from ottla.clients.subscription import SubscriptionState
+from ottla.protocol.records import TopicPartition
+
+log = logging.getLogger("ottla.clients")
+
+
+class Consumer(ConsumerOffsets):
+    """Reads records, alone or as a member of a group.
+
+    ```python
+    async with Consumer("orders", bootstrap_servers="localhost:9092", group_id="billing") as consumer:
+        async for record in consumer:
+            print(record.key, record.value)
+    ```
+
+    Asking for the next records says that the ones before are finished: only those are committed automatically, and
+    only then does a rebalance take partitions away. If the body of an ``async with`` raises, the records that it was
+    working on stay uncommitted.
+
+    A call that is cancelled (``asyncio.timeout``, ``wait_for``) has taken no records: nothing is lost by it.
+
+    One task should read at a time: a second one's call would say that the first one is finished.
+
+    Args:
+        topics: to subscribe to; the same as `subscribe` before `start`.
+        options: those of `ConsumerOptions`.
+
+    Raises:
+        OptionError: an unknown option, or a value that cannot be.
+    """
+
+    def __init__(self, *topics: str, **options: Any) -> None:
+        self._options = ConsumerOptions.of(options)
+        self._assignors = make_assignors(self._options.partition_assignment_strategy)
+        self._subscription = SubscriptionState()
+        self._listener: ConsumerRebalanceListener | None = None
+        self._client: Client | None = None
+        self._group: Coordinator | None = None
+        self._gate = UserGate(lambda: self._subscription.unfinished)
+        self._news = asyncio.Event()
+        self._error: KafkaError | None = None
+        self._state = "new"
+        if topics:
+            self.subscribe(topics)
+
+    # life
+
+    async def start(self) -> None:
+        """Connect; with a subscription also join the group and wait for the first assignment.
+
+        Raises:
+            KafkaConnectionError: no bootstrap server can be reached.
+            KafkaError: the group refuses this consumer.
+        """
+        if self._state != "new":
+            raise ClientClosed(f"start() of a consumer that is {self._state}: make a new one")
+        options = self._options
+        self._client = client = Client(options, auto_create=options.allow_auto_create_topics)
+        client.all_topics = self._subscription.pattern is not None
+        self._watch_assigned(client)
+        self._fetcher = Fetcher(client, self._subscription, options, self._news.set, self._positions_wanted)
+        committed = None
+        if options.group_id is not None:
+            self._group = Coordinator(
+                client,
+                self._subscription,
+                options,
+                options.group_id,
+                self._assignors,
+                self._gate,
+                self._assignment_changed,
+            )
+            self._group.handover.on_committed = self._committed
+            committed = self._committed_for_positions
+        self._positions = Positions(
+            client, self._subscription, options, committed, self._positions_found, self._background_error
+        )
+        client.on_metadata.append(self._metadata_changed)
+        try:
+            await client.start()
+            self._state = "running"
+            if self._group is not None:
+                self._group.start()
+            self._apply_subscription()
+            if self._group is not None and self._subscription.auto_assigned:
+                with self._reading():
+                    await self._group.wait_assigned()
+        except BaseException:
+            self._state = "stopped"
+            await client.close()
+            raise
+
+    async def stop(self, *, finished: bool = True) -> None:
+        """Commit what is finished (if enable_auto_commit), leave the group, close. A second call does nothing.
+
+        Args:
+            finished: the records given out last were worked on; False leaves them uncommitted.
+        """
+        if self._state != "running" or self._client is None:
+            self._state = "stopped"
+            return
+        self._state = "stopping"
+        if finished:
+            self._subscription.finish()
+        self._gate.force()
+        try:
+            if self._group is not None:
+                await self._group.close()
+        finally:
+            self._state = "stopped"
+            self._fetcher.close()
+            await self._client.close()
+            self._news.set()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.stop(finished=exc is None)
+
+    # subscription
+
+    def subscribe(
+        self,
+        topics: Iterable[str] = (),
+        pattern: str | re.Pattern[str] | None = None,
+        listener: ConsumerRebalanceListener | None = None,
+    ) -> None:
+        """Subscribe to topics, or to all topics that a regular expression matches, in place of what was before.
+
+        The group assigns partitions in the background.
+
+        Args:
+            topics: names. A single text is refused, as it would be taken for its letters.
+            pattern: matched from a name's first letter on.
+            listener: told when partitions come and go.
+
+        Raises:
+            OptionError: neither or both of topics and pattern, no group_id, or partitions were assigned by hand.
+        """
+        if isinstance(topics, str):
+            raise OptionError(f"topics={topics!r}: allowed is a list of names, such as [{topics!r}]")
+        names = list(topics)
+        if bool(names) == (pattern is not None):
+            raise OptionError("subscribe() takes either topics or a pattern")
+        if self._options.group_id is None:
+            raise OptionError("group_id=None: subscribe() needs a group; assign() reads partitions without one")
+        if listener is not None and not isinstance(listener, ConsumerRebalanceListener):
+            raise OptionError(f"listener={listener!r}: allowed is a ConsumerRebalanceListener")
+        if pattern is not None:
+            self._subscription.subscribe_pattern(pattern)
+        else:
+            self._subscription.subscribe(names)
+        self._listener = listener
+        self._apply_subscription()
+
+    def _apply_subscription(self) -> None:
+        if self._group is not None and self._state == "running":
+            self._group.handover.listener = self._listener
+            self._group.subscription_changed()
+        if self._client is not None and self._state == "running":
+            self._watch_assigned(self._client)
+            self._assignment_changed()
+
+    def _watch_assigned(self, client: Client) -> None:
+        client.topics.update(self._subscription.topics)
+        client.topics.update(tp.topic for tp in self._subscription.assigned())
+
+    def unsubscribe(self) -> asyncio.Future[None]:
+        """Give up all partitions, and leave the group.
+
+        Takes effect at once; what is returned may be awaited to see the commit, the listener and the leaving done.
+        """
+        done: asyncio.Future[None]
+        if self._group is not None and self._state == "running" and self._subscription.auto_assigned:
+            self._subscription.finish()
+            done = self._group.unsubscribe()
+        else:
+            self._subscription.clear()
+            done = asyncio.get_running_loop().create_future()
+            done.set_result(None)
+        return done
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read exactly these partitions, without the group deciding. Positions of those read before are kept.
+
+        Raises:
+            OptionError: the consumer has a subscription.
+        """
+        self._subscription.assign(TopicPartition(*tp) for tp in partitions)
+        self._apply_subscription()
+
+    def subscription(self) -> frozenset[str]:
+        """The topics subscribed to, by name or as the pattern matches."""
+        return self._subscription.topics
+
+    def assignment(self) -> set[TopicPartition]:
+        """The partitions that this consumer has now."""
+        return set(self._subscription.assigned())
+
+    @property
+    def member_state(self) -> MemberState:
+        """Where this consumer stands in its group; UNJOINED without one."""
+        return MemberState.UNJOINED if self._group is None else self._group.member.state
+
+    @property
+    def member_id(self) -> str:
+        """The id that the coordinator gave; empty outside a group."""
+        return "" if self._group is None else self._group.member.member_id
+
+    @property
+    def generation_id(self) -> int:
+        """The group's generation as this consumer knows it; -1 outside one."""
+        return -1 if self._group is None else self._group.member.generation_id
+
+    # records
+
+    async def getmany(
+        self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
+    ) -> Records:
+        """Records by partition; waits up to ``timeout_ms`` for the first.
+
+        Args:
+            partitions: only of these; by default of all that are assigned.
+            max_records: at most so many; by default max_poll_records.
+
+        Raises:
+            KafkaError: what stands against reading; see `ottla.clients.errors`.
+        """
+        if max_records is not None and max_records < 1:
+            raise OptionError(f"max_records={max_records!r}: allowed is at least 1")
+        limit = self._options.max_poll_records if max_records is None else max_records
+        only = frozenset(TopicPartition(*tp) for tp in partitions) or None
+        with self._reading():
+            return self._intercepted(await self._next(limit, only, timeout_ms))
+
+    async def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> Records:
+        """Kafka's name for `getmany` of all partitions."""
+        return await self.getmany(timeout_ms=timeout_ms, max_records=max_records)
+
+    async def getone(self, *partitions: TopicPartition) -> ConsumerRecord[Any, Any]:
+        """The next record; waits for it. Raises as `getmany` does."""
+        only = frozenset(TopicPartition(*tp) for tp in partitions) or None
+        with self._reading():
+            while True:
+                records = self._intercepted(await self._next(1, only, None))
+                for batch in records.values():
+                    return batch[0]
+
+    def __aiter__(self) -> AsyncIterator[ConsumerRecord[Any, Any]]:
+        return self
+
+    async def __anext__(self) -> ConsumerRecord[Any, Any]:
+        if self._state in ("stopping", "stopped"):
+            raise StopAsyncIteration
+        try:
+            return await self.getone()
+        except ClientClosed:
+            raise StopAsyncIteration from None
+
+    async def _next(self, limit: int, only: frozenset[TopicPartition] | None, timeout_ms: float | None) -> Records:
+        """Take what is buffered, or wait for it. Nothing is awaited between taking and returning."""
+        client = self._running()
+        deadline = None if timeout_ms is None else client.now_ms() + timeout_ms
+        while True:
+            self._raise_errors()
+            self._news.clear()
+            if records := self._fetcher.take(limit, only):
+                return records
+            pause = None if deadline is None else (deadline - client.now_ms()) / 1000
+            if pause is not None and pause <= 0:
+                return {}
+            try:
+                async with asyncio.timeout(pause):
+                    await self._news.wait()
+            except TimeoutError:
+                pass
+            self._running()
+
+    @contextmanager
+    def _reading(self) -> Any:
+        """A call for records: what was given out before is finished."""
+        self._running()
+        self._subscription.finish()
+        self._gate.enter()
+        if self._group is not None:
+            self._group.entered_poll()
+        try:
+            yield
+        finally:
+            self._gate.leave()
+            if self._group is not None:
+                self._group.left_poll()
+
+    def _raise_errors(self) -> None:
+        if self._group is not None:
+            self._group.raise_error()
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+        self._positions.raise_if_without()
+
+    def _intercepted(self, records: Records) -> Records:
+        if records:
+            for interceptor in self._options.interceptors:
+                try:
+                    records = interceptor.on_consume(records)
+                except Exception:
+                    log.exception("on_consume of %r failed", interceptor)
+        return records
+
+    def _committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        for interceptor in self._options.interceptors:
+            try:
+                interceptor.on_commit(offsets)
+            except Exception:
+                log.exception("on_commit of %r failed", interceptor)
+
+    # what happens in the background
+
+    def _running(self) -> Client:
+        if self._state != "running" or self._client is None:
+            raise ClientClosed(f"the consumer is {self._state}: call start() first, and nothing after stop()")
+        return self._client
+
+    def _assignment_changed(self) -> None:
+        self._fetcher.forget()
+        self._positions.poke()
+        self._fetcher.poke()
+        self._news.set()
+
+    def _positions_wanted(self) -> None:
+        self._positions.poke()
+
+    def _positions_found(self) -> None:
+        self._fetcher.poke()
+        self._news.set()
+
+    def _metadata_changed(self) -> None:
+        self._positions.poke()
+        self._fetcher.poke()
+
+    def _background_error(self, error: KafkaError) -> None:
+        self._error = error
+        self._news.set()
+
+    async def _committed_for_positions(
+        self, partitions: list[TopicPartition]
+    ) -> Mapping[TopicPartition, OffsetAndMetadata | None]:
+        assert self._group is not None
+        return await self._group.offsets.committed(partitions, self._options.default_api_timeout_ms)

@@ -1,0 +1,290 @@
+"""Fetching: one request in flight to each broker, for the partitions that have nothing buffered.
+
+A partition is fetched again only when what it brought was taken by the user, so memory is bounded by
+max_partition_fetch_bytes for each partition. While the user works on records, the next ones are under way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from ottla.clients.backoff import Backoff
+from ottla.clients.client import Client
+from ottla.clients.errors import KafkaError, OffsetOutOfRange, error_code, error_of
+from ottla.clients.fetched import FetchedPartition
+from ottla.clients.options import ConsumerOptions
+from ottla.clients.structs import ConsumerRecord, Records
+from ottla.clients.subscription import EARLIEST, LATEST, PartitionState, SubscriptionState
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from ottla.protocol.records import TopicPartition
+
+log = logging.getLogger("ottla.clients")
+
+_STALE_METADATA = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+    }
+)
+Asked = dict[TopicPartition, tuple[PartitionState, int, int]]
+"""By partition: its state, its jumps and its position when it was asked for."""
+
+
+class Fetcher:
+    """Keeps a buffer filled for the partitions that are read.
+
+    Args:
+        on_news: called when there is something to take, or an error to raise.
+        on_reset: called when a position must be looked up.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        subscription: SubscriptionState,
+        options: ConsumerOptions,
+        on_news: Callable[[], None],
+        on_reset: Callable[[], None],
+    ) -> None:
+        self._client = client
+        self._subscription = subscription
+        self._options = options
+        self._on_news = on_news
+        self._on_reset = on_reset
+        self._buffer: dict[TopicPartition, FetchedPartition] = {}
+        self._errors: dict[TopicPartition, tuple[PartitionState, int, KafkaError]] = {}
+        self._busy: set[int] = set()
+        self._turn = 0
+        self._retry: asyncio.TimerHandle | None = None
+        self._backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms)
+
+    def poke(self) -> None:
+        """Fetch whatever should be and is not under way."""
+        if self._client.tasks.closed:
+            return
+        now = self._client.now_ms()
+        by_node: dict[int, list[PartitionState]] = {}
+        retry_at: list[float] = []
+        for state in self._subscription.states():
+            if not state.readable or state.tp in self._errors:
+                continue
+            fetched = self._buffer.get(state.tp)
+            if fetched is not None and fetched.current:
+                continue
+            if state.not_before_ms > now:
+                retry_at.append(state.not_before_ms)
+            elif (leader := self._client.cluster.leader(state.tp)) is None:
+                self._client.request_refresh()
+            elif leader not in self._busy and self._epoch_checked(state):
+                by_node.setdefault(leader, []).append(state)
+        for node_id, states in by_node.items():
+            self._busy.add(node_id)
+            states.sort(key=lambda state: state.turn)
+            self._client.tasks.spawn(self._fetch(node_id, states), f"fetch from {node_id}")
+        if retry_at and self._retry is None:
+            pause = max(0.0, min(retry_at) - now) / 1000
+            self._retry = asyncio.get_running_loop().call_later(pause, self._retry_now)
+
+    def _epoch_checked(self, state: PartitionState) -> bool:
+        """Whether the position may be read in the leader epoch that is known now (KIP-320)."""
+        known = max(state.validated_epoch, state.position_epoch)
+        if state.position_epoch < 0 or self._client.cluster.leader_epoch(state.tp) <= known:
+            return True
+        self._on_reset()
+        return False
+
+    def _retry_now(self) -> None:
+        self._retry = None
+        self.poke()
+
+    def close(self) -> None:
+        if self._retry is not None:
+            self._retry.cancel()
+        self._buffer.clear()
+
+    async def _fetch(self, node_id: int, states: list[PartitionState]) -> None:
+        asked: Asked = {state.tp: (state, state.seeks, state.position or 0) for state in states}
+        try:
+            answer = await self._client.send(
+                node_id,
+                self._request(asked),
+                FetchResponse,
+                timeout_ms=self._options.request_timeout_ms + self._options.fetch_max_wait_ms,
+            )
+        except KafkaError as error:
+            log.info("%s: fetch from broker %d failed: %s", self._client.client_id, node_id, error)
+            self._client.request_refresh()
+            self._delay(states)
+            if not error.retriable:
+                self._refuse(states[0], error)
+        else:
+            if answer.error_code:
+                self._delay(states)
+            else:
+                self._backoff.reset()
+            self._take_in(answer, asked)
+        finally:
+            self._busy.discard(node_id)
+        self.poke()
+
+    def _request(self, asked: Asked) -> FetchRequest:
+        topics: dict[str, list[FetchPartition]] = {}
+        for tp, (_, _, position) in asked.items():
+            topics.setdefault(tp.topic, []).append(
+                FetchPartition(
+                    partition=tp.partition,
+                    current_leader_epoch=self._client.cluster.leader_epoch(tp),
+                    fetch_offset=position,
+                    partition_max_bytes=self._options.max_partition_fetch_bytes,
+                )
+            )
+        return FetchRequest(
+            max_wait_ms=self._options.fetch_max_wait_ms,
+            min_bytes=self._options.fetch_min_bytes,
+            max_bytes=self._options.fetch_max_bytes,
+            isolation_level=int(self._options.read_committed),
+            topics=[FetchTopic(topic=name, partitions=partitions) for name, partitions in topics.items()],
+            rack_id=self._options.client_rack or "",
+        )
+
+    def _delay(self, states: list[PartitionState]) -> None:
+        until = self._client.now_ms() + self._backoff.next_ms()
+        for state in states:
+            state.not_before_ms = until
+
+    def _take_in(self, answer: FetchResponse, asked: Asked) -> None:
+        for topic in answer.responses:
+            for partition in topic.partitions:
+                tp = TopicPartition(topic.topic, partition.partition_index)
+                state, seeks, position = asked.get(tp, (None, 0, 0))
+                # The consumer may have given the partition up, or jumped, while the request was under way.
+                if state is None or self._subscription.get(tp) is not state:
+                    continue
+                if state.seeks != seeks or state.position != position:
+                    continue
+                if partition.error_code:
+                    self._partition_failed(state, partition)
+                else:
+                    self._partition_fetched(state, partition)
+
+    def _partition_fetched(self, state: PartitionState, data: PartitionData) -> None:
+        state.high_watermark = data.high_watermark
+        state.last_stable_offset = data.last_stable_offset
+        state.log_start_offset = data.log_start_offset
+        if not data.records:
+            return
+        self._turn += 1
+        state.turn = self._turn
+        aborted = None
+        if self._options.read_committed:
+            aborted = [(entry.producer_id, entry.first_offset) for entry in data.aborted_transactions or ()]
+        self._buffer[state.tp] = FetchedPartition(
+            state, data.records, aborted=aborted, check_crcs=self._options.check_crcs
+        )
+        self._on_news()
+
+    def _partition_failed(self, state: PartitionState, data: PartitionData) -> None:
+        code = error_code(data.error_code)
+        tp = state.tp
+        if code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._out_of_range(state)
+        elif code in _STALE_METADATA:
+            log.info("%s: %s-%d: %s", self._client.client_id, tp.topic, tp.partition, code.text)
+            self._client.request_refresh()
+            self._delay([state])
+        elif code.retriable or code is ErrorCode.UNKNOWN_SERVER_ERROR:
+            log.warning("%s: fetch %s-%d: %s", self._client.client_id, tp.topic, tp.partition, code.text)
+            self._delay([state])
+        else:
+            self._refuse(state, error_of(data.error_code, f"fetch {tp.topic}-{tp.partition}"))
+
+    def _out_of_range(self, state: PartitionState) -> None:
+        policy = self._options.auto_offset_reset
+        if policy == "none":
+            self._refuse(state, OffsetOutOfRange({state.tp: state.position or 0}))
+            return
+        log.warning(
+            "%s: offset %s of %s-%d is out of range; resetting to %s",
+            self._client.client_id, state.position, state.tp.topic, state.tp.partition, policy,
+        )  # fmt: skip
+        state.request_reset(EARLIEST if policy == "earliest" else LATEST)
+        self._on_reset()
+
+    def _refuse(self, state: PartitionState, error: KafkaError) -> None:
+        self._errors[state.tp] = (state, state.seeks, error)
+        self._on_news()
+
+    # what the user takes
+
+    def take(self, limit: int, only: frozenset[TopicPartition] | None = None) -> Records:
+        """Up to ``limit`` buffered records, the longest buffered first; moves the positions behind them.
+
+        Does not wait, so that a call that is cancelled has taken everything or nothing.
+
+        Raises:
+            KafkaError: a partition cannot be read; raised once nothing before it is left to give.
+        """
+        records: Records = {}
+        left = limit
+        for tp, fetched in list(self._buffer.items()):
+            if only is not None and tp not in only:
+                continue
+            state = fetched.state
+            if self._subscription.get(tp) is not state or not fetched.current:
+                del self._buffer[tp]
+                continue
+            if not state.readable:
+                continue
+            if left <= 0:
+                break
+            try:
+                taken = self._take_from(fetched, left)
+            except KafkaError:
+                if records:
+                    break
+                raise
+            if taken:
+                records[tp] = taken
+                left -= len(taken)
+        if not records:
+            self._raise_error(only)
+        self.poke()
+        return records
+
+    def _take_from(self, fetched: FetchedPartition, limit: int) -> list[ConsumerRecord[Any, Any]]:
+        state = fetched.state
+        taken, used_up = fetched.take(limit, self._options.key_deserializer, self._options.value_deserializer)
+        if used_up:
+            del self._buffer[state.tp]
+            fetched.check_progress()
+        silent = not state.unfinished and not taken
+        state.moved(fetched.next_offset, fetched.epoch)
+        if silent:
+            state.finished()  # nothing was given out: control records and the like need no work
+        return taken
+
+    def _raise_error(self, only: frozenset[TopicPartition] | None) -> None:
+        for tp, (state, seeks, error) in list(self._errors.items()):
+            if self._subscription.get(tp) is not state or state.seeks != seeks:
+                del self._errors[tp]
+            elif only is None or tp in only:
+                del self._errors[tp]  # told once; the next fetch tells again if it is still so
+                raise error
+
+    def forget(self) -> None:
+        """Drop what was buffered for partitions that are not assigned any more."""
+        for tp, fetched in list(self._buffer.items()):
+            if self._subscription.get(tp) is not fetched.state:
+                del self._buffer[tp]

@@ -1,0 +1,58 @@
+"""Whether the user is working on records: a rebalance takes partitions away only while it is not.
+
+Kafka's consumer rebalances inside ``poll()``, so a listener never runs while records are being processed, and asking
+for more records says that the ones before are finished. Here a rebalance runs in the background, and this gate gives
+the same guarantee without holding anything up needlessly. It is open
+
+* while the user is in a call for records, since it is then finished with what it was given before;
+* while everything that was given out is finished: nothing was given out, or all of it was committed.
+
+It is closed while the user has records. Whoever never comes back leaves the group after ``max_poll_interval_ms``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+
+class UserGate:
+    """See the module's description.
+
+    Args:
+        holding: whether records were given out that the user has not finished.
+    """
+
+    def __init__(self, holding: Callable[[], bool]) -> None:
+        self._holding = holding
+        self._calls = 0
+        self._forced = False
+        self._changed = asyncio.Event()
+
+    @property
+    def is_open(self) -> bool:
+        return self._forced or self._calls > 0 or not self._holding()
+
+    def enter(self) -> None:
+        """A call for records begins."""
+        self._calls += 1
+        self._changed.set()
+
+    def leave(self) -> None:
+        """A call for records ends."""
+        self._calls -= 1
+
+    def force(self) -> None:
+        """The consumer is being stopped: the user will not come back."""
+        self._forced = True
+        self._changed.set()
+
+    def look_again(self) -> None:
+        """What is held may have changed."""
+        self._changed.set()
+
+    async def wait(self) -> None:
+        """Wait until the gate is open."""
+        while not self.is_open:
+            self._changed.clear()
+            await self._changed.wait()

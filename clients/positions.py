@@ -1,0 +1,225 @@
+"""Finding out where to read: committed offsets first, then the reset policy; and checking positions after an election.
+
+A position that was reached under an older leader may lie behind the end of the new leader's log, when the old one had
+records that were not replicated. Before reading on, the new leader is asked where the position's epoch ends (KIP-320).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+
+from ottla.clients.backoff import Backoff
+from ottla.clients.client import Client
+from ottla.clients.errors import KafkaError, NoOffsetForPartition, UnsupportedByBroker
+from ottla.clients.offsets import list_offsets
+from ottla.clients.options import ConsumerOptions
+from ottla.clients.structs import OffsetAndMetadata
+from ottla.clients.subscription import EARLIEST, LATEST, PartitionState, SubscriptionState
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from ottla.protocol.records import TopicPartition
+
+log = logging.getLogger("ottla.clients")
+
+Committed = Callable[[list[TopicPartition]], Awaitable[Mapping[TopicPartition, OffsetAndMetadata | None]]]
+
+
+class Positions:
+    """Looks positions up in the background, for all partitions that need it together.
+
+    Args:
+        committed: looks up committed offsets; None without a group.
+        on_found: called when positions were found.
+        on_error: called with what the user must know.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        subscription: SubscriptionState,
+        options: ConsumerOptions,
+        committed: Committed | None,
+        on_found: Callable[[], None],
+        on_error: Callable[[KafkaError], None],
+    ) -> None:
+        self._client = client
+        self._subscription = subscription
+        self._options = options
+        self._committed = committed
+        self._on_found = on_found
+        self._on_error = on_error
+        self._task: asyncio.Task[None] | None = None
+        self._again = False
+        self.changed = asyncio.Event()
+
+    def poke(self) -> None:
+        """Look up whatever must be."""
+        if self._client.tasks.closed:
+            return
+        self._again = True
+        if self._task is None and self._pending():
+            self._task = self._client.tasks.spawn(self._run(), "position lookup")
+            self._task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._task = None
+        if self._again and not task.cancelled() and task.exception() is None:
+            self.poke()
+
+    def raise_if_without(self) -> None:
+        """Raise what stands against reading.
+
+        Raises:
+            NoOffsetForPartition: partitions have no committed offset, and there is no policy to reset them by.
+        """
+        without = [state.tp for state in self._subscription.states() if state.without_offset]
+        if without:
+            raise NoOffsetForPartition(without)
+
+    def _pending(self) -> bool:
+        return bool(self._missing() or self._resets() or self._unchecked())
+
+    def _missing(self) -> list[PartitionState]:
+        return [
+            state
+            for state in self._subscription.states()
+            if state.position is None and state.reset is None and not state.without_offset
+        ]
+
+    def _resets(self) -> list[PartitionState]:
+        return [state for state in self._subscription.states() if state.reset is not None]
+
+    def _unchecked(self) -> list[PartitionState]:
+        cluster = self._client.cluster
+        return [
+            state
+            for state in self._subscription.states()
+            if state.position is not None
+            and state.position_epoch >= 0
+            and cluster.leader_epoch(state.tp) > max(state.validated_epoch, state.position_epoch)
+        ]
+
+    async def _run(self) -> None:
+        backoff = Backoff(self._options.retry_backoff_ms, self._options.retry_backoff_max_ms)
+        while self._pending():
+            self._again = False
+            try:
+                await self._look_up_committed(self._missing())
+                await self._reset(self._resets())
+                await self._check_epochs(self._unchecked())
+                backoff.reset()
+            except KafkaError as error:
+                log.info("%s: positions not found yet: %s", self._client.client_id, error)
+                if not error.retriable:
+                    self._on_error(error)
+                await asyncio.sleep(backoff.next_ms() / 1000)
+            self._tell()
+
+    def _tell(self) -> None:
+        self.changed.set()
+        self._on_found()
+
+    async def _look_up_committed(self, states: list[PartitionState]) -> None:
+        found: Mapping[TopicPartition, OffsetAndMetadata | None] = {}
+        jumps = {state.tp: state.seeks for state in states}
+        if states and self._committed is not None:
+            found = await self._committed([state.tp for state in states])
+        policy = self._options.auto_offset_reset
+        for state in states:
+            if state.seeks != jumps[state.tp]:
+                continue  # the user was faster
+            committed = found.get(state.tp)
+            if committed is not None:
+                state.seek(committed.offset, committed.leader_epoch)
+                state.committed = committed.offset
+            elif policy == "none":
+                state.without_offset = True
+            else:
+                state.request_reset(EARLIEST if policy == "earliest" else LATEST)
+
+    async def _reset(self, states: list[PartitionState]) -> None:
+        wanted = {state.tp: state.reset for state in states if state.reset is not None}
+        if not wanted:
+            return
+        jumps = {state.tp: state.seeks for state in states}
+        found = await list_offsets(
+            self._client,
+            wanted,
+            read_committed=self._options.read_committed,
+            timeout_ms=self._options.request_timeout_ms,
+        )
+        for state in states:
+            if state.tp in found and state.seeks == jumps[state.tp] and state.reset is not None:
+                state.seek(found[state.tp].offset, found[state.tp].leader_epoch)
+                state.validated_epoch = self._client.cluster.leader_epoch(state.tp)
+
+    async def _check_epochs(self, states: list[PartitionState]) -> None:
+        by_node: dict[int, list[PartitionState]] = {}
+        for state in states:
+            leader = self._client.cluster.leader(state.tp)
+            if leader is None:
+                self._client.request_refresh()
+            else:
+                by_node.setdefault(leader, []).append(state)
+        for node_id, group in by_node.items():
+            await self._check_with(node_id, group)
+        if states and not by_node:
+            raise KafkaError("partitions without a leader", ErrorCode.LEADER_NOT_AVAILABLE)
+
+    async def _check_with(self, node_id: int, states: list[PartitionState]) -> None:
+        cluster = self._client.cluster
+        epochs = {state.tp: cluster.leader_epoch(state.tp) for state in states}
+        by_topic: dict[str, list[OffsetForLeaderPartition]] = {}
+        for state in states:
+            by_topic.setdefault(state.tp.topic, []).append(
+                OffsetForLeaderPartition(
+                    partition=state.tp.partition,
+                    current_leader_epoch=epochs[state.tp],
+                    leader_epoch=state.position_epoch,
+                )
+            )
+        request = OffsetForLeaderEpochRequest(
+            replica_id=-1,
+            topics=[OffsetForLeaderTopic(topic=name, partitions=parts) for name, parts in by_topic.items()],
+        )
+        jumps = {state.tp: state.seeks for state in states}
+        try:
+            answer = await self._client.send(node_id, request, OffsetForLeaderEpochResponse)
+        except UnsupportedByBroker:
+            for state in states:
+                state.validated_epoch = epochs[state.tp]
+            return
+        by_tp = {state.tp: state for state in states}
+        for topic in answer.topics:
+            for end in topic.partitions:
+                tp = TopicPartition(topic.topic, end.partition)
+                checked = by_tp.get(tp)
+                if checked is None or checked.seeks != jumps[tp]:
+                    continue
+                if end.error_code:
+                    self._client.request_refresh()
+                    checked.validated_epoch = epochs[tp]  # the fetch will tell what is wrong
+                    continue
+                checked.validated_epoch = epochs[tp]
+                self._truncate(checked, end.end_offset, end.leader_epoch)
+
+    def _truncate(self, state: PartitionState, end_offset: int, epoch: int) -> None:
+        if state.position is None or not 0 <= end_offset < state.position:
+            return
+        tp = state.tp
+        log.warning(
+            "%s: %s-%d was truncated: position %d lies behind the end of its epoch, %d",
+            self._client.client_id, tp.topic, tp.partition, state.position, end_offset,
+        )  # fmt: skip
+        if self._options.auto_offset_reset == "none":
+            state.without_offset = True
+            state.position = None
+        else:
+            state.seek(end_offset, epoch)

@@ -1,0 +1,179 @@
+"""What happens to partitions in a rebalance: finished work is committed, the listener told, the assignment changed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+
+from ottla.clients.assignors import RebalanceProtocol
+from ottla.clients.client import Client
+from ottla.clients.commits import GroupOffsets
+from ottla.clients.errors import CommitFailed, KafkaError
+from ottla.clients.gate import UserGate
+from ottla.clients.group_effects import Complete
+from ottla.clients.group_member import GroupMember
+from ottla.clients.listener import ConsumerRebalanceListener, call
+from ottla.clients.options import ConsumerOptions
+from ottla.clients.structs import OffsetAndMetadata
+from ottla.clients.subscription import SubscriptionState
+from ottla.protocol.records import TopicPartition
+
+log = logging.getLogger("ottla.clients")
+
+
+class Handover:
+    """Gives partitions up and takes them over.
+
+    Attributes:
+        listener: the user's.
+        rounds: how many assignments were taken over since the last subscription.
+        on_committed: called with offsets that were committed.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        subscription: SubscriptionState,
+        options: ConsumerOptions,
+        member: GroupMember,
+        offsets: GroupOffsets,
+        gate: UserGate,
+        on_change: Callable[[], None],
+    ) -> None:
+        self._client = client
+        self._subscription = subscription
+        self._options = options
+        self._member = member
+        self._offsets = offsets
+        self._gate = gate
+        self._on_change = on_change
+        self._failure: Exception | None = None
+        self.listener: ConsumerRebalanceListener | None = None
+        self.rounds = 0
+        self.on_committed: Callable[[Mapping[TopicPartition, OffsetAndMetadata]], None] = lambda offsets: None
+
+    def take_failure(self) -> Exception | None:
+        """What the listener raised, once."""
+        failure, self._failure = self._failure, None
+        return failure
+
+    async def prepare(self) -> None:
+        """Before joining: an eager member gives up everything, a cooperative one what it no longer subscribes to.
+
+        A member that has lost its generation has lost everything.
+        """
+        subscription = self._subscription
+        if subscription.assigned():
+            await self._gate.wait()
+            giving_up = self._to_give_up()
+            subscription.mark_revoking(giving_up)
+            if not self._member.lost:
+                await self._commit_before_rebalance()
+            giving_up = self._to_give_up()  # the commit may have told that the generation is lost
+            await self._give_up(giving_up)
+        self._member.owned = subscription.assigned()
+
+    def _to_give_up(self) -> list[TopicPartition]:
+        held = self._subscription.assigned()
+        if self._member.lost or self._member.rebalance_protocol is RebalanceProtocol.EAGER:
+            return held
+        return [tp for tp in held if tp.topic not in self._subscription.topics]
+
+    async def complete(self, effect: Complete) -> bool:
+        """After joining: take over the assignment. True if something had to be given up for it."""
+        subscription, member = self._subscription, self._member
+        held, given = set(subscription.assigned()), list(dict.fromkeys(effect.partitions))
+        taken_away = sorted(held - set(given))
+        if taken_away:
+            await self._gate.wait()
+            subscription.mark_revoking(taken_away)
+            if not member.lost:
+                await self._commit_before_rebalance()
+            await self._give_up(taken_away)
+        if member.generation_id != effect.generation_id:
+            # The generation was lost while the listener ran; the next preparation tells it so.
+            member.owned = subscription.assigned()
+            return bool(taken_away)
+        member.assignors[effect.protocol_name].on_assignment(given, effect.generation_id)
+        subscription.set_assignment(given, settling=True)
+        member.owned = subscription.assigned()
+        if self.listener is not None:
+            await self._tell(self.listener.on_partitions_assigned, set(given) - held)
+        subscription.settle()
+        self.rounds += 1
+        return bool(taken_away)
+
+    def release(self) -> Callable[[], asyncio.Future[None]]:
+        """Give up everything at once; returns what commits and tells the listener, to be called and awaited."""
+        subscription = self._subscription
+        held = subscription.assigned()
+        offsets = self._finished()
+        listener = self.listener
+        subscription.clear()
+        self.rounds = 0
+        self._gate.look_again()
+
+        async def finish() -> None:
+            lost = self._member.lost
+            if self._options.enable_auto_commit and not lost:
+                await self._commit(offsets, self._options.request_timeout_ms)
+            if held and listener is not None:
+                lost = self._member.lost
+                await self._tell(listener.on_partitions_lost if lost else listener.on_partitions_revoked, set(held))
+
+        return lambda: asyncio.ensure_future(finish())
+
+    async def _give_up(self, partitions: Iterable[TopicPartition]) -> None:
+        gone = set(partitions)
+        if gone and self.listener is not None:
+            told = self.listener.on_partitions_lost if self._member.lost else self.listener.on_partitions_revoked
+            await self._tell(told, gone)
+        self._subscription.set_assignment(tp for tp in self._subscription.assigned() if tp not in gone)
+        self._on_change()
+
+    async def _tell(self, method: Callable[..., object], partitions: set[TopicPartition]) -> None:
+        try:
+            await call(method, partitions)
+        except Exception as error:
+            log.exception("%s: the rebalance listener failed", self._client.client_id)
+            self._failure = error  # raised out of the user's next call; the rebalance goes on
+
+    # commits
+
+    def _finished(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        return {
+            tp: OffsetAndMetadata(offset, "", epoch) for tp, (offset, epoch) in self._subscription.to_commit().items()
+        }
+
+    async def _commit_before_rebalance(self) -> None:
+        if self._options.enable_auto_commit:
+            # Others wait for this member meanwhile, but not longer than the rebalance timeout.
+            patience = min(self._options.request_timeout_ms, self._options.join_timeout_ms / 2)
+            await self._commit(self._finished(), patience)
+
+    async def commit_finished(self, timeout_ms: float) -> None:
+        """Commit what the user is done with; a failure is logged, since the next commit makes up for it."""
+        await self._commit(self._finished(), timeout_ms)
+
+    async def _commit(self, offsets: dict[TopicPartition, OffsetAndMetadata], timeout_ms: float) -> None:
+        try:
+            await self._offsets.commit(offsets, timeout_ms, wait=False)
+        except CommitFailed as error:
+            log.info("%s: auto-commit: %s", self._client.client_id, error)
+        except KafkaError as error:
+            log.warning("%s: auto-commit failed: %s", self._client.client_id, error)
+        else:
+            self.committed(offsets)
+
+    def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Take note of offsets that were committed: what they cover, the user is done with."""
+        for tp, offset in offsets.items():
+            state = self._subscription.get(tp)
+            if state is not None:
+                state.committed = offset.offset
+                if state.position is not None and offset.offset >= state.position:
+                    state.finished()
+        self._gate.look_again()
+        if offsets:
+            self.on_committed(offsets)

@@ -1,0 +1,244 @@
+"""What a consumer reads: its subscription, its assignment, and where it stands in each partition. Pure.
+
+Two positions by partition. ``position`` is the next record that the consumer gives to its user. ``done`` is the next
+record that the user is not finished with: it moves up to ``position`` when the user asks for more. What is committed
+automatically is ``done``, so that a record is not committed while it is being worked on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from enum import Enum
+
+from ottla.clients.errors import OptionError
+from ottla.protocol.records import TopicPartition
+
+EARLIEST = -2
+LATEST = -1
+
+
+class Mode(Enum):
+    """How the partitions are chosen; a consumer has one way at a time."""
+
+    NONE = "nothing"
+    TOPICS = "topics"
+    PATTERN = "pattern"
+    MANUAL = "partitions"
+
+
+class PartitionState:
+    """Where a consumer stands in one partition that it has.
+
+    Attributes:
+        position: the next record to give out; None until known.
+        position_epoch: the leader epoch of the record before it, -1 if unknown (KIP-320).
+        reset: EARLIEST, LATEST or None: the position is to be looked up.
+        paused: the user wants no records.
+        revoking: it is about to be given up.
+        settling: the listener has not been told of it yet.
+        seeks: grows with every jump, so that what was fetched for an earlier position is recognised.
+        without_offset: there is no committed offset, and no policy to reset by.
+        validated_epoch: the leader epoch against which the position was last checked (KIP-320).
+        turn: when it was last fetched with something to show for it; the longest ago comes first.
+    """
+
+    __slots__ = (
+        "committed",
+        "done",
+        "high_watermark",
+        "last_stable_offset",
+        "log_start_offset",
+        "not_before_ms",
+        "paused",
+        "position",
+        "position_epoch",
+        "reset",
+        "revoking",
+        "seeks",
+        "settling",
+        "tp",
+        "turn",
+        "validated_epoch",
+        "without_offset",
+    )
+
+    def __init__(self, tp: TopicPartition) -> None:
+        self.tp = tp
+        self.position: int | None = None
+        self.position_epoch = -1
+        self.done: tuple[int, int] | None = None
+        self.committed: int | None = None
+        self.reset: int | None = None
+        self.paused = False
+        self.revoking = False
+        self.settling = False
+        self.seeks = 0
+        self.not_before_ms = 0.0
+        self.turn = 0
+        self.validated_epoch = -1
+        self.without_offset = False
+        self.high_watermark: int | None = None
+        self.last_stable_offset: int | None = None
+        self.log_start_offset: int | None = None
+
+    def seek(self, offset: int, epoch: int = -1) -> None:
+        """Jump. What the user was given before counts as finished."""
+        self.position = offset
+        self.position_epoch = epoch
+        self.done = (offset, epoch)
+        self.reset = None
+        self.without_offset = False
+        self.seeks += 1
+
+    def request_reset(self, where: int) -> None:
+        """Have the position looked up: EARLIEST or LATEST."""
+        self.position = None
+        self.done = None
+        self.without_offset = False
+        self.reset = where
+        self.seeks += 1
+
+    def moved(self, offset: int, epoch: int) -> None:
+        """Records before ``offset`` were given out."""
+        self.position = offset
+        self.position_epoch = epoch
+
+    def finished(self) -> None:
+        """The user is done with everything it was given."""
+        if self.position is not None:
+            self.done = (self.position, self.position_epoch)
+
+    @property
+    def unfinished(self) -> bool:
+        """The user has records that it has not come back from."""
+        return self.done is not None and self.position is not None and self.done[0] != self.position
+
+    @property
+    def readable(self) -> bool:
+        """Records may be given out and fetched."""
+        return self.position is not None and not (self.paused or self.revoking or self.settling)
+
+
+class SubscriptionState:
+    """A consumer's subscription and assignment."""
+
+    def __init__(self) -> None:
+        self.mode = Mode.NONE
+        self.topics: frozenset[str] = frozenset()
+        self.pattern: re.Pattern[str] | None = None
+        self._states: dict[TopicPartition, PartitionState] = {}
+
+    def subscribe(self, topics: Iterable[str]) -> None:
+        """Subscribe to topics by name, in place of what was subscribed to before."""
+        self._set_mode(Mode.TOPICS)
+        self.pattern = None
+        self.topics = frozenset(topics)
+
+    def subscribe_pattern(self, pattern: str | re.Pattern[str]) -> None:
+        """Subscribe to all topics that a regular expression matches from their first letter on.
+
+        Raises:
+            OptionError: it is no regular expression.
+        """
+        try:
+            compiled = re.compile(pattern)
+        except (re.error, TypeError) as error:
+            raise OptionError(f"pattern={pattern!r}: allowed is a regular expression: {error}") from None
+        self._set_mode(Mode.PATTERN)
+        self.pattern = compiled
+        self.topics = frozenset()
+
+    def match(self, names: Iterable[str]) -> frozenset[str]:
+        """Which of these topics the pattern matches."""
+        return frozenset(name for name in names if self.pattern is not None and self.pattern.match(name))
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read exactly these partitions. Positions of those read before are kept."""
+        self._set_mode(Mode.MANUAL)
+        self.set_assignment(partitions)
+
+    def clear(self) -> None:
+        """Read nothing."""
+        self.mode = Mode.NONE
+        self.topics = frozenset()
+        self.pattern = None
+        self._states.clear()
+
+    def _set_mode(self, mode: Mode) -> None:
+        if self.mode not in (Mode.NONE, mode):
+            raise OptionError(
+                f"this consumer has {self.mode.value}: subscribe() to topics, subscribe() to a pattern and assign() "
+                "exclude each other; call unsubscribe() first"
+            )
+        self.mode = mode
+
+    @property
+    def auto_assigned(self) -> bool:
+        """The group decides what this consumer reads."""
+        return self.mode in (Mode.TOPICS, Mode.PATTERN)
+
+    def set_assignment(self, partitions: Iterable[TopicPartition], *, settling: bool = False) -> None:
+        """Have exactly these partitions; where the consumer stood in those that stay is kept.
+
+        Args:
+            settling: new ones are not read until `settle`.
+        """
+        states: dict[TopicPartition, PartitionState] = {}
+        for tp in partitions:
+            tp = TopicPartition(*tp)
+            state = self._states.get(tp)
+            if state is None:
+                state = PartitionState(tp)
+                state.settling = settling
+            states[tp] = state
+        self._states = states
+
+    def settle(self) -> None:
+        """The listener knows of everything that is assigned."""
+        for state in self._states.values():
+            state.settling = False
+
+    def mark_revoking(self, partitions: Iterable[TopicPartition]) -> None:
+        """Give out nothing more of these: they are about to be given up."""
+        for tp in partitions:
+            if tp in self._states:
+                self._states[tp].revoking = True
+
+    def assigned(self) -> list[TopicPartition]:
+        """The partitions that this consumer has."""
+        return list(self._states)
+
+    def states(self) -> Iterator[PartitionState]:
+        return iter(self._states.values())
+
+    def get(self, tp: TopicPartition) -> PartitionState | None:
+        return self._states.get(tp)
+
+    def state(self, tp: TopicPartition) -> PartitionState:
+        """Where the consumer stands in a partition.
+
+        Raises:
+            OptionError: the partition is not assigned.
+        """
+        state = self._states.get(TopicPartition(*tp))
+        if state is None:
+            raise OptionError(f"{tp[0]}-{tp[1]} is not assigned to this consumer")
+        return state
+
+    def finish(self) -> None:
+        """The user is done with everything it was given."""
+        for state in self._states.values():
+            state.finished()
+
+    @property
+    def unfinished(self) -> bool:
+        return any(state.unfinished for state in self._states.values())
+
+    def to_commit(self) -> dict[TopicPartition, tuple[int, int]]:
+        """Offset and leader epoch by partition of what the user is done with and what is not committed yet."""
+        return {
+            tp: state.done
+            for tp, state in self._states.items()
+            if state.done is not None and state.done[0] != state.committed
+        }
