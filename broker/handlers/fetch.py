@@ -137,8 +137,8 @@ def _read_partition(
             row.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
             return
         records = b""
-        if offset < log.high_watermark:
-            most = min(want.partition_max_bytes, left)
+        most = min(want.partition_max_bytes, left)
+        if offset < log.high_watermark and (most > 0 or min_one_batch):
             records = log.read(offset, max_bytes=most, min_one_batch=min_one_batch)
     except topics.storage_error:
         row.error_code = ErrorCode.KAFKA_STORAGE_ERROR

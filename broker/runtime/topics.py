@@ -25,7 +25,7 @@ from ottla.broker.runtime.offline_log import OfflineLog
 from ottla.broker.settings import Settings
 from ottla.broker.storage.engine import Corrupt, Durability, Engine, EngineError, LogConfig
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.records import TopicPartition, iter_batches
+from ottla.protocol.records import BatchError, TopicPartition, iter_batches
 
 REPLAY_BYTES = 1 << 20
 """How much of a log is read at a time when producers are rebuilt."""
@@ -98,6 +98,9 @@ class TopicManager:
             if not topic.is_internal:
                 for partition in topic.partitions:
                     await self._replay(partition)
+        if any(partition.offline for topic in self.topics.values() for partition in topic.partitions):
+            # To the engine a damaged log is one that nobody has opened: it must not be taken for a deleted topic's.
+            return
         for tp in await self._engine.remove_orphans():
             self._log.info("removed the log of a deleted topic", topic=tp.topic, partition=tp.partition)
 
@@ -121,10 +124,13 @@ class TopicManager:
                 for _, batch in iter_batches(log.read(offset, max_bytes=REPLAY_BYTES)):
                     offset = partition.replay(batch, now_ms)
                 await asyncio.sleep(0)
-        except EngineError as error:
-            self._log.error("partition is offline", topic=partition.tp.topic, partition=partition.tp.partition,
-                            reason=str(error))  # fmt: skip
-            partition.offline = True
+        except (EngineError, BatchError) as error:
+            self._take_offline(partition, error)
+
+    def _take_offline(self, partition: Partition, error: Exception) -> None:
+        self._log.error("partition is offline", topic=partition.tp.topic, partition=partition.tp.partition,
+                        reason=str(error))  # fmt: skip
+        partition.offline = True
 
     def _serve(self, entry: TopicEntry) -> Topic:
         """Open the logs of a topic, or those that it has more now, and show it."""
@@ -146,8 +152,7 @@ class TopicManager:
             except Corrupt as error:
                 if topic.is_internal:
                     raise
-                self._log.error("partition is offline", topic=entry.name, partition=index, reason=str(error))
-                topic.add_partition(OfflineLog(self._engine.leader_epoch), offline=True)
+                self._take_offline(topic.add_partition(OfflineLog(self._engine.leader_epoch)), error)
         self.topics[entry.name] = topic
         self.by_id[entry.topic_id] = topic
         return topic
@@ -222,10 +227,11 @@ class TopicManager:
         for partition in topic.partitions:
             self.on_touched(partition.tp)
         self.on_deleted(topic)
-        for partition in topic.partitions:
-            try:
-                await self._engine.delete_log(partition.tp)
-            except EngineError as error:
+        deletions = (self._engine.delete_log(partition.tp) for partition in topic.partitions)
+        for partition, error in zip(
+            topic.partitions, await asyncio.gather(*deletions, return_exceptions=True), strict=True
+        ):
+            if error is not None:
                 # What is left is removed at the next start, as no topic of the catalog has it.
                 self._log.error("log not deleted", topic=topic.name, partition=partition.tp.partition,
                                 reason=str(error))  # fmt: skip
@@ -234,7 +240,13 @@ class TopicManager:
         """Create topics with the broker's defaults in a task of its own, then call back."""
 
         async def run() -> None:
-            created(await self.create([NewTopic(name) for name in names]))
+            try:
+                outcomes = await self.create([NewTopic(name) for name in names])
+            except Exception:
+                # A bug of ours must not leave the requests of clients unanswered.
+                self._log.error("topics could not be created", topics=list(names), exc_info=True)
+                outcomes = [Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "a bug of the broker") for _ in names]
+            created(outcomes)
 
         task = asyncio.get_running_loop().create_task(run())
         self._tasks.add(task)

@@ -190,7 +190,14 @@ async def test_an_id_is_never_given_twice(world):
     assert given[-1][1] == 2 * PRODUCER_ID_BLOCK + 2
 
 
-async def test_ids_asked_for_at_once_differ(world):
+async def test_ids_asked_for_at_once_differ(world, monkeypatch):
+    store = world.engine.catalog.store
+
+    async def slowly(state):
+        await asyncio.sleep(0)
+        await store(state)
+
+    monkeypatch.setattr(world.engine.catalog, "store", slowly)
     answers = await asyncio.gather(*(init(world) for _ in range(5)))
     assert sorted(producer_id for _, producer_id, _ in answers) == [0, 1, 2, 3, 4]
     assert world.engine.catalog.load()["next_producer_id"] == PRODUCER_ID_BLOCK

@@ -90,9 +90,9 @@ class Topic:
         """The partition of that index, None if there is none."""
         return self.partitions[index] if 0 <= index < len(self.partitions) else None
 
-    def add_partition(self, log: Log, *, offline: bool = False) -> Partition:
+    def add_partition(self, log: Log) -> Partition:
         """Serve one more partition."""
-        partition = Partition(self, len(self.partitions), log, offline=offline)
+        partition = Partition(self, len(self.partitions), log)
         self.partitions.append(partition)
         self.described = None
         return partition
@@ -106,11 +106,11 @@ class Partition:
 
     __slots__ = ("log", "offline", "producers", "topic", "tp")
 
-    def __init__(self, topic: Topic, index: int, log: Log, *, offline: bool = False) -> None:
+    def __init__(self, topic: Topic, index: int, log: Log) -> None:
         self.topic = topic
         self.tp = TopicPartition(topic.name, index)
         self.log = log
-        self.offline = offline
+        self.offline = False
         self.producers = Producers()
 
     def produce(self, records: Buffer | None, api_version: int, wall_ms: int, settled: Settled) -> None:

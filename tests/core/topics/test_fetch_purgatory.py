@@ -6,7 +6,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from ottla.broker.core.fetches import FetchPurgatory, Parked, Wake
 from ottla.protocol.records import TopicPartition
 
-PARTITIONS = [TopicPartition("t", index) for index in range(4)]
+PARTITIONS = [TopicPartition("t", index) for index in range(3)]
 T0, T1 = PARTITIONS[:2]
 
 
@@ -45,6 +45,17 @@ def test_bytes_add_up_over_partitions_from_the_sizes_at_parking():
     assert woken(purgatory) == []
 
 
+def test_bytes_are_counted_once():
+    purgatory = FetchPurgatory()
+    waiting = parked(T0, missing_bytes=30)
+    purgatory.park(waiting)
+    for size in (10, 20, 29):
+        purgatory.appended(T0, size)
+    assert woken(purgatory) == []
+    purgatory.appended(T0, 30)
+    assert woken(purgatory) == [waiting]
+
+
 def test_deadlines_come_in_order():
     purgatory = FetchPurgatory()
     late, early = parked(T0, deadline_ms=20), parked(T0, deadline_ms=10)
@@ -76,7 +87,7 @@ def test_an_append_costs_only_those_who_wait_there():
 
     purgatory = FetchPurgatory()
     for index in range(100):
-        purgatory.park(Watched(None, None, deadline_ms=1, missing_bytes=1, watched={PARTITIONS[1 + index % 3]: 0}))
+        purgatory.park(Watched(None, None, deadline_ms=1, missing_bytes=1, watched={PARTITIONS[1 + index % 2]: 0}))
     purgatory.appended(T0, 10)
     assert looked_at == []
 
@@ -113,8 +124,8 @@ class Purgatory(RuleBasedStateMachine):
 
     @rule(
         watched=st.sets(st.sampled_from(PARTITIONS), min_size=1),
-        wait_ms=st.integers(0, 20),
-        missing=st.integers(1, 30),
+        wait_ms=st.integers(0, 100),
+        missing=st.integers(1, 60),
     )
     def park(self, watched, wait_ms, missing):
         fetch = parked(*watched, deadline_ms=self.now_ms + wait_ms, missing_bytes=missing, sizes=self.sizes)
@@ -157,6 +168,7 @@ class Purgatory(RuleBasedStateMachine):
     @invariant()
     def nothing_is_left_over(self):
         assert len(self.purgatory) == len(self.model)
+        assert set(self.purgatory._waiting) == set().union(*(row[3] for row in self.model))
         assert self.purgatory.next_deadline_ms() == min((row[1] for row in self.model), default=None)
 
 

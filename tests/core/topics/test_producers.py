@@ -102,11 +102,12 @@ def test_idle_producers_are_forgotten_after_a_day():
 def test_their_number_is_bounded(monkeypatch):
     monkeypatch.setattr(module, "MAX_PRODUCERS", 10)
     producers = Producers()
-    for pid in range(100):
-        producers.appended(header(0, pid=pid), pid, 0, durable=True)
-        producers.appended(header(1, pid=0), pid, 0, durable=True)  # never idle
+    for n in range(100):
+        producers.appended(header(n, pid=0), n, 0, durable=True)  # never idle
+        producers.appended(header(0, pid=1 + n), n, 0, durable=True)
     assert len(producers) == 10
-    assert 0 in producers and 99 in producers and 50 not in producers
+    assert 100 in producers and 50 not in producers
+    assert isinstance(producers.judge(header(95, pid=0)), ProducedBatch)
 
 
 def test_a_producer_whose_batch_is_on_its_way_is_kept(monkeypatch):

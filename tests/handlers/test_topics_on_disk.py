@@ -1,0 +1,111 @@
+"""The topic manager over the local engine: what a restart finds, and what damage does."""
+
+import uuid
+
+import pytest
+
+from ottla.broker.core.topics.catalog import BadCatalog
+from ottla.broker.storage.engine import Corrupt
+from ottla.broker.storage.local.engine import LocalEngine
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from ottla.protocol.messages.metadata import MetadataRequest
+
+pytestmark = pytest.mark.asyncio
+
+
+@pytest.fixture
+def on_disk(new_world, tmp_path):
+    """Makes worlds over one directory; call again after ``close`` of the engine for a restart."""
+
+    async def make():
+        world = new_world()
+        world.new_uuid = uuid.uuid4
+        world.engine = LocalEngine(str(tmp_path), node_id=1, new_uuid=uuid.uuid4, threaded=False)
+        return await world.start()
+
+    return make
+
+
+def damage(directory, log):
+    """Make a log unreadable: where its file was there is a directory."""
+    path = directory / "logs" / log / "00000000000000000000.log"
+    path.unlink()
+    path.mkdir()
+    return path
+
+
+async def settled(world, exchange):
+    while not exchange.finished:
+        await world.idle()
+    return exchange.response.responses[0].partition_responses[0]
+
+
+async def test_everything_is_there_after_a_restart(on_disk, make_batch):
+    world = await on_disk()
+    topic = await world.topic("t", 2, max_message_bytes=5000)
+    numbered = {"producer_id": 3, "producer_epoch": 0}
+    for sequence in range(3):
+        sent = make_batch(b"%d" % sequence, base_sequence=sequence, **numbered)
+        await settled(world, world.produce(sent, partition=1))
+    first_id = await world.topics.new_producer_id()
+    await world.engine.close()
+
+    world = await on_disk()
+    again = world.topics.topics["t"]
+    assert (again.topic_id, again.config.max_message_bytes) == (topic.topic_id, 5000)
+    assert [(p.log.high_watermark, p.log.leader_epoch) for p in again.partitions] == [(0, 1), (3, 1)]
+    duplicate = make_batch(b"1", base_sequence=1, **numbered)
+    assert (await settled(world, world.produce(duplicate, partition=1))).base_offset == 1
+    assert await world.topics.new_producer_id() > first_id
+    await world.engine.close()
+
+
+async def test_a_damaged_partition_is_offline_and_the_others_serve(on_disk, make_batch, tmp_path):
+    world = await on_disk()
+    await world.topic("t", 2)
+    for partition in (0, 1):
+        for _ in range(3):
+            await settled(world, world.produce(make_batch(b"x" * 100), partition=partition))
+    await world.engine.close()
+    path = damage(tmp_path, "t-0")
+
+    world = await on_disk()
+    assert "partition is offline" in [event for event, _ in world.log.lines]
+    topic = {row.name: row for row in (await world.ask(MetadataRequest(topics=None), 12)).topics}["t"]
+    damaged, sound = topic.partitions
+    assert (damaged.error_code, damaged.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+    assert damaged.offline_replicas == [1]
+    assert (sound.error_code, sound.leader_id, sound.offline_replicas) == (0, 1, [])
+    error = ErrorCode.KAFKA_STORAGE_ERROR
+    assert (await settled(world, world.produce(make_batch(b"y")))).error_code == error
+    assert world.fetched().error_code == error
+    rows = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in (0, 1)]
+    answer = await world.ask(ListOffsetsRequest(topics=[ListOffsetsTopic(name="t", partitions=rows)]), 7)
+    assert [(row.error_code, row.offset) for row in answer.topics[0].partitions] == [(error, -1), (0, 3)]
+    assert (await settled(world, world.produce(make_batch(b"y"), partition=1))).base_offset == 3
+    await world.engine.close()
+    # What is left of it was not taken for a leftover of a deleted topic.
+    assert path.exists()
+
+
+async def test_a_broker_does_not_start_without_its_offsets(on_disk, make_batch, tmp_path):
+    world = await on_disk()
+    log = world.topics.topics["__consumer_offsets"].partitions[7].log
+    done = []
+    for _ in range(3):
+        log.append(make_batch(b"x" * 100), count=1, max_timestamp_ms=0, done=lambda offset, error: done.append(error))
+    while len(done) < 3:
+        await world.idle()
+    await world.engine.close()
+    damage(tmp_path, "__consumer_offsets-7")
+    with pytest.raises(Corrupt):
+        await on_disk()
+
+
+async def test_a_catalog_of_a_later_version_is_refused(on_disk):
+    world = await on_disk()
+    await world.engine.catalog.store({"format": 99})
+    await world.engine.close()
+    with pytest.raises(BadCatalog, match="99"):
+        await on_disk()
