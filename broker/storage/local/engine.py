@@ -1,6 +1,7 @@
 """The local engine: one directory, one writer, plain Kafka segments."""
 
 import asyncio
+import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -41,6 +42,7 @@ from ottla.broker.storage.local.layout import (
     encode_checkpoint,
     encode_meta,
     parse_directory_name,
+    parse_segment_name,
 )
 from ottla.broker.storage.local.log import LocalLog
 from ottla.broker.storage.local.operations import Append, Close, Delete, Operation, Register, StoreCatalog
@@ -91,6 +93,7 @@ class LocalEngine:
 
     ``interval_ms`` is that of ``Durability.INTERVAL``. ``threaded=False`` runs the writer on the event loop, so that a
     simulation sees one order of events; ``files`` and ``monotonic`` (seconds) stand in for the disk and the clock.
+    At most ``most_readers`` and ``most_writers`` segments are open to be read and to be written.
     """
 
     def __init__(
@@ -103,6 +106,8 @@ class LocalEngine:
         files: Files | None = None,
         threaded: bool = True,
         monotonic: Callable[[], float] = time.monotonic,
+        most_readers: int = 64,
+        most_writers: int = 128,
     ) -> None:
         self.node_id = node_id
         self.cluster_id = ""
@@ -118,7 +123,8 @@ class LocalEngine:
         self._files = files or OsFiles()
         self._threaded = threaded
         self._monotonic = monotonic
-        self._readers = Readers(self._files)
+        self._readers = Readers(self._files, most_readers)
+        self._most_writers = most_writers
         self._logs: dict[TopicPartition, LocalLog] = {}
         self._on_disk: set[str] = set()
         self._checkpoint = Checkpoint()
@@ -153,6 +159,7 @@ class LocalEngine:
             monotonic=self._monotonic,
             interval_s=self._interval_s,
             unique=self.leader_epoch << 20,
+            most_handles=self._most_writers,
         )
         self._writer = WriterThread(writer) if self._threaded else InlineWriter(writer, self._loop.call_soon)
 
@@ -164,15 +171,12 @@ class LocalEngine:
             log.shut(Unavailable("the engine is closed"))
         operation = Close()
         writer.submit(operation)
-        try:
+        # A failure was reported as it happened; what there is to let go of is let go of all the same.
+        with contextlib.suppress(EngineError):
             await operation.future
-        except EngineError:
-            # A failure was reported as it happened; what there is to let go of is let go of all the same.
-            pass
-        finally:
-            writer.join()
-            self._logs.clear()
-            self._release()
+        writer.join()
+        self._logs.clear()
+        self._release()
 
     def _take(self) -> None:
         """Lock the directory, read what it says of itself, and begin a new epoch in it."""
@@ -193,14 +197,17 @@ class LocalEngine:
         replace_file(files, layout.catalog, catalog)
         if state is not None:
             self.catalog.loaded(catalog)
-        files.make_directory(layout.logs)
+        with contextlib.suppress(FileExistsError):
+            files.make_directory(layout.logs)
         sync_directory(files, layout.data_dir)
-        self._on_disk = set()
-        for name in files.list(layout.logs):
+        names = files.list(layout.logs)
+        if names and not self.was_clean:
+            # A process that died may have made and renamed directories without this being on the disk yet.
+            sync_directory(files, layout.logs)
+        for name in names:
             if name.endswith(DELETED_SUFFIX):
                 self._remove_deleted(name)
-            elif parse_directory_name(name) is not None:
-                self._on_disk.add(name)
+        self._on_disk = {name for name in names if parse_directory_name(name) is not None}
 
     def _make_data_directory(self) -> None:
         missing = []
@@ -312,6 +319,11 @@ class LocalEngine:
             known = None
         try:
             stored_id = decode_metadata(read_file(self._files, os.path.join(directory, METADATA_NAME)))
+            if stored_id is None and any(
+                parse_segment_name(entry) is not None for entry in self._files.list(directory)
+            ):
+                # The file is synced before there is a segment, so this is damage and no reason to discard records.
+                raise Corrupt(f"{os.path.join(directory, METADATA_NAME)} is missing or cannot be understood")
             if stored_id != topic_id:
                 self._on_disk.discard(name)
                 self.submit(Delete(name, None))

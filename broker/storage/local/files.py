@@ -48,7 +48,7 @@ class Files(Protocol):
     def sync_directory(self, path: str) -> None: ...
 
     def make_directory(self, path: str) -> None:
-        """Make one level; it may exist."""
+        """Make one level; ``FileExistsError`` if there is something of that name."""
         ...
 
     def list(self, path: str) -> list[str]: ...
@@ -111,11 +111,7 @@ class OsFiles:
             os.close(handle)
 
     def make_directory(self, path: str) -> None:
-        try:
-            os.mkdir(path)
-        except FileExistsError:
-            if not os.path.isdir(path):
-                raise
+        os.mkdir(path)
 
     def list(self, path: str) -> list[str]:
         return os.listdir(path)

@@ -4,13 +4,11 @@
 """
 
 import asyncio
-import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.broker.storage.engine import Done, EngineError, LogConfig, Unavailable
-from ottla.broker.storage.local.files import engine_error, replace_file, sync_directory
-from ottla.broker.storage.local.layout import deleted_name
+from ottla.broker.storage.local.files import engine_error, replace_file
 from ottla.broker.storage.local.partition_writer import PartitionWriter
 from ottla.broker.storage.local.recovery import remove_segment
 from ottla.protocol.compression import Buffer
@@ -194,22 +192,10 @@ class Delete(Waited):
         if self.target is not None:
             writer.forget(self.target)
         writer.carried.pop(self.name, None)
-        files, layout = writer.files, writer.layout
-        trash = layout.log_directory(deleted_name(self.name, writer.next_unique()))
         try:
-            files.rename(layout.log_directory(self.name), trash)
-        except FileNotFoundError:
-            return
+            writer.discard(self.name)
         except OSError as error:
             self.error = engine_error(error, f"deleting {self.name}")
-            return
-        sync_directory(files, layout.logs)
-        try:
-            for entry in files.list(trash):
-                files.remove(os.path.join(trash, entry))
-            files.remove_directory(trash)
-        except OSError:
-            return
 
 
 class StoreCatalog(Waited):

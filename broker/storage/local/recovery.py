@@ -8,12 +8,13 @@ the last one can have a torn tail: that is cut. Damage anywhere else has befalle
 import contextlib
 import os
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Final
 
 from ottla.broker.storage.engine import Corrupt
 from ottla.broker.storage.epochs import EpochHistory
-from ottla.broker.storage.local.files import Files, sync
-from ottla.broker.storage.local.layout import LOG_SUFFIX, LogCheckpoint, parse_segment_name, segment_name
+from ottla.broker.storage.local.files import Files, sync, sync_directory
+from ottla.broker.storage.local.layout import LOG_SUFFIX, METADATA_NAME, LogCheckpoint, parse_segment_name, segment_name
 from ottla.broker.storage.local.segment import Readers, Segment, SegmentIndex, remove_index, write_index
 from ottla.protocol.records import HEADER_SIZE, BatchError, BatchHeader, check_crc, parse_header
 
@@ -109,7 +110,7 @@ def _read_again(
     for epoch, start in known.epochs:
         if start < trusted_end:
             found.epochs.begin(epoch, start)
-    for base, next_base in zip(bases, [*bases[1:], None], strict=True):
+    for base, next_base in zip_longest(bases, bases[1:]):
         if next_base is not None and next_base <= trusted_end:
             size = _size(files, directory, base)
             found.segments.append(Segment(readers, directory, base, size=size, next_offset=next_base))
@@ -121,6 +122,9 @@ def _read_again(
             found.segments.append(_checked(readers, directory, scan, next_base))
         else:
             _take_last(readers, directory, scan, found)
+    # What is shown now may have been written by a process that died before it synced this file and the names.
+    _sync_file(files, os.path.join(directory, METADATA_NAME))
+    sync_directory(files, directory)
     return found
 
 
@@ -208,6 +212,14 @@ def _note(scan: _Scan, header: BatchHeader, index_interval: int) -> None:
         scan.epochs.append((header.partition_leader_epoch, header.base_offset))
     scan.size += header.size
     scan.next_offset = header.last_offset + 1
+
+
+def _sync_file(files: Files, path: str) -> None:
+    handle = files.open(path)
+    try:
+        sync(files, handle, path)
+    finally:
+        files.close(handle)
 
 
 def _size(files: Files, directory: str, base_offset: int) -> int:

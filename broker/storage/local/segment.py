@@ -181,7 +181,7 @@ def walk(files: Files, path: str, handle: int, position: int, end: int) -> Itera
 class Readers:
     """Handles to read segments with, opened when needed; the least recently used one is closed when there are many."""
 
-    def __init__(self, files: Files, most: int = 64) -> None:
+    def __init__(self, files: Files, most: int) -> None:
         self.files = files
         self._most = most
         self._handles: dict[Segment, int] = {}

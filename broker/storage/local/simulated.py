@@ -61,6 +61,13 @@ class SimulatedDisk:
         self._handles: dict[int, tuple[_File, str]] = {}
         self._locked: set[str] = set()
         self._next_handle = 3
+        # What dies stays dead: no operation has any effect between the crash and ``kill`` or ``lose_power``.
+        self._is_dead = False
+
+    @property
+    def used(self) -> int:
+        """Bytes in all files together."""
+        return self._used(self._root)
 
     # --- the ends of a process ---
 
@@ -68,6 +75,7 @@ class SimulatedDisk:
         """The process dies, the machine goes on: handles and locks are gone, everything written is there."""
         self._handles.clear()
         self._locked.clear()
+        self._is_dead = False
         self.crash_at = None
         self.before = lambda operation, path: None
 
@@ -129,11 +137,13 @@ class SimulatedDisk:
     def write(self, handle: int, pieces: Sequence[Buffer], offset: int) -> int:
         file, path = self._handles[handle]
         data = b"".join(pieces)
+        dead = self._is_dead
         try:
             self._count("write", path)
         except SimulatedCrash:
-            # Dying in the middle of a write leaves any beginning of it.
-            self._put(file, data[: self._random.randrange(len(data) + 1)], offset)
+            if not dead:
+                # Dying in the middle of a write leaves any beginning of it.
+                self._put(file, data[: self._random.randrange(len(data) + 1)], offset)
             raise
         room = self._room()
         if room is not None:
@@ -171,10 +181,11 @@ class SimulatedDisk:
     def make_directory(self, path: str) -> None:
         self._count("make_directory", path)
         directory, name = self._parent(path)
-        if name not in directory.entries:
-            self._require_room(1)
-            directory.entries[name] = _Directory()
-            directory.changed()
+        if name in directory.entries:
+            raise FileExistsError(errno.EEXIST, "file exists", path)
+        self._require_room(1)
+        directory.entries[name] = _Directory()
+        directory.changed()
 
     def list(self, path: str) -> "list[str]":
         self._count("list", path)
@@ -218,7 +229,8 @@ class SimulatedDisk:
 
     def _count(self, operation: str, path: str) -> None:
         self.operations += 1
-        if self.crash_at is not None and self.operations >= self.crash_at:
+        if self._is_dead or (self.crash_at is not None and self.operations >= self.crash_at):
+            self._is_dead = True
             raise SimulatedCrash(f"operation {self.operations}: {operation} {path}")
         self.before(operation, path)
 
@@ -237,7 +249,7 @@ class SimulatedDisk:
             raise OSError(errno.ENOSPC, "no space left on device")
 
     def _room(self) -> int | None:
-        return None if self.capacity is None else self.capacity - self._used(self._root)
+        return None if self.capacity is None else self.capacity - self.used
 
     def _used(self, directory: _Directory) -> int:
         used = 0

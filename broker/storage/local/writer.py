@@ -5,10 +5,10 @@ and reports all of it back with one call. While it syncs, more is queued: the sl
 """
 
 import contextlib
+import os
 import queue
 import threading
 from collections.abc import Callable, Sequence
-from typing import Final
 
 from ottla.broker.storage.engine import Durability, EngineError, StorageFull, Unavailable, Unknown
 from ottla.broker.storage.local.files import (
@@ -20,12 +20,16 @@ from ottla.broker.storage.local.files import (
     sync_directory,
     write_all,
 )
-from ottla.broker.storage.local.layout import Checkpoint, Layout, LogCheckpoint, encode_checkpoint
+from ottla.broker.storage.local.layout import (
+    Checkpoint,
+    Layout,
+    LogCheckpoint,
+    deleted_name,
+    encode_checkpoint,
+)
 from ottla.broker.storage.local.operations import Append, Close, Operation
 from ottla.broker.storage.local.partition_writer import PartitionWriter
 from ottla.protocol.compression import Buffer
-
-_MOST_HANDLES: Final = 128
 
 Report = Callable[[Sequence[Operation], EngineError | None], None]
 """Told of operations that are over, and of the error that ended the writer, once."""
@@ -45,7 +49,7 @@ class Writer:
         monotonic: Callable[[], float],
         interval_s: float,
         unique: int,
-        most_handles: int = _MOST_HANDLES,
+        most_handles: int,
     ) -> None:
         self.files = files
         self.layout = layout
@@ -101,9 +105,22 @@ class Writer:
         """Write a checkpoint at the end of this group, and then call back."""
         self._after_checkpoint.append(then)
 
-    def next_unique(self) -> int:
+    def discard(self, name: str) -> None:
+        """Rename a log's directory, durably, and then take it apart. A start finishes what was begun.
+
+        Raises ``OSError`` when the directory still has its name; nothing happens if there is none.
+        """
         self._unique += 1
-        return self._unique
+        trash = self.layout.log_directory(deleted_name(name, self._unique))
+        try:
+            self.files.rename(self.layout.log_directory(name), trash)
+        except FileNotFoundError:
+            return
+        sync_directory(self.files, self.layout.logs)
+        with contextlib.suppress(OSError):
+            for entry in self.files.list(trash):
+                self.files.remove(os.path.join(trash, entry))
+            self.files.remove_directory(trash)
 
     def end_segment(self, log: PartitionWriter) -> None:
         """Write no more to the present segment."""
@@ -197,6 +214,8 @@ class Writer:
         last_offset = append.base_offset + append.count - 1
         try:
             if not log.exists:
+                # What has the name already is what a deletion could not remove, or a directory that came to nothing.
+                self.discard(log.name)
                 self._directories[self.layout.logs] = None
                 log.make_directory(self.files)
                 self._directories[log.directory] = None
@@ -242,10 +261,11 @@ class Writer:
             pieces.extend(append.pieces)
         start = log.size
         written, error = write_all(self.files, log.handle, pieces, start)
+        refusal = engine_error(error, f"writing to {log.path}") if error is not None else None
         for append in run:
-            if log.size + append.size > start + written:
-                assert error is not None
-                append.error = log.fail(append.attempt, engine_error(error, f"writing to {log.path}"))
+            # After the first batch that is not whole every one fails, also one that would be short enough.
+            if refusal is not None and (log.failure is refusal or log.size + append.size > start + written):
+                append.error = log.fail(append.attempt, refusal)
                 continue
             log.place(
                 append.size,
@@ -270,6 +290,8 @@ class Writer:
         except OSError as error:
             # What lies there now would be read as if it were a log; nothing can be promised any more.
             raise SyncFailed(f"cutting {log.path} back to {log.size}: {error.strerror or error}") from error
+        # Until the next sync the disk may still have what was cut off.
+        log.unsynced = True
 
     # --- checkpoints ---
 

@@ -1,0 +1,132 @@
+"""The local engine does what the memory engine does, whatever is asked in whatever order."""
+
+import asyncio
+import uuid
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ottla.broker.storage.engine import Durability, LogConfig, OffsetOutOfRange
+from ottla.broker.storage.local.engine import LocalEngine
+from ottla.broker.storage.local.simulated import SimulatedDisk
+from ottla.broker.storage.memory import MemoryEngine
+from ottla.protocol.compression import Codec
+from ottla.protocol.records import Record, TimestampType, build_batch, parse_header
+
+TOPIC_ID = uuid.UUID(int=5)
+
+fractions = st.floats(0, 1)
+appending = st.tuples(
+    st.just("append"),
+    st.lists(st.tuples(st.integers(0, 300), st.integers(0, 40)), min_size=1, max_size=6),
+    st.sampled_from([Codec.NONE, Codec.NONE, Codec.LZ4]),
+    st.sampled_from(TimestampType),
+)
+reading = st.tuples(st.just("read"), fractions, fractions, st.integers(0, 5000), st.booleans())
+looking = st.tuples(st.just("time"), st.integers(-1, 320))
+trimming = st.tuples(st.just("trim"), fractions)
+steps = st.lists(
+    st.one_of(appending, appending, appending, reading, reading, looking, trimming, st.just(("restart",))),
+    max_size=60,
+)
+configs = st.builds(
+    LogConfig,
+    segment_bytes=st.sampled_from([1, 400, 2000, 10**6]),
+    segment_ms=st.sampled_from([50, 10**9]),
+    segment_index_bytes=st.sampled_from([24, 10**6]),
+    index_interval_bytes=st.sampled_from([0, 100, 1000]),
+    durability=st.sampled_from(Durability),
+)
+
+
+class Twins:
+    """Both engines, each with one log, and the same steps for both."""
+
+    def __init__(self, config):
+        self.disk = SimulatedDisk(seed=0)
+        self.config = config
+        self.local = self.new_local()
+        self.memory = MemoryEngine(new_uuid=lambda: uuid.UUID(int=1))
+
+    def new_local(self):
+        return LocalEngine(
+            "/data",
+            node_id=1,
+            new_uuid=lambda: uuid.UUID(int=1),
+            files=self.disk,
+            threaded=False,
+            monotonic=lambda: 0.0,
+        )
+
+    async def open(self):
+        await self.local.open()
+        await self.memory.open()
+        self.logs = [engine.open_log("t", TOPIC_ID, 0, self.config) for engine in (self.local, self.memory)]
+
+    async def restart(self):
+        await self.local.close()
+        await self.memory.close()
+        self.local = self.new_local()
+        await self.open()
+
+    def both(self, ask):
+        answers = []
+        for log in self.logs:
+            try:
+                answers.append(ask(log))
+            except OffsetOutOfRange as error:
+                answers.append(repr(error))
+        assert answers[0] == answers[1]
+        return answers[0]
+
+    async def step(self, step):
+        match step:
+            case ("append", values, codec, timestamp_type):
+                records = [Record(0, timestamp, None, b"v" * size) for timestamp, size in values]
+                batch = build_batch(records, codec=codec, timestamp_type=timestamp_type)
+                newest = parse_header(batch).max_timestamp
+                errors = []
+                done = [asyncio.get_running_loop().create_future() for _ in self.logs]
+                for log, future in zip(self.logs, done, strict=True):
+                    log.append(
+                        batch,
+                        count=len(records),
+                        max_timestamp_ms=newest,
+                        done=lambda base, error, future=future: future.set_result(errors.append(error)),
+                    )
+                await asyncio.gather(*done)
+                assert errors == [None, None]
+            case ("read", start, upto, max_bytes, one):
+                end = self.logs[1].log_end_offset
+                self.both(
+                    lambda log: log.read(
+                        round(start * end), max_bytes=max_bytes, upto_offset=round(upto * end), min_one_batch=one
+                    )
+                )
+            case ("time", timestamp):
+                self.both(lambda log: log.offset_for_timestamp(timestamp))
+            case ("trim", fraction):
+                offset = round(fraction * self.logs[1].log_end_offset)
+                for log in self.logs:
+                    await log.trim(offset)
+            case ("restart",):
+                await self.restart()
+        self.both(lambda log: (log.log_start_offset, log.log_end_offset, log.high_watermark, log.leader_epoch))
+        self.both(lambda log: log.read(log.log_start_offset, max_bytes=10**9))
+
+
+@settings(max_examples=150, deadline=None)
+@given(config=configs, steps=steps)
+def test_both_engines_say_the_same(config, steps):
+    async def run():
+        twins = Twins(config)
+        await twins.open()
+        for step in steps:
+            await twins.step(step)
+        epochs = range(-1, twins.local.leader_epoch + 2)
+        assert [twins.both(lambda log, epoch=epoch: log.epoch_end(epoch)) for epoch in epochs]
+        await twins.restart()
+        twins.both(lambda log: log.read(log.log_start_offset, max_bytes=10**9))
+        await twins.local.close()
+
+    asyncio.run(run())
