@@ -74,7 +74,7 @@ class Synonym(NamedTuple):
 
 
 class EffectiveValue(NamedTuple):
-    """A key's value in force: the first of its synonyms."""
+    """A key's value in force: that of its first synonym; its own default where there is none."""
 
     key: TopicKey
     value: str
@@ -335,9 +335,10 @@ def effective_value(key: TopicKey, overrides: Mapping[str, str], settings: Setti
         default = _SETTING_DEFAULTS[attribute]
         if set_to != default:
             synonyms.append(Synonym(key_of(attribute), set_to, ConfigSource.STATIC_BROKER_CONFIG))
-    synonyms.append(Synonym(key.broker_key or key.name, default, ConfigSource.DEFAULT_CONFIG))
-    first = synonyms[0]
-    return EffectiveValue(key, first.value, first.source, tuple(synonyms))
+    if key.broker_key:
+        synonyms.append(Synonym(key.broker_key, default, ConfigSource.DEFAULT_CONFIG))
+    value, source = synonyms[0][1:] if synonyms else (default, ConfigSource.DEFAULT_CONFIG)
+    return EffectiveValue(key, value, source, tuple(synonyms))
 
 
 def effective_values(overrides: Mapping[str, str], settings: Settings) -> list[EffectiveValue]:
