@@ -225,6 +225,19 @@ class Client:
             task.exception()  # retrieved; whoever waits for it gets it
 
     async def _refresh(self, topics: frozenset[str] | None) -> None:
+        await self.ask(topics)
+        self._refreshed_at_ms = self.now_ms()
+        self._adopt_bootstrap()
+        self._ask_again_for_missing()
+        for tell in list(self.on_metadata):
+            tell()
+
+    async def ask(self, topics: frozenset[str] | None) -> MetadataResponse:
+        """Ask for metadata of just these topics, None for all, and take them in.
+
+        Raises:
+            KafkaConnectionError, KafkaTimeout: no broker answers.
+        """
         failures: list[str] = []
         for node_id in self.some_nodes():
             try:
@@ -238,12 +251,7 @@ class Client:
             if answer.error_code:
                 raise error_of(answer.error_code, "ask for cluster metadata")
             self.cluster.update(answer, topics)
-            self._refreshed_at_ms = self.now_ms()
-            self._adopt_bootstrap()
-            self._ask_again_for_missing()
-            for tell in list(self.on_metadata):
-                tell()
-            return
+            return answer
         raise KafkaConnectionError("no broker answers: " + "; ".join(dict.fromkeys(failures)))
 
     async def _ask_metadata(self, node_id: int, topics: Iterable[str] | None) -> MetadataResponse:

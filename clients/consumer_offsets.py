@@ -217,13 +217,8 @@ class ConsumerOffsets:
 
     async def topics(self) -> set[str]:
         """The names of all topics."""
-        client = self._running()
-        before, client.all_topics = client.all_topics, True
-        try:
-            await client.refresh()
-        finally:
-            client.all_topics = before
-        return set(client.cluster.topics)
+        answer = await self._running().ask(None)
+        return {topic.name for topic in answer.topics if topic.name is not None and not topic.error_code}
 
     async def partitions_for_topic(self, topic: str) -> set[int]:
         """The partitions of a topic."""

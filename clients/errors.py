@@ -12,12 +12,16 @@ KafkaError                 an answer with an error code, or the lack of an answe
 ├─ OffsetOutOfRange        the position is not in the log, and auto_offset_reset is "none"
 ├─ RecordCorrupt           a fetched batch is damaged
 ├─ RecordNotReadable       a deserializer refused a record
+├─ SomeFailed              some of the things that an admin call was asked for failed
 └─ ClientClosed            the client was stopped, or never started
 OptionError                an option, or an argument, that cannot be (a ValueError)
 ```
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import TopicPartition
@@ -125,6 +129,21 @@ class RecordNotReadable(KafkaError):
         self.offset = offset
 
 
+class SomeFailed(KafkaError):
+    """Of several things that one admin call was asked for, some failed; what went well is in ``results``.
+
+    Attributes:
+        errors: by thing, e.g. topic name or group id.
+        results: by thing.
+    """
+
+    def __init__(self, errors: Mapping[Any, KafkaError], results: Mapping[Any, Any]) -> None:
+        first = next(iter(errors.values()))
+        super().__init__("; ".join(str(error) for error in errors.values()), first.code)
+        self.errors = dict(errors)
+        self.results = dict(results)
+
+
 class ClientClosed(KafkaError):
     """The client is not running: call ``start()`` first, and nothing after ``stop()``."""
 
@@ -157,7 +176,7 @@ _ADVICE: dict[ErrorCode, str] = {
     ErrorCode.OFFSET_METADATA_TOO_LARGE: "shorten the metadata (offset.metadata.max.bytes)",
     ErrorCode.TOPIC_ALREADY_EXISTS: "the topic exists; use it, or delete it first",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "ask for access to the topic",
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "create it first, or look for a typing error",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "`list_topics()` shows those that exist",
     ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: "choose another compression_type",
 }
 
@@ -190,7 +209,7 @@ def error_of(value: int, subject: str, detail: str | None = None) -> KafkaError:
     words = code.text if code == value else f"error code {value}"
     parts = [f"{subject}: {words}"]
     if detail:
-        parts.append(detail)
-    if advice := _ADVICE.get(code):
+        parts.append(detail.rstrip("."))
+    elif advice := _ADVICE.get(code):
         parts.append(advice)
     return _CLASSES.get(code, KafkaError)("; ".join(parts), code)

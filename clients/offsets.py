@@ -9,6 +9,7 @@ from ottla.clients.backoff import Backoff
 from ottla.clients.client import Client
 from ottla.clients.errors import KafkaError, KafkaTimeout, error_code, error_of
 from ottla.clients.structs import OffsetAndTimestamp
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -23,7 +24,12 @@ READ_COMMITTED_SINCE = 2
 
 
 async def list_offsets(
-    client: Client, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False, timeout_ms: float
+    client: Client,
+    wanted: Mapping[TopicPartition, int],
+    *,
+    read_committed: bool = False,
+    timeout_ms: float,
+    final: frozenset[ErrorCode] = frozenset(),
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
     """Look up the first offset at or after a time.
 
@@ -31,6 +37,7 @@ async def list_offsets(
         wanted: by partition a Unix time in ms, or -1 latest, -2 earliest, -3 the record with the largest timestamp.
         read_committed: latest is the end of what is committed.
         timeout_ms: how long to try.
+        final: errors that are not tried again, though they may pass.
 
     Returns:
         By partition; the offset is -1 where there is no such record.
@@ -39,8 +46,9 @@ async def list_offsets(
         KafkaTimeout: not all leaders have answered in time.
         KafkaError: a partition cannot be asked, e.g. as access is denied.
     """
-    client.topics.update(tp.topic for tp in wanted)
     deadline = client.now_ms() + timeout_ms
+    if wanted and any(client.cluster.leader(tp) is None for tp in wanted):
+        await client.ask(frozenset(tp.topic for tp in wanted))
     backoff = Backoff(client.options.retry_backoff_ms, client.options.retry_backoff_max_ms)
     found: dict[TopicPartition, OffsetAndTimestamp] = {}
     while True:
@@ -48,13 +56,15 @@ async def list_offsets(
         failure = await _one_round(client, left, read_committed, found, deadline)
         if failure is None:
             return found
+        if failure.code in final:
+            raise failure
         pause = backoff.next_ms()
         if client.now_ms() + pause >= deadline:
             names = ", ".join(f"{tp.topic}-{tp.partition}" for tp in wanted if tp not in found)
             raise KafkaTimeout(f"no offsets for {names} within {timeout_ms:.0f} ms: {failure}")
         await asyncio.sleep(pause / 1000)
         try:
-            await client.refresh()
+            await client.ask(frozenset(tp.topic for tp in wanted))
         except KafkaError:
             continue  # the next round tells, if it is still so
 

@@ -1,0 +1,97 @@
+"""What the admin client takes and gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from ottla.clients.structs import BrokerInfo
+from ottla.protocol.records import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to create. Counts of -1 are the broker's defaults.
+
+    ``replica_assignments`` names the brokers of each partition, in place of the counts.
+    """
+
+    name: str
+    num_partitions: int = -1
+    replication_factor: int = -1
+    topic_configs: Mapping[str, str | None] = field(default_factory=dict)
+    replica_assignments: Mapping[int, list[int]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedTopic:
+    """A topic that was created, or with ``validate_only`` would have been."""
+
+    name: str
+    topic_id: UUID
+    num_partitions: int
+    replication_factor: int
+    configs: dict[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """One setting. ``source`` and ``config_type`` are Kafka's numbers (KIP-226, KIP-569)."""
+
+    name: str
+    value: str | None
+    source: int
+    read_only: bool
+    is_sensitive: bool
+    config_type: int = 0
+    documentation: str | None = None
+
+    @property
+    def is_default(self) -> bool:
+        """Nobody set it."""
+        return self.source == 5
+
+
+@dataclass(frozen=True, slots=True)
+class GroupListing:
+    """A group in brief. ``state`` and ``group_type`` are empty where the broker does not tell them."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+    group_type: str
+    coordinator_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemberDescription:
+    """A member of a group. Topics and assignment are empty unless it is a consumer's group."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    topics: list[str]
+    assignment: list[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """A group in detail."""
+
+    group_id: str
+    state: str
+    protocol_type: str
+    protocol_name: str
+    members: list[MemberDescription]
+    coordinator: BrokerInfo
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDescription:
+    """The cluster as a broker sees it."""
+
+    cluster_id: str | None
+    controller_id: int
+    brokers: list[BrokerInfo]
