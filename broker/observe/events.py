@@ -44,9 +44,8 @@ class Event:
 def _brief(value: object) -> str:
     if isinstance(value, (list, tuple)):
         return "[" + ",".join(_brief(item) for item in value) + "]"
-    if isinstance(value, str):
-        return value if value and " " not in value else repr(value)
-    return str(value)
+    text = str(value)
+    return repr(text) if isinstance(value, str) and (not text or " " in text) else text
 
 
 Emit: TypeAlias = Callable[[Event], None]
@@ -69,7 +68,7 @@ class Input(Event):
 
 @dataclass(slots=True, kw_only=True)
 class RequestReceived(Input):
-    """A group API was called (heartbeats only when they are refused)."""
+    """A group API was called. Of heartbeats only refused ones are told, without the client's name and address."""
 
     api: str
     api_version: int

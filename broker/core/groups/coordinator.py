@@ -19,7 +19,6 @@ from ottla.broker.core.groups.rebalance import finish, initial_delay_over, sync_
 from ottla.broker.core.groups.replay import GroupFacts, durable_state, replay
 from ottla.broker.core.groups.replies import join_error, sync_error
 from ottla.broker.core.groups.shard import Shard, ShardState
-from ottla.broker.core.groups.state import PREPARING_REBALANCE
 from ottla.broker.core.groups.sync import NAMES_PROTOCOL, sync
 from ottla.broker.observe.events import Emit, no_op
 from ottla.protocol.errors import ErrorCode, MalformedFrame
@@ -66,11 +65,6 @@ class GroupCoordinator:
         self._m = Machine(config, new_id, partition_count, emit)
         self._groups = self._m.groups
         self._started = False
-
-    @property
-    def effects(self) -> list[Effect]:
-        """What entries asked for and nobody took yet."""
-        return self._m.effects
 
     def take_effects(self) -> list[Effect]:
         """Take the effects of the entries since the last call, in order."""
@@ -173,6 +167,15 @@ class GroupCoordinator:
                 # Clients do not expect anything else here, and members must not leave because of a fail-over.
                 return ErrorCode.NONE
             error = shard.refusal or membership.refuse_heartbeat(self._m, request)
+        notes.received(
+            self._m,
+            "Heartbeat",
+            request.group_id,
+            None,
+            member_id=request.member_id,
+            group_instance_id=request.group_instance_id,
+            generation=request.generation_id,
+        )
         notes.refused(self._m, "Heartbeat", request.group_id, request.member_id, error)
         return error
 
@@ -215,11 +218,17 @@ class GroupCoordinator:
             group_instance_id=request.group_instance_id,
             generation=request.generation_id_or_member_epoch,
         )
+        answer: OffsetCommitResponse | None
         # The empty group id is a group like any other here.
         if error := self._unavailable(request.group_id):
-            response, undecided = offsets.commit_response(request, refused)
-            return offsets.fail_commit(response, undecided, error)
-        return offsets.commit(self._m, self._shard(request.group_id), request, ctx, refused)
+            answer = offsets.unavailable(request, refused, error)
+        else:
+            answer = offsets.commit(self._m, self._shard(request.group_id), request, ctx, refused)
+        if answer is not None and self._m.observed:
+            codes = (item.error_code for topic in answer.topics for item in topic.partitions)
+            first = next((code for code in codes if code), 0)
+            notes.refused(self._m, "OffsetCommit", request.group_id, request.member_id, first)
+        return answer
 
     def fetch_offsets(self, request: OffsetFetchRequest, ctx: Asker, now_ms: int) -> OffsetFetchResponse | None:
         """OffsetFetch, in the form of the request's version. None if it must wait for stable offsets."""
@@ -242,9 +251,14 @@ class GroupCoordinator:
         """
         self._m.begin(now_ms, wall_ms)
         notes.received(self._m, "OffsetDelete", request.group_id, ctx)
+        answer: OffsetDeleteResponse | None
         if error := self._guard(request.group_id):
-            return OffsetDeleteResponse(error_code=error)
-        return removal.delete_offsets(self._m, request, ctx, refused)
+            answer = OffsetDeleteResponse(error_code=error)
+        else:
+            answer = removal.delete_offsets(self._m, request, ctx, refused)
+        if answer is not None:
+            notes.refused(self._m, "OffsetDelete", request.group_id, "", answer.error_code)
+        return answer
 
     def topic_deleted(self, topic: str, now_ms: int, wall_ms: int) -> None:
         """A topic is gone: the offsets that groups have for it go, too."""
@@ -326,10 +340,10 @@ class GroupCoordinator:
 
     def _session_due(self, key: TimerKey, now_ms: int, wall_ms: int) -> None:
         m = self._m
-        group = m.groups.get(str(key.subject))
-        member = None if group is None else group.members.get(key.member_id)
+        member = m.groups[str(key.subject)].members.get(key.member_id)
         if member is not None and member.session_deadline_ms > now_ms:
-            m.deadlines.set(key, member.session_deadline_ms)
+            # It was heard of since; see Machine.start_session for the second time.
+            m.deadlines.set(key, min(member.session_deadline_ms, now_ms + member.session_timeout_ms))
             return
         m.begin(now_ms, wall_ms)
         notes.fired(m, key)
@@ -347,11 +361,10 @@ class GroupCoordinator:
         notes.fired(m, key, group.rebalance_cause)
         if key.timer is Timer.SYNC:
             sync_overdue(m, group)
-        elif group.state is PREPARING_REBALANCE:
-            if key.timer is Timer.INITIAL_DELAY:
-                initial_delay_over(m, group)
-            else:
-                finish(m, group)
+        elif key.timer is Timer.INITIAL_DELAY:
+            initial_delay_over(m, group)
+        else:
+            finish(m, group)
 
     # Ownership
 

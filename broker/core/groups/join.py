@@ -126,8 +126,6 @@ def _join_known(m: Machine, group: Group, request: JoinGroupRequest, ctx: Asker)
         return _rejoin(m, group, member, request, ctx, why)
     if group.state is STABLE and unchanged:
         return join_success(ctx, group, member)
-    if group.state is EMPTY:
-        return join_error(ctx, ErrorCode.UNKNOWN_MEMBER_ID, member_id)
     why = f"Updating metadata for member {member_id} during {group.state}; client reason: {reason}"
     return _rejoin(m, group, member, request, ctx, why)
 

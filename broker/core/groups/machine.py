@@ -189,7 +189,7 @@ class Machine:
         """Give a member its session timeout, or another time, from now on.
 
         The purgatory looks after it no later than a heartbeat of right now would make it due, so that heartbeats
-        need not touch the purgatory. A deadline that surfaces early is put right then.
+        need not touch the purgatory. If it turns out to be early the same is done again.
         """
         session_ms = member.session_timeout_ms
         member.session_deadline_ms = self.now_ms + (session_ms if timeout_ms is None else timeout_ms)

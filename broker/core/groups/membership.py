@@ -118,18 +118,14 @@ def session_over(m: Machine, key: TimerKey) -> None:
     Members that wait for a barrier are safe: the request that is parked proves that they were there, and their
     deadline starts afresh when it is answered. New members are not, see `NEW_MEMBER_JOIN_TIMEOUT_MS`.
     """
-    group = m.groups.get(str(key.subject))
-    if group is None:
-        return
+    group = m.groups[str(key.subject)]
     member_id = key.member_id
     if member_id in group.pending_members:
         m.emit(PendingMemberExpired(group_id=group.group_id, cause=m.cause, member_id=member_id))
         m.remove_member(group, member_id, "the issued id expired")
         finish_if_all_joined(m, group)
         return
-    member = group.members.get(member_id)
-    if member is None:
-        return
+    member = group.members[member_id]
     if not member.is_new and (member.parked_join is not None or member.parked_sync is not None):
         return
     m.emit(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.groups.committed import CommittedOffset, CommittedOffsets
@@ -50,18 +50,18 @@ FETCHES_IN_BATCHES = 8
 class CommitWrite(Write):
     """Committed offsets on their way; they become visible when they are durable."""
 
-    __slots__ = ("accepted", "answers", "ctx", "group", "member_id", "response")
+    __slots__ = ("accepted", "ctx", "group", "member_id", "response", "undecided")
     what = "offsets"
 
     def __init__(
-        self, group: Group, ctx: Asker, member_id: str, response: OffsetCommitResponse, answers: Answers
+        self, group: Group, ctx: Asker, member_id: str, response: OffsetCommitResponse, undecided: list[Undecided]
     ) -> None:
         super().__init__(group.shard)
         self.group = group
         self.ctx = ctx
         self.member_id = member_id
         self.response = response
-        self.answers = answers
+        self.undecided = undecided
         self.accepted: list[tuple[str, int, CommittedOffset]] = []
 
     @property
@@ -75,7 +75,7 @@ class CommitWrite(Write):
             if not error:
                 offsets.store(topic, partition, committed)
         if error:
-            for answer in self.answers:
+            for _, _, answer in self.undecided:
                 if not answer.error_code:
                     answer.error_code = append_error(error)
             _drop_if_vacant(m, self.group)
@@ -91,9 +91,6 @@ class CommitWrite(Write):
         m.reply(self.ctx, self.response, self.group_id, self.member_id)
 
 
-Answers = Sequence[OffsetCommitResponsePartition]
-
-
 def _drop_if_vacant(m: Machine, group: Group) -> None:
     """Take back a group that only came to be by a commit that failed."""
     if (
@@ -106,9 +103,11 @@ def _drop_if_vacant(m: Machine, group: Group) -> None:
         m.forget_group(group, "its first commit could not be written")
 
 
-def commit_response(
-    request: OffsetCommitRequest, refused: Refusals
-) -> tuple[OffsetCommitResponse, list[tuple[str, OffsetCommitRequestPartition, OffsetCommitResponsePartition]]]:
+Undecided = tuple[str, OffsetCommitRequestPartition, OffsetCommitResponsePartition]
+"""Topic, what is to be committed, and its place in the answer."""
+
+
+def commit_response(request: OffsetCommitRequest, refused: Refusals) -> tuple[OffsetCommitResponse, list[Undecided]]:
     """An answer in the order of the request, and its partitions that the coordinator has to decide on."""
     response = OffsetCommitResponse()
     undecided = []
@@ -137,8 +136,8 @@ def commit(
         return response
     group, error = _committing_group(m, shard, request, ctx)
     if error or group is None:
-        return fail_commit(response, undecided, error)
-    write = CommitWrite(group, ctx, request.member_id, response, [answer for _, _, answer in undecided])
+        return _failed(response, undecided, error)
+    write = CommitWrite(group, ctx, request.member_id, response, undecided)
     limit = m.config.offset_metadata_max_bytes
     for topic, partition, answer in undecided:
         metadata = partition.committed_metadata or ""
@@ -158,11 +157,12 @@ def commit(
     return None
 
 
-def fail_commit(
-    response: OffsetCommitResponse,
-    undecided: list[tuple[str, OffsetCommitRequestPartition, OffsetCommitResponsePartition]],
-    error: ErrorCode,
-) -> OffsetCommitResponse:
+def unavailable(request: OffsetCommitRequest, refused: Refusals, error: ErrorCode) -> OffsetCommitResponse:
+    """The answer of a broker that cannot speak for the group."""
+    return _failed(*commit_response(request, refused), error)
+
+
+def _failed(response: OffsetCommitResponse, undecided: list[Undecided], error: ErrorCode) -> OffsetCommitResponse:
     """Repeat an error of the group for every partition that is not refused already."""
     for _, _, answer in undecided:
         answer.error_code = error

@@ -14,7 +14,6 @@ from ottla.broker.core.groups.state import (
     COMPLETING_REBALANCE,
     EMPTY,
     PREPARING_REBALANCE,
-    STABLE,
     can_rebalance,
 )
 from ottla.broker.observe.events import BarrierClosed, BarrierOpened, GenerationStarted, RebalanceStarted
@@ -231,8 +230,6 @@ def has_synced(m: Machine, group: Group, member_id: str) -> None:
 
 def sync_overdue(m: Machine, group: Group) -> None:
     """Drop every member that owes its SyncGroup, dynamic or static, however well it heartbeats."""
-    if group.state not in (COMPLETING_REBALANCE, STABLE) or not group.pending_sync:
-        return
     absent = list(group.pending_sync)
     for member_id in absent:
         m.remove_member(group, member_id, "the leader sent no SyncGroup")

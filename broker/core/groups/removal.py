@@ -67,7 +67,8 @@ class TombstoneWrite(Write):
     def _remove(self, m: Machine, group: Group) -> None:
         if m.groups.get(group.group_id) is not group:
             return
-        if group.state is not EMPTY:
+        if group.state is not EMPTY or group.group_writes:
+            # Records of the group that come later in the log are what counts.
             group.recorded = Recorded.NOTHING
             return
         pending = group.pending_members
