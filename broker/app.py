@@ -93,8 +93,11 @@ class Broker:
         except EngineError as error:
             raise CannotStart(str(error)) from error
         try:
+            self._topics = TopicManager(self._engine, self.settings, self._clock, self.log)
+            await self._topics.start()
+            self._tell_recovered()
             self._compose()
-            await self._load()
+            self._load_groups()
             await self._create_wanted()
             self.host, self.port = await self._listen()
         except (EngineError, BadCatalog, MalformedFrame) as error:
@@ -126,11 +129,17 @@ class Broker:
             return MemoryEngine(new_uuid=uuid4, node_id=self.settings.node_id)
         from ottla.broker.storage.local.engine import LocalEngine
 
-        return LocalEngine(self._directory, new_uuid=uuid4, node_id=self.settings.node_id)
+        return LocalEngine(
+            str(self._directory),
+            new_uuid=uuid4,
+            node_id=self.settings.node_id,
+            interval_ms=self.settings.ottla_durability_interval_ms,
+        )
 
     def _compose(self) -> None:
         settings, clock = self.settings, self._clock
-        self._topics = TopicManager(self._engine, settings, clock, self.log)
+        # Of the topic as it is: the setting may have been changed after it was created.
+        partition_count = self._topics.partition_count(OFFSETS_TOPIC)
         coordinator = GroupCoordinator(
             GroupConfig(
                 group_min_session_timeout_ms=settings.group_min_session_timeout_ms,
@@ -143,7 +152,7 @@ class Broker:
                 group_generation_persist=settings.group_generation_persist,  # type: ignore[arg-type]
             ),
             new_id=lambda: str(uuid4()),
-            partition_count=settings.offsets_topic_num_partitions,
+            partition_count=partition_count,
             emit=self._emit,
         )
         fetches = FetchPurgatory()
@@ -154,7 +163,7 @@ class Broker:
             clock,
             offsets_log=self._offsets_log,
             answer_fetch=lambda parked: fetch.complete(parked, self._services),
-            partition_count=settings.offsets_topic_num_partitions,
+            partition_count=partition_count,
             max_batch_bytes=settings.message_max_bytes,
             report=self.log,
         )
@@ -172,8 +181,18 @@ class Broker:
         self._dispatcher = Dispatcher(self._services, self.log, settings.protocol_codec)
         self._listener = Listener(settings, clock, self._dispatcher.receive, self.log)
 
-    async def _load(self) -> None:
-        await self._topics.start()
+    def _tell_recovered(self) -> None:
+        """After a crash: what was written and never acknowledged was cut off."""
+        for cut in getattr(self._engine, "recovered", ()):
+            self.log.warning(
+                "Cut an unfinished write off a log",
+                topic=cut.tp.topic,
+                partition=cut.tp.partition,
+                bytes=cut.cut_bytes,
+                reason=cut.reason,
+            )
+
+    def _load_groups(self) -> None:
         for partition in self._topics.topics[OFFSETS_TOPIC].partitions:
             self._driver.load(partition.tp.partition)
 

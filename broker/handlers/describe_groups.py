@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.context import RequestContext
+from ottla.broker.handlers.authorized import GROUP_OPERATIONS
 from ottla.broker.handlers.services import Services
 from ottla.protocol.messages.describe_groups import (
     DescribedGroup,
@@ -11,9 +12,6 @@ from ottla.protocol.messages.describe_groups import (
 )
 
 VERSIONS = range(6)
-
-GROUP_OPERATIONS = sum(1 << operation for operation in (3, 6, 8))
-"""READ, DELETE and DESCRIBE, as bits: what can be done to a group where nobody is refused anything (KIP-430)."""
 
 
 def handle(request: DescribeGroupsRequest, ctx: RequestContext, services: Services) -> DescribeGroupsResponse:

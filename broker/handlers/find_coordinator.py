@@ -1,7 +1,7 @@
 """FindCoordinator (key 10): this node coordinates every group.
 
-Transactions have no coordinator yet: their keys are answered COORDINATOR_NOT_AVAILABLE, and none of the transaction
-APIs are advertised.
+Transactions have no coordinator yet and none of their APIs are advertised. Their keys are answered with the one error
+that clients take as final: a retriable one would let them wait until they time out.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def handle(request: FindCoordinatorRequest, ctx: RequestContext, services: Servi
             host="" if error else host,
             port=-1 if error else port,
             error_code=error,
-            error_message=error.text if error is ErrorCode.INVALID_REQUEST else "",
+            error_message=_text_of(error),
         )
         for key in keys
     ]
@@ -40,7 +40,7 @@ def handle(request: FindCoordinatorRequest, ctx: RequestContext, services: Servi
     only = found[0]
     return FindCoordinatorResponse(
         error_code=error,
-        error_message=error.text if error else "NONE",  # versions 1 to 3 say NONE on success, as Kafka does
+        error_message=_text_of(error) or "NONE",  # versions 1 to 3 say NONE on success, as Kafka does
         node_id=only.node_id,
         host=only.host,
         port=only.port,
@@ -56,5 +56,11 @@ def _error_of(key_type: int) -> ErrorCode:
     if key_type == GROUP:
         return ErrorCode.NONE
     if key_type == TRANSACTION:
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     return ErrorCode.INVALID_REQUEST
+
+
+def _text_of(error: ErrorCode) -> str:
+    if error is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+        return "This broker does not support transactions yet"
+    return error.text if error else ""
