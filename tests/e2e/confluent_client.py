@@ -187,3 +187,13 @@ class Stream:
             self.errors.append(error)
         else:
             self.acknowledged[message.value().decode()] = (message.partition(), message.offset())
+
+
+def end_offset(bootstrap: str, topic: str, partition: int) -> int:
+    """The offset that the next record of a partition will get."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused"})
+    try:
+        _, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)
+        return int(end)
+    finally:
+        consumer.close()
