@@ -11,7 +11,7 @@ Nothing here knows what a key means or what time it is.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Generator, Hashable
 from heapq import heapify, heappop, heappush
 from typing import Generic, TypeVar
 
@@ -65,12 +65,13 @@ class Deadlines(Generic[K]):
         self._settle()
         return self._heap[0][0] if self._heap else None
 
-    def expired(self, now_ms: int) -> Iterator[K]:
+    def expired(self, now_ms: int) -> Generator[K, None, None]:
         """Take the due keys one by one, ordered by deadline and then by when they were set.
 
         A key that is cancelled or moved while the caller handles an earlier one is not given. A key that is set
         meanwhile is not given either, even if it is due at once: it waits for the next call, so an operation that
-        re-arms itself without delay cannot hold the caller for ever.
+        re-arms itself without delay cannot hold the caller for ever. Whoever stops early closes the generator; what
+        was not given stays due.
         """
         last = self._sequence
         later: list[tuple[int, int, K]] = []

@@ -15,6 +15,7 @@ from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.sync_group import SyncGroupRequest
 from ottla.protocol.offsets_topic import (
     CoordinatorRecord,
+    GroupMemberValue,
     GroupValue,
     OffsetValue,
     encode_group_value,
@@ -137,6 +138,26 @@ def test_retention_sweeps_one_partition_a_turn() -> None:
         world.coordinator.advance(1_000, 0)
         turns += 1
     assert turns == len(world.events) == 3
+
+
+def test_one_turn_does_not_look_after_everybody() -> None:
+    world = World(GroupConfig(), partition_count=1)
+    for group in range(3):
+        members = [GroupMemberValue(member_id=f"m{number}", session_timeout=10_000) for number in range(400)]
+        value = GroupValue(protocol_type="consumer", generation=1, protocol="range", leader="m0", members=members)
+        world.log.append((0, CoordinatorRecord(group_key(f"g{group}"), encode_group_value(value))))
+    world.load()
+    coordinator = world.coordinator
+    for group in coordinator._m.groups.values():
+        for member in group.members.values():
+            member.session_deadline_ms = 15_000
+    turns = 0
+    while coordinator.next_deadline_ms() == 10_000:
+        coordinator.advance(10_000, 0)
+        turns += 1
+    assert turns == 3
+    assert coordinator.next_deadline_ms() == 15_000
+    assert [len(group.members) for group in coordinator._m.groups.values()] == [400, 400, 400]
 
 
 def test_an_append_that_comes_back_twice_is_heard_once() -> None:

@@ -69,6 +69,18 @@ def test_what_is_set_meanwhile_waits_for_the_next_call() -> None:
     assert list(deadlines.expired(0)) == ["again"]
 
 
+def test_who_stops_early_loses_nothing() -> None:
+    deadlines: Deadlines[str] = Deadlines()
+    for key in ("a", "b", "c"):
+        deadlines.set(key, 1)
+    expired = deadlines.expired(10)
+    assert next(expired) == "a"
+    deadlines.set("d", 0)
+    assert next(expired) == "b"
+    expired.close()
+    assert list(deadlines.expired(10)) == ["d", "c"]
+
+
 def test_memory_follows_the_number_of_keys() -> None:
     deadlines: Deadlines[int] = Deadlines()
     for at_ms in range(10_000, 0, -1):

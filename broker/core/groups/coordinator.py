@@ -8,6 +8,7 @@ then comes as a `Reply` among the effects of some later entry. After each entry 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 
 from ottla.broker.core.effects import Asker, Effect
 from ottla.broker.core.groups import admin, lifecycle, membership, notes, offsets, removal, retention
@@ -40,6 +41,13 @@ from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRespon
 from ottla.protocol.offsets_topic import CoordinatorRecord
 
 NOTHING_REFUSED: Refusals = {}
+
+TURN_DEADLINES = 500
+"""How many deadlines one call of `advance` handles at most, besides stopping after a retention sweep.
+
+After a start the sessions of all members surface within one heartbeat interval; a hundred thousand of them at once
+would hold up every other connection for most of a second.
+"""
 
 
 class GroupCoordinator:
@@ -321,22 +329,23 @@ class GroupCoordinator:
         return self._m.deadlines.next()
 
     def advance(self, now_ms: int, wall_ms: int) -> None:
-        """Handle the deadlines that have passed.
+        """Handle the deadlines that have passed, as many as one turn of the loop should take.
 
-        What is armed meanwhile without delay, and all but one of the retention sweeps that are due, are left for the
-        next call: `next_deadline_ms` is then in the past, and the loop gets a turn in between.
+        What is left, and what is armed meanwhile without delay, waits for the next call: `next_deadline_ms` is then
+        in the past, and the loop gets a turn in between.
         """
         m = self._m
-        swept = False
-        for key in m.deadlines.expired(now_ms):
-            if key.timer is Timer.SESSION:
-                self._session_due(key, now_ms, wall_ms)
-            elif key.timer is Timer.RETENTION and swept:
-                m.deadlines.set(key, now_ms)
-            else:
-                swept = swept or key.timer is Timer.RETENTION
-                m.begin(now_ms, wall_ms)
-                self._fire(key)
+        left = TURN_DEADLINES
+        with closing(m.deadlines.expired(now_ms)) as expired:
+            for key in expired:
+                left -= 1
+                if key.timer is Timer.SESSION:
+                    self._session_due(key, now_ms, wall_ms)
+                else:
+                    m.begin(now_ms, wall_ms)
+                    self._fire(key)
+                if not left or key.timer is Timer.RETENTION:
+                    return
 
     def _session_due(self, key: TimerKey, now_ms: int, wall_ms: int) -> None:
         m = self._m
