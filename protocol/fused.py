@@ -82,14 +82,17 @@ def _bad(text: str) -> MalformedFrame:
 # ---------------------------------------------------------------------------------------------------------- decoding
 
 
-def fused_decoder(layout: StructLeaf) -> Decoder:
+def fused_decoder(layout: StructLeaf, max_items: int) -> Decoder:
     """Write ``decode(data, offset) -> message`` for a layout's construct object.
+
+    ``max_items`` bounds the items of all its arrays together.
 
     The function raises MalformedFrame, IndexError, struct.error or UnicodeDecodeError for bytes that the construct
     object refuses; it ignores what follows the message.
     """
     source = _Source()
     source.line("end = len(data)")
+    source.line(f"left = {max_items}")
     result = _DecodeWriter(source).struct(layout)
     source.line(f"return {result}")
     decode: Decoder = source.compile("decode(data, p=0)")
@@ -199,6 +202,8 @@ class _DecodeWriter:
         source.line("    raise bad('count')")
         source.line("else:")
         source.depth += 1
+        source.line(f"left -= {count}")
+        source.line("if left < 0: raise bad('items')")
         if isinstance(leaf.item, Fixed):
             source.line(f"{target} = list(unpack('>%d{leaf.item.code}' % {count}, data, p))")
             source.names["unpack"] = struct.unpack_from
@@ -251,7 +256,7 @@ class _DecodeWriter:
             source.line(f"if {tag} == {field.tag}:")
             source.depth += 1
             # Read from a copy that ends where the tag ends: its counts and lengths are bounded by it.
-            source.line(f"{target}.{field.name} = {self.tag_reader(field_leaf)}(data[p:{stop}])")
+            source.line(f"{target}.{field.name}, left = {self.tag_reader(field_leaf)}(data[p:{stop}], left)")
             source.depth -= 1
         source.line(f"p = {stop}")
         source.depth -= 2
@@ -264,8 +269,8 @@ class _DecodeWriter:
         writer.value(leaf, "value")
         writer.flush()
         inner.line("if p != end: raise bad('tag')")
-        inner.line("return value")
-        return self.source.bind("tag_reader", inner.compile("tag_reader(data)"))
+        inner.line("return value, left")
+        return self.source.bind("tag_reader", inner.compile("tag_reader(data, left)"))
 
 
 # ---------------------------------------------------------------------------------------------------------- encoding

@@ -22,6 +22,13 @@ from ottla.protocol.errors import MalformedFrame
 ZERO_UUID = UUID(int=0)
 UVARINT_MAX_BYTES = 5
 
+MAX_ITEMS = 1 << 20
+"""How many array items one message may hold, all arrays together.
+
+An item of two bytes on the wire becomes an object of a hundred: without this bound a frame of 100 MB, which Kafka
+allows, could claim gigabytes. Record batches are bytes here and are not counted.
+"""
+
 
 def uvarint(data: bytes | memoryview, position: int) -> tuple[int, int]:
     """Read an unsigned varint of at most five bytes.
@@ -67,7 +74,10 @@ def remaining(stream: BytesIO) -> int:
 
 
 class Leaf(Construct):  # type: ignore[misc]
-    """A wire type. ``minimum`` is the smallest number of bytes that it can take; arrays are bounded by it."""
+    """A wire type. ``minimum`` is the smallest number of bytes that it can take; arrays are bounded by it.
+
+    The context of ``_parse`` is a list of one number: how many array items the message may still have.
+    """
 
     minimum: int = 1
     default: Any = None
@@ -208,6 +218,9 @@ class ArrayLeaf(Leaf):
             raise self.fail(path, f"count {count} where null is not allowed")
         if count * max(1, self.item.minimum) > remaining(stream):
             raise self.fail(path, f"{count} items announced, {remaining(stream)} bytes left")
+        context[0] -= count
+        if context[0] < 0:
+            raise self.fail(path, "more array items than one message may hold")
         return [self.item._parse(stream, context, f"{path}[{index}]") for index in range(count)]
 
     def _build(self, obj: Any, stream: BytesIO, context: Any, path: str) -> Any:

@@ -29,7 +29,7 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 from construct import StreamError
 
 from ottla.protocol.errors import MalformedFrame, UnsupportedVersion
-from ottla.protocol.primitives import ArrayLeaf, Fixed, Leaf, Sized, UuidLeaf, remaining, uvarint_bytes
+from ottla.protocol.primitives import MAX_ITEMS, ArrayLeaf, Fixed, Leaf, Sized, UuidLeaf, remaining, uvarint_bytes
 
 T = TypeVar("T")
 FOREVER = 1 << 15
@@ -204,6 +204,7 @@ class Message:
     __slots__ = ()
     versions: ClassVar[range]
     flexible_from: ClassVar[int]
+    max_items: ClassVar[int] = MAX_ITEMS
     __wire__: ClassVar[tuple[WireField, ...]]
     _layouts: ClassVar[dict[int, Layout]]
 
@@ -315,6 +316,7 @@ class Layout:
         self.message = cls
         self.version = version
         self.flexible: bool = version >= cls.flexible_from  # type: ignore[attr-defined]
+        self.max_items: int = cls.max_items  # type: ignore[attr-defined]
         self.construct = StructLeaf(cls, version, self.flexible)
 
     def parse(self, data: bytes, offset: int = 0) -> Any:
@@ -325,7 +327,7 @@ class Layout:
         """
         stream = BytesIO(data)
         stream.seek(offset)
-        return self.construct._parse(stream, None, self.message.__name__)
+        return self.construct._parse(stream, [self.max_items], self.message.__name__)
 
     def build(self, obj: Any) -> bytes:
         """Encode by construct.
@@ -354,7 +356,7 @@ class Layout:
         """What `decode` runs, compiled when first asked for; a hot path holds on to it."""
         from ottla.protocol.fused import fused_decoder
 
-        fast = fused_decoder(self.construct)
+        fast = fused_decoder(self.construct, self.max_items)
         parse = self.parse
 
         def decode(data: bytes, offset: int) -> Any:

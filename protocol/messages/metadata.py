@@ -64,6 +64,8 @@ class MetadataResponseTopic:
 class MetadataResponse(Message):
     """The cluster and the topics asked for."""
 
+    max_items = 1 << 24  # a client of a large cluster asks for all of it
+
     throttle_time_ms: int = wire(Int32, since=3)
     brokers: list[MetadataResponseBroker] = wire(ArrayOf(MetadataResponseBroker))
     cluster_id: str | None = wire(String, since=2, nullable_since=2, default=None)
