@@ -55,9 +55,10 @@ class StickyAssignor(Assignor):
 
 def _claims_in(user_data: bytes | None) -> tuple[list[TopicPartition], int]:
     """What a member held, by its user data; nothing if these cannot be read."""
-    for version in (1, 0) if user_data else ():
+    # Kafka's form without a version before it; the old one; and kafka-python's, which has a version of two bytes.
+    for version, skip in ((1, 0), (0, 0), (1, 2)) if user_data else ():
         try:
-            data = StickyUserData.layout(version).decode(user_data or b"")
+            data = StickyUserData.layout(version).decode(user_data or b"", skip)
         except MalformedFrame:
             continue
         return [TopicPartition(t.topic, p) for t in data.previous_assignment for p in t.partitions], data.generation
