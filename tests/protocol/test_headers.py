@@ -113,6 +113,11 @@ def test_header_tags_that_lie(tags: bytes) -> None:
         RequestHeader.layout(2).decode(b"\0\x0c\0\x04\0\0\0\x01\xff\xff" + tags)
 
 
+def test_a_count_of_tags_is_checked_first() -> None:
+    with pytest.raises(MalformedFrame, match="50 header tags announced, 60 bytes left"):
+        skip_tags(b"\x32" + b"\x05\x00" * 30, 0)
+
+
 @given(st.binary(max_size=40))
 def test_random_headers_give_a_split_or_a_malformed_frame(data: bytes) -> None:
     try:

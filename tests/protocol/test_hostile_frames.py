@@ -18,6 +18,7 @@ from construct import StreamError
 from ottla.protocol.errors import MalformedFrame, UnsupportedVersion
 from ottla.protocol.messages.fetch import FetchRequest, ReplicaState
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
+from ottla.protocol.messages.join_group import JoinGroupRequest
 from ottla.protocol.messages.produce import ProduceResponse
 from ottla.protocol.primitives import ArrayLeaf, uvarint, uvarint_bytes
 from ottla.protocol.schema import StructLeaf
@@ -134,6 +135,25 @@ def test_refusing_an_enormous_count_allocates_nothing() -> None:
             with pytest.raises(MalformedFrame):
                 layout.decode(data)
     assert peak.bytes < 300_000
+
+
+def test_a_count_is_checked_before_the_first_entry() -> None:
+    """One entry more than announced bytes can hold: refused at the count, though 20,000 entries could be read."""
+    entries = b"\x00\x01a\x00\x00\x00\x01b" * 20_000
+    start = b"\x00\x01g\x00\x00\x17\x70\x00\x00\x00\x01\x00\x00\xff\xff\x00\x00"
+    layout = JoinGroupRequest.layout(5)
+    assert len(layout.decode(start + (20_000).to_bytes(4, "big") + entries).protocols) == 20_000
+    # An entry takes at least six bytes, so 26,666 are what 160,000 bytes could hold.
+    for count in (26_667, 1 << 30):
+        data = start + count.to_bytes(4, "big") + entries
+        with allocations() as peak:
+            assert "items announced" in refused(layout, data)
+        assert peak.bytes < 3 * len(data)
+
+
+def test_counts_are_named_in_the_refusal() -> None:
+    for tags in (varint(50) + b"\x09\x00" * 30, varint((1 << 32) - 1)):
+        assert "tags announced" in refused(HeartbeatRequest.layout(4), heartbeat(tags))
 
 
 def test_a_flood_of_continuation_bytes_is_not_walked() -> None:
