@@ -45,27 +45,29 @@ class Codec(IntEnum):
     ZSTD = 4
 
 
-def compress(codec: Codec, data: bytes, level: int | None = None) -> bytes:
+def compress(codec: int, data: bytes, level: int | None = None) -> bytes:
     """Compress as the Java client would; ``level`` None is the codec's default and is ignored by snappy.
 
-    A level out of the codec's range raises ``ValueError``.
+    A level out of the codec's range raises ``ValueError``, an unknown codec ``CompressionError``.
     """
-    if codec is Codec.NONE:
+    if codec == Codec.NONE:
         return data
-    if codec is Codec.GZIP:
+    if codec == Codec.GZIP:
         deflate = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, 31)
         return deflate.compress(data) + deflate.flush()
     # Imported late: a broker that never touches a compressed batch starts without it.
     import cramjam
 
-    if codec is Codec.SNAPPY:
+    if codec == Codec.SNAPPY:
         return _xerial(data, cramjam.snappy.compress_raw)
-    if codec is Codec.LZ4:
+    if codec == Codec.LZ4:
         # The Java client refuses frames whose blocks depend on each other, the library's default.
         frame = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
         frame.compress(data)
         return bytes(frame.finish())
-    return bytes(cramjam.zstd.compress(data, level))
+    if codec == Codec.ZSTD:
+        return bytes(cramjam.zstd.compress(data, level))
+    raise CompressionError(f"unknown compression codec {codec}")
 
 
 def decompress(codec: int, data: Buffer, *, limit: int = MAX_DECOMPRESSED_BYTES) -> bytes:

@@ -171,3 +171,10 @@ def test_levels_reach_the_codec(codec):
 def test_an_unknown_codec_is_an_error():
     with pytest.raises(CompressionError, match="codec 5"):
         decompress(5, b"x")
+    with pytest.raises(CompressionError, match="codec 5"):
+        compress(5, b"x")
+
+
+def test_a_plain_number_names_a_codec():
+    for codec in Codec:
+        assert compress(int(codec), b"hello") == compress(codec, b"hello")

@@ -1,8 +1,10 @@
 """The local engine does what the memory engine does, whatever is asked in whatever order."""
 
 import asyncio
+import random
 import uuid
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -127,6 +129,25 @@ def test_both_engines_say_the_same(config, steps):
         assert [twins.both(lambda log, epoch=epoch: log.epoch_end(epoch)) for epoch in epochs]
         await twins.restart()
         twins.both(lambda log: log.read(log.log_start_offset, max_bytes=10**9))
+        await twins.local.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_reads_of_batches_of_all_sizes_over_many_segments(seed):
+    """Where a read ends in a segment is where it ends: nothing that would still fit is taken from the next one."""
+    draw = random.Random(seed)
+
+    async def run():
+        twins = Twins(LogConfig(segment_bytes=draw.choice([500, 3000]), index_interval_bytes=draw.choice([0, 300])))
+        await twins.open()
+        for _ in range(60):
+            sizes = [(draw.randrange(300), draw.choice([0, 10, 400])) for _ in range(draw.randrange(1, 4))]
+            await twins.step(("append", sizes, Codec.NONE, TimestampType.CREATE_TIME))
+        for _ in range(400):
+            await twins.step(("read", draw.random(), draw.choice([1, 1, draw.random()]), draw.randrange(6000), True))
+            await twins.step(("time", draw.randrange(310)))
         await twins.local.close()
 
     asyncio.run(run())

@@ -47,6 +47,8 @@ class World:
             index_interval_bytes=self.random.choice([0, 200, 4096]),
             durability=self.durability,
         )
+        # Batches of one size make segments of one size, which must not be taken for each other.
+        self.uniform = self.random.random() < 0.3
         self.ids = 0
         self.models = [Model(self.new_id()) for _ in range(LOGS)]
         self.catalog = None
@@ -162,9 +164,9 @@ class World:
 
     def append(self, log, model):
         values = []
-        for _ in range(self.random.randrange(1, 4)):
+        for _ in range(1 if self.uniform else self.random.randrange(1, 4)):
             self.values += 1
-            values.append(b"%d:" % self.values + b"v" * self.random.choice([0, 10, 600]))
+            values.append(b"%06d" % self.values + b"v" * (0 if self.uniform else self.random.choice([0, 10, 600])))
         batch = build_batch([Record(0, self.values, None, value) for value in values])
 
         def done(base_offset, error):
@@ -242,7 +244,7 @@ class World:
         self.disk.capacity = None
 
 
-@pytest.mark.parametrize("seed", range(400))
+@pytest.mark.parametrize("seed", range(200))
 def test_acknowledged_means_recovered(seed):
     world = World(seed)
     for _ in range(LIVES):

@@ -328,13 +328,7 @@ class LocalEngine:
                 self._on_disk.discard(name)
                 self.submit(Delete(name, None))
                 return None
-            found = recover(
-                self._readers,
-                directory,
-                known,
-                clean=self.was_clean,
-                index_interval=config.index_interval_bytes,
-            )
+            found = recover(self._readers, directory, known, config.index_interval_bytes)
         except OSError as error:
             raise Corrupt(f"{directory} cannot be read: {error.strerror or error}") from error
         except SyncFailed as error:

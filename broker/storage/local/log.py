@@ -106,14 +106,11 @@ class LocalLog:
         room = max_bytes
         try:
             for segment in self._segments[max(bisect_right(self._bases, start_offset) - 1, 0) :]:
-                piece = segment.read(start_offset, upto, room, min_one_batch and not pieces)
+                piece, to_its_end = segment.read(start_offset, upto, room, min_one_batch and not pieces)
                 if piece:
                     pieces.append(piece)
                     room -= len(piece)
-                elif segment.next_offset > start_offset:
-                    break
-                start_offset = max(start_offset, segment.next_offset)
-                if room <= 0 or start_offset >= upto:
+                if not to_its_end:
                     break
         except OSError as error:
             raise self._unreadable(error) from None

@@ -85,7 +85,7 @@ class PartitionWriter:
         self.index_saved = index_saved
 
     def make_directory(self, files: Files) -> None:
-        """Make the directory with the topic id in it; the caller syncs both directories."""
+        """Make the directory with the topic id in it; the caller syncs the directory above."""
         files.make_directory(self.directory)
         write_file(files, os.path.join(self.directory, METADATA_NAME), encode_metadata(self.topic_id))
         self.exists = True

@@ -50,15 +50,13 @@ class _Scan:
     problem: str
 
 
-def recover(
-    readers: Readers, directory: str, known: LogCheckpoint | None, *, clean: bool, index_interval: int
-) -> RecoveredLog:
+def recover(readers: Readers, directory: str, known: LogCheckpoint | None, index_interval: int) -> RecoveredLog:
     """Open the log in ``directory``. Raises ``Corrupt``, ``SyncFailed`` and ``OSError``."""
     files = readers.files
     known = known or LogCheckpoint()
     bases = sorted(base for name in files.list(directory) if (base := parse_segment_name(name)) is not None)
     bases = _without_trimmed(files, directory, bases, known.log_start_offset)
-    if clean and known.log_end_offset is not None:
+    if known.log_end_offset is not None:
         found = _closed_cleanly(readers, directory, bases, known)
         if found is not None:
             return found

@@ -282,22 +282,27 @@ class Segment:
             self._max_timestamp_ms = self._index.max_timestamp_ms
             self._index = None
 
-    def read(self, start_offset: int, upto_offset: int, max_bytes: int, at_least_one: bool) -> bytes:
-        """Whole batches from the one that contains ``start_offset`` or is the next after it."""
+    def read(self, start_offset: int, upto_offset: int, max_bytes: int, at_least_one: bool) -> tuple[bytes, bool]:
+        """Whole batches from the one that contains ``start_offset`` or is the next after it.
+
+        Also tells whether that was all up to the segment's end, so that the next segment goes on where this one ends.
+        """
         files, handle = self._readers.files, self._open()
         begin, first = self._locate(handle, start_offset)
-        if first is None or first.last_offset >= upto_offset:
-            return b""
+        if first is None:
+            return b"", True
+        if first.last_offset >= upto_offset:
+            return b"", False
         if first.size > max_bytes:
             end = begin + first.size
             if not at_least_one:
-                return b""
+                return b"", False
         else:
             end = self._end_of_read(handle, begin, upto_offset, max_bytes)
         data = files.read(handle, end - begin, begin)
         if len(data) != end - begin:
             raise Corrupt(f"{self.path}: {end - begin} bytes should be at {begin}, {len(data)} are")
-        return data
+        return data, end == self.size
 
     def first_at_or_after(self, timestamp_ms: int, from_offset: int) -> OffsetAndTimestamp | None:
         """The first record with this timestamp or a later one."""

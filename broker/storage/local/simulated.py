@@ -69,6 +69,10 @@ class SimulatedDisk:
         """Bytes in all files together."""
         return self._used(self._root)
 
+    @property
+    def open_handles(self) -> int:
+        return len(self._handles)
+
     # --- the ends of a process ---
 
     def kill(self) -> None:

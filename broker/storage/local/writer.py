@@ -218,7 +218,6 @@ class Writer:
                 self.discard(log.name)
                 self._directories[self.layout.logs] = None
                 log.make_directory(self.files)
-                self._directories[log.directory] = None
             if log.active_base is not None:
                 self._handle(log)
                 log.note_first_timestamp(self.files)
