@@ -1,0 +1,116 @@
+"""Options: a bad one names the key, the value and what is allowed."""
+
+from __future__ import annotations
+
+import ssl
+from typing import Any
+
+import pytest
+
+from ottla.clients import Admin, Consumer, OptionError, Producer
+from ottla.clients.options import AdminOptions, ClientOptions, ConsumerOptions, ProducerOptions
+
+
+@pytest.mark.parametrize(
+    ("options", "given", "key", "allowed"),
+    [
+        (ClientOptions, {"bootstrap_servers": ""}, "bootstrap_servers", "host:port"),
+        (ClientOptions, {"bootstrap_servers": "localhost:x"}, "bootstrap_servers", "'localhost:x' is not"),
+        (ClientOptions, {"bootstrap_servers": ["ok", "h:99999"]}, "bootstrap_servers", "'h:99999' is not"),
+        (ClientOptions, {"request_timeout_ms": 0}, "request_timeout_ms", "an integer from 1"),
+        (ClientOptions, {"request_timeout_ms": 1.5}, "request_timeout_ms", "an integer from 1"),
+        (ClientOptions, {"request_timeout_ms": True}, "request_timeout_ms", "an integer from 1"),
+        (ClientOptions, {"security_protocol": "SASL_SSL"}, "security_protocol", "'PLAINTEXT', 'SSL'"),
+        (ClientOptions, {"security_protocol": "SSL"}, "ssl_context", "an ssl.SSLContext"),
+        (ClientOptions, {"client_id": ""}, "client_id", "not empty"),
+        (ProducerOptions, {"acks": 2}, "acks", "0, 1, -1, 'all'"),
+        (ProducerOptions, {"acks": True}, "acks", "0, 1, -1, 'all'"),
+        (ProducerOptions, {"acks": 1, "enable_idempotence": True}, "acks", "'all'"),
+        (
+            ProducerOptions,
+            {"max_in_flight_requests_per_connection": 6, "enable_idempotence": True},
+            "max_in_flight_requests_per_connection",
+            "1 to 5",
+        ),
+        (ProducerOptions, {"compression_type": "brotli"}, "compression_type", "'gzip', 'snappy', 'lz4', 'zstd'"),
+        (ProducerOptions, {"delivery_timeout_ms": 1000}, "delivery_timeout_ms", "linger_ms + request_timeout_ms"),
+        (ProducerOptions, {"linger_ms": -1}, "linger_ms", "from 0"),
+        (ProducerOptions, {"partitioner": 3}, "partitioner", "a function"),
+        (ConsumerOptions, {"auto_offset_reset": "beginning"}, "auto_offset_reset", "'earliest', 'latest', 'none'"),
+        (ConsumerOptions, {"isolation_level": "serializable"}, "isolation_level", "'read_committed'"),
+        (ConsumerOptions, {"group_id": ""}, "group_id", "not empty"),
+        (ConsumerOptions, {"group_instance_id": "i"}, "group_instance_id", "no group_id"),
+        (
+            ConsumerOptions,
+            {"session_timeout_ms": 3000, "heartbeat_interval_ms": 3000},
+            "heartbeat_interval_ms",
+            "less than session_timeout_ms",
+        ),
+        (ConsumerOptions, {"max_poll_records": 0}, "max_poll_records", "from 1"),
+        (ConsumerOptions, {"enable_auto_commit": 1}, "enable_auto_commit", "True or False"),
+        (AdminOptions, {"default_api_timeout_ms": "60"}, "default_api_timeout_ms", "an integer"),
+    ],
+)
+def test_a_bad_value(options: type[ClientOptions], given: dict[str, Any], key: str, allowed: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        options.of(given)
+    assert str(caught.value).startswith(f"{key}={given.get(key)!r}: ")
+    assert allowed in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "hint"),
+    [
+        (ConsumerOptions, "group.id", "did you mean group_id"),
+        (ConsumerOptions, "auto_offset_rest", "did you mean auto_offset_reset"),
+        (ProducerOptions, "group_id", "a producer has no such option"),
+        (ConsumerOptions, "acks", "a consumer has no such option"),
+    ],
+)
+def test_an_unknown_option(options: type[ClientOptions], name: str, hint: str) -> None:
+    with pytest.raises(OptionError, match=hint):
+        options.of({name: "x"})
+
+
+def test_the_clients_say_it_when_they_are_made() -> None:
+    for make in (Producer, Consumer, Admin):
+        with pytest.raises(OptionError, match="no such option"):
+            make(bootstrap_server="x")
+    with pytest.raises(OptionError, match="partition_assignment_strategy"):
+        Consumer(partition_assignment_strategy="best")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("h", [("h", 9092)]),
+        ("a:1, b:2", [("a", 1), ("b", 2)]),
+        (["a:1", "b"], [("a", 1), ("b", 9092)]),
+        ("[::1]:9093", [("::1", 9093)]),
+        ("[::1]", [("::1", 9092)]),
+        ("fe80::1", [("fe80::1", 9092)]),
+    ],
+)
+def test_servers(given: Any, expected: list[tuple[str, int]]) -> None:
+    assert ClientOptions(bootstrap_servers=given).servers() == expected
+
+
+def test_idempotence_is_on_unless_something_excludes_it() -> None:
+    assert ProducerOptions().idempotent
+    assert ProducerOptions(acks="all").idempotent
+    assert not ProducerOptions(acks=1).idempotent
+    assert not ProducerOptions(max_in_flight_requests_per_connection=6).idempotent
+    assert not ProducerOptions(enable_idempotence=False).idempotent
+
+
+def test_acks_on_the_wire() -> None:
+    assert [ProducerOptions(acks=acks).acks_on_wire for acks in (0, 1, -1, "all", None)] == [0, 1, -1, -1, -1]
+
+
+def test_the_rebalance_timeout_is_the_poll_interval_unless_given() -> None:
+    assert ConsumerOptions(max_poll_interval_ms=7).join_timeout_ms == 7
+    assert ConsumerOptions(max_poll_interval_ms=7, rebalance_timeout_ms=9).join_timeout_ms == 9
+
+
+def test_a_context_makes_ssl() -> None:
+    assert ClientOptions(security_protocol="SSL", ssl_context=ssl.create_default_context())
