@@ -8,14 +8,14 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListen
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
-from tests.e2e.members import SESSION_TIMEOUT_MS, Member, Role
+from tests.e2e.members import SESSION_TIMEOUT_MS, AsyncMember, Role
 
 T = TypeVar("T")
 
 ASSIGNORS = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}
 
 
-class AiokafkaMember(Member):
+class AiokafkaMember(AsyncMember):
     """Only the session timeout and the start at the beginning differ from aiokafka's defaults."""
 
     def __init__(self, role: Role) -> None:
@@ -35,12 +35,6 @@ class AiokafkaMember(Member):
             options["enable_auto_commit"] = False
         self._options = options | role.options
 
-    def commit(self) -> None:
-        self.ask(lambda consumer: consumer.commit())
-
-    def _run(self) -> None:
-        asyncio.run(self._poll())
-
     async def _poll(self) -> None:
         consumer = AIOKafkaConsumer(**self._options)
         consumer.subscribe(list(self.role.topics), listener=_Listener(self))
@@ -53,14 +47,6 @@ class AiokafkaMember(Member):
                 await self._answer_async(consumer)
         finally:
             await consumer.stop()
-
-    async def _answer_async(self, consumer: AIOKafkaConsumer) -> None:
-        while not self._asked.empty():
-            what, future = self._asked.get()
-            try:
-                future.set_result(await what(consumer))
-            except BaseException as error:
-                future.set_exception(error)
 
 
 class _Listener(ConsumerRebalanceListener):

@@ -88,8 +88,12 @@ def live(kind: str, produce: Produce, broker: Broker, cast: Cast) -> None:
     assert not any(one.troubles for one in cast.everyone), cast.describe()
 
 
-def come_back(kind: str, produce: Produce, broker: Broker, cast: Cast) -> None:
-    """Static members are killed and come back within their session: each gets what it had, and nobody else notices."""
+def come_back(kind: str, produce: Produce, broker: Broker, cast: Cast, *, then_expire: bool = False) -> None:
+    """Static members are killed and come back within their session: each gets what it had, and nobody else notices.
+
+    Args:
+        then_expire: also stop them, and wait until their sessions have ended.
+    """
     bootstrap, group = broker.bootstrap_servers, cast.group
     watcher = Watcher(bootstrap)
     confluent_client.create_topics(bootstrap, {group: PARTITIONS})
@@ -124,6 +128,8 @@ def come_back(kind: str, produce: Produce, broker: Broker, cast: Cast) -> None:
     assert generation(broker, group) == before
     assert watcher.members(group) == {one.role.name for one in (*back, witness)}
 
+    if not then_expire:
+        return
     # A static member that stops does not leave: only its session's end makes room.
     back[0].stop()
     back[1].stop()

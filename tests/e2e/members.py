@@ -4,6 +4,7 @@ A `Member` polls in a thread of its own and notes what it saw and what it was gi
 process of its own, so that it can be killed.
 """
 
+import asyncio
 import json
 import queue
 import signal
@@ -160,6 +161,27 @@ class Member(Watched, ABC):
             self._run()
         except BaseException as error:
             self.trouble(error)
+
+
+class AsyncMember(Member):
+    """A member whose client is one of asyncio's, on a loop of its own. Subclasses poll in `_poll`."""
+
+    def commit(self) -> None:
+        self.ask(lambda consumer: consumer.commit())
+
+    @abstractmethod
+    async def _poll(self) -> None: ...
+
+    def _run(self) -> None:
+        asyncio.run(self._poll())
+
+    async def _answer_async(self, client: Any) -> None:
+        while not self._asked.empty():
+            what, future = self._asked.get()
+            try:
+                future.set_result(await what(client))
+            except BaseException as error:
+                future.set_exception(error)
 
 
 class ProcessMember(Watched):

@@ -16,7 +16,7 @@ def test_life_of_a_confluent_group(broker: Broker, cast: Cast) -> None:
 
 
 def test_static_confluent_members_come_back(broker: Broker, cast: Cast) -> None:
-    group_life.come_back(KIND, confluent_client.produce, broker, cast)
+    group_life.come_back(KIND, confluent_client.produce, broker, cast, then_expire=True)
 
 
 def test_cooperative_confluent_members_do_not_stop(broker: Broker, cast: Cast) -> None:

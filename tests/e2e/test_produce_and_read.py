@@ -11,7 +11,7 @@ from aiokafka import TopicPartition as AiokafkaTopicPartition
 
 from ottla.protocol.compression import Codec
 from ottla.testing import Broker
-from tests.e2e import aiokafka_client, confluent_client, kafka_python_client
+from tests.e2e import aiokafka_client, confluent_client, kafka_python_client, ottla_client
 from tests.e2e.inside import stored_batches
 
 pytestmark = pytest.mark.e2e
@@ -20,6 +20,7 @@ PRODUCE: dict[str, Callable[..., list[tuple[int, int]]]] = {
     "confluent": confluent_client.produce,
     "kafka-python": kafka_python_client.produce,
     "aiokafka": aiokafka_client.produce,
+    "ottla": ottla_client.produce,
 }
 CODECS = [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 PER_ROUND = 20

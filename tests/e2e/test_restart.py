@@ -15,7 +15,7 @@ from tests.e2e.waiting import wait_for
 pytestmark = pytest.mark.e2e
 
 PARTITIONS = 4
-KINDS = ["confluent", "kafka-python", "aiokafka"]
+KINDS = ["confluent", "kafka-python", "aiokafka", "ottla"]
 
 
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGKILL"])
@@ -27,7 +27,7 @@ def test_groups_outlive_the_broker(how: str, tmp_path: Path, show_log: Callable[
     with broker:
         bootstrap = broker.bootstrap_servers
         casts = [Cast(bootstrap, kind) for kind in KINDS]
-        with casts[0], casts[1], casts[2]:
+        with casts[0], casts[1], casts[2], casts[3]:
             for cast in casts:
                 for _ in range(2):
                     cast.join(cast.group, ["t"])

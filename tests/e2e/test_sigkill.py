@@ -74,7 +74,7 @@ def test_nothing_acknowledged_is_lost(tmp_path: Path, show_log: Callable[[Callab
         bootstrap = broker.bootstrap_servers
         readers = Cast(bootstrap, "readers")
         with readers:
-            for kind in ("confluent", "kafka-python", "aiokafka"):
+            for kind in ("confluent", "kafka-python", "aiokafka", "ottla"):
                 reader = Cast(bootstrap, f"readers-{kind}").add(kind, (STREAMED, SAFE, RAW), name=kind)
                 readers.everyone.append(reader.start())
             streams = [
