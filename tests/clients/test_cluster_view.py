@@ -1,0 +1,94 @@
+"""The client's view of the cluster."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from ottla.clients.cluster import ClusterMetadata
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from ottla.protocol.records import TopicPartition
+
+T0 = TopicPartition("t", 0)
+
+
+def answer(*topics: MetadataResponseTopic, brokers: tuple[int, ...] = (1, 2)) -> MetadataResponse:
+    return MetadataResponse(
+        brokers=[MetadataResponseBroker(node_id=n, host=f"h{n}", port=9000 + n) for n in brokers],
+        cluster_id="c",
+        controller_id=1,
+        topics=list(topics),
+    )
+
+
+def topic(name: str, *leaders: tuple[int, int], topic_id: int = 1, error: int = 0) -> MetadataResponseTopic:
+    """A topic whose partitions have these leaders and epochs."""
+    partitions = [
+        MetadataResponsePartition(partition_index=index, leader_id=leader, leader_epoch=epoch)
+        for index, (leader, epoch) in enumerate(leaders)
+    ]
+    return MetadataResponseTopic(name=name, topic_id=UUID(int=topic_id), partitions=partitions, error_code=error)
+
+
+def test_brokers_topics_and_leaders() -> None:
+    cluster = ClusterMetadata()
+    cluster.update(answer(topic("t", (1, 0), (2, 0))), ["t"])
+    assert (cluster.cluster_id, cluster.controller_id, cluster.brokers[2].host) == ("c", 1, "h2")
+    assert cluster.partition_count("t") == 2
+    assert [cluster.leader(TopicPartition("t", p)) for p in range(3)] == [1, 2, None]
+    assert cluster.available_partitions("t") == [0, 1]
+    assert cluster.partition_count("u") is None
+    assert cluster.available_partitions("u") == []
+
+
+def test_a_leader_that_is_gone_is_none() -> None:
+    cluster = ClusterMetadata()
+    cluster.update(answer(topic("t", (-1, 3), (7, 3), (1, 3))), ["t"])
+    assert [cluster.leader(TopicPartition("t", p)) for p in range(3)] == [None, None, 1]
+    assert cluster.available_partitions("t") == [2]
+
+
+def test_an_older_epoch_is_an_old_view() -> None:
+    cluster = ClusterMetadata()
+    cluster.update(answer(topic("t", (2, 5))), ["t"])
+    cluster.update(answer(topic("t", (1, 4))), ["t"])
+    assert (cluster.leader(T0), cluster.leader_epoch(T0)) == (2, 5)
+    cluster.update(answer(topic("t", (1, 6))), ["t"])
+    assert (cluster.leader(T0), cluster.leader_epoch(T0)) == (1, 6)
+
+
+def test_a_topic_made_anew_begins_at_its_own_epoch() -> None:
+    cluster = ClusterMetadata()
+    cluster.update(answer(topic("t", (2, 5), topic_id=1)), ["t"])
+    cluster.update(answer(topic("t", (1, 0), topic_id=2)), ["t"])
+    assert (cluster.leader(T0), cluster.leader_epoch(T0)) == (1, 0)
+
+
+def test_brokers_that_know_no_epochs_are_believed() -> None:
+    cluster = ClusterMetadata()
+    cluster.update(answer(topic("t", (2, 5))), ["t"])
+    cluster.update(answer(topic("t", (1, -1))), ["t"])
+    assert cluster.leader(T0) == 1
+
+
+def test_only_what_was_asked_for_is_replaced() -> None:
+    cluster = ClusterMetadata()
+    cluster.update(answer(topic("t", (1, 0)), topic("u", (1, 0))), ["t", "u"])
+    cluster.update(answer(topic("t", error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)), ["t"])
+    assert cluster.partition_count("t") is None
+    assert cluster.partition_count("u") == 1
+    assert cluster.errors == {"t": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    cluster.update(answer(topic("t", (1, 0))), None)
+    assert (list(cluster.topics), cluster.errors) == (["t"], {})
+
+
+def test_an_answer_without_brokers_keeps_those_known() -> None:
+    cluster = ClusterMetadata()
+    cluster.update(answer(), None)
+    cluster.update(answer(brokers=()), None)
+    assert sorted(cluster.brokers) == [1, 2]

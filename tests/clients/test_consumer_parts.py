@@ -1,0 +1,270 @@
+"""The consumer's parts without I/O: where it stands, what a fetch brought, whether the user is at work."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from ottla.clients.errors import KafkaError, OptionError, RecordCorrupt, RecordNotReadable
+from ottla.clients.fetched import FetchedPartition
+from ottla.clients.gate import UserGate
+from ottla.clients.subscription import EARLIEST, PartitionState, SubscriptionState
+from ottla.protocol.compression import Codec
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.records import Record, TimestampType, TopicPartition, build_batch, with_log_append_time
+
+T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
+
+
+def state_at(offset: int) -> PartitionState:
+    state = PartitionState(T0)
+    state.seek(offset)
+    return state
+
+
+def batch(offset: int, *values: bytes, **more: Any) -> bytes:
+    records = [Record(timestamp_ms=1000 + n, key=b"k", value=v) for n, v in enumerate(values)]
+    return build_batch(records, base_offset=offset, **{"leader_epoch": 3, **more})
+
+
+def read(state: PartitionState, data: bytes, limit: int = 100, **options: Any) -> tuple[list[int], bool, int]:
+    fetched = FetchedPartition(state, data, **options)
+    records, used_up = fetched.take(limit, None, None)
+    return [record.offset for record in records], used_up, fetched.next_offset
+
+
+# what a fetch brought
+
+
+def test_records_with_all_they_have() -> None:
+    fetched = FetchedPartition(state_at(5), batch(5, b"a", b"b", codec=Codec.GZIP))
+    [first, _], used_up = fetched.take(9, bytes.decode, bytes.decode)
+    assert used_up
+    assert first == ("t", 0, 5, 1000, TimestampType.CREATE_TIME, "k", "a", (), 3)
+    assert (fetched.next_offset, fetched.epoch) == (7, 3)
+
+
+def test_the_brokers_time() -> None:
+    [record], _ = FetchedPartition(state_at(0), with_log_append_time(batch(0, b"a"), 77)).take(9, None, None)
+    assert (record.timestamp, record.timestamp_type) == (77, TimestampType.LOG_APPEND_TIME)
+
+
+def test_a_batch_may_begin_before_the_position() -> None:
+    assert read(state_at(6), batch(5, b"a", b"b", b"c")) == ([6, 7], True, 8)
+
+
+def test_as_many_as_asked_for() -> None:
+    fetched = FetchedPartition(state_at(0), batch(0, b"a", b"b") + batch(2, b"c"))
+    taken = [fetched.take(2, None, None) for _ in range(3)]
+    assert [([r.offset for r in records], used_up) for records, used_up in taken] == [
+        ([0, 1], False),
+        ([2], True),
+        ([], True),
+    ]
+
+
+def test_what_is_cut_off_is_left_for_the_next_fetch() -> None:
+    assert read(state_at(0), batch(0, b"a") + batch(1, b"b")[:-1]) == ([0], True, 1)
+
+
+def test_a_batch_that_does_not_fit_into_a_fetch_is_told() -> None:
+    fetched = FetchedPartition(state_at(0), batch(0, b"a")[:-1])
+    assert fetched.take(9, None, None) == ([], True)
+    with pytest.raises(KafkaError, match="max_partition_fetch_bytes") as caught:
+        fetched.check_progress()
+    assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_progress_is_no_cause_for_complaint() -> None:
+    state = state_at(0)
+    fetched = FetchedPartition(state, batch(0, b"a"))
+    fetched.take(1, None, None)
+    state.moved(fetched.next_offset, 3)
+    assert fetched.take(1, None, None) == ([], True)
+    fetched.check_progress()
+
+
+def test_offsets_may_have_gaps() -> None:
+    """Compaction takes records out, even the last ones of a batch, whose end then counts."""
+    data = bytearray(batch(0, b"a", b"b"))
+    data[23:27] = (9).to_bytes(4, "big")
+    assert read(state_at(0), bytes(data), check_crcs=False) == ([0, 1], True, 10)
+
+
+def test_control_records_are_not_for_the_user() -> None:
+    marker = build_batch([Record(key=b"\0\0\0\1", value=b"")], base_offset=1, is_transactional=True, is_control=True)
+    assert read(state_at(0), batch(0, b"a") + marker) == ([0], True, 2)
+    assert read(state_at(1), marker) == ([], True, 2)
+
+
+def transactional(offset: int, producer_id: int, *values: bytes) -> bytes:
+    return batch(offset, *values, producer_id=producer_id, producer_epoch=0, base_sequence=0, is_transactional=True)
+
+
+def marker(offset: int, producer_id: int, *, commit: bool) -> bytes:
+    record = Record(key=b"\0\0\0" + bytes([commit]), value=b"\0\0\0\0\0\0")
+    return build_batch(
+        [record], base_offset=offset, producer_id=producer_id, is_transactional=True, is_control=True, base_sequence=-1
+    )
+
+
+def test_aborted_transactions_are_not_for_those_who_read_committed() -> None:
+    data = (
+        transactional(0, 1, b"aborted")
+        + transactional(1, 2, b"committed")
+        + marker(2, 1, commit=False)
+        + transactional(3, 1, b"again, committed")
+        + marker(4, 1, commit=True)
+        + marker(5, 2, commit=True)
+        + batch(6, b"plain")
+        + transactional(7, 2, b"aborted too")
+        + marker(8, 2, commit=False)
+    )
+    assert read(state_at(0), data, aborted=[(2, 7), (1, 0)]) == ([1, 3, 6], True, 9)
+    assert read(state_at(0), data, aborted=[]) == ([0, 1, 3, 6, 7], True, 9)
+    assert read(state_at(0), data)[0] == [0, 1, 3, 6, 7], "read_uncommitted sees everything but the markers"
+
+
+def test_a_damaged_batch_is_told_after_what_is_before_it() -> None:
+    damaged = bytearray(batch(1, b"b"))
+    damaged[-2] ^= 1
+    data = batch(0, b"a") + bytes(damaged)
+    fetched = FetchedPartition(state_at(0), data)
+    assert [r.offset for r in fetched.take(9, None, None)[0]] == [0]
+    with pytest.raises(RecordCorrupt, match="offset 1") as caught:
+        FetchedPartition(state_at(1), bytes(damaged)).take(9, None, None)
+    assert (caught.value.tp, caught.value.offset) == (T0, 1)
+    assert read(state_at(1), bytes(damaged), check_crcs=False)[1:] == (True, 2)
+
+
+def test_a_deserializer_that_fails_is_told_after_what_is_before_it() -> None:
+    fetched = FetchedPartition(state_at(0), batch(0, b"1", b"x", b"3"))
+    records, used_up = fetched.take(9, None, int)
+    assert ([r.value for r in records], used_up, fetched.next_offset) == ([1], False, 1)
+    for _ in range(2):
+        with pytest.raises(RecordNotReadable, match=r"value_deserializer of the record at offset 1.*invalid literal"):
+            fetched.take(9, None, int)
+    assert fetched.next_offset == 1
+    with pytest.raises(RecordNotReadable, match="key_deserializer"):
+        FetchedPartition(state_at(0), batch(0, b"1")).take(9, int, None)
+
+
+def test_absent_keys_and_values_are_not_deserialized() -> None:
+    data = build_batch([Record(key=None, value=None)])
+    [record], _ = FetchedPartition(state_at(0), data).take(9, int, int)
+    assert (record.key, record.value) == (None, None)
+
+
+def test_what_was_fetched_for_another_position_is_not_current() -> None:
+    state = state_at(0)
+    fetched = FetchedPartition(state, batch(0, b"a"))
+    assert fetched.current
+    state.seek(0)
+    assert not fetched.current, "the user jumped, if only to where it was"
+
+
+# where a consumer stands
+
+
+def test_the_ways_to_choose_partitions_exclude_each_other() -> None:
+    subscription = SubscriptionState()
+    subscription.subscribe(["t"])
+    subscription.subscribe(["u"])
+    for other in (lambda: subscription.assign([T0]), lambda: subscription.subscribe_pattern("t.*")):
+        with pytest.raises(OptionError, match="unsubscribe"):
+            other()
+    subscription.clear()
+    subscription.assign([T0])
+    with pytest.raises(OptionError):
+        subscription.subscribe(["t"])
+
+
+def test_a_pattern_matches_from_the_first_letter() -> None:
+    subscription = SubscriptionState()
+    subscription.subscribe_pattern("ab?")
+    assert subscription.match(["a", "ab", "abc", "xab"]) == {"a", "ab", "abc"}
+    with pytest.raises(OptionError, match="regular expression"):
+        subscription.subscribe_pattern("(")
+
+
+def test_what_stays_keeps_its_place() -> None:
+    subscription = SubscriptionState()
+    subscription.assign([T0, T1])
+    subscription.state(T0).seek(5)
+    subscription.state(T0).paused = True
+    subscription.set_assignment([T0, U0], settling=True)
+    assert subscription.assigned() == [T0, U0]
+    assert (subscription.state(T0).position, subscription.state(T0).paused) == (5, True)
+    subscription.state(U0).seek(0)
+    assert not subscription.state(U0).readable, "the listener does not know of it yet"
+    subscription.settle()
+    assert subscription.state(U0).readable
+    with pytest.raises(OptionError, match="t-1 is not assigned"):
+        subscription.state(T1)
+
+
+def test_done_is_what_the_user_came_back_from() -> None:
+    subscription = SubscriptionState()
+    subscription.assign([T0])
+    state = subscription.state(T0)
+    assert subscription.to_commit() == {}
+    state.seek(5, 2)
+    assert subscription.to_commit() == {T0: (5, 2)}, "where it begins may be committed"
+    state.committed = 5
+    state.moved(8, 3)
+    assert subscription.unfinished
+    assert subscription.to_commit() == {}
+    subscription.finish()
+    assert not subscription.unfinished
+    assert subscription.to_commit() == {T0: (8, 3)}
+
+
+def test_a_reset_forgets_the_position() -> None:
+    state = state_at(5)
+    state.request_reset(EARLIEST)
+    assert (state.position, state.done, state.readable, state.unfinished) == (None, None, False, False)
+    state.seek(0)
+    assert state.reset is None
+
+
+def test_what_is_paused_or_on_its_way_out_is_not_read() -> None:
+    for name in ("paused", "revoking", "settling"):
+        state = state_at(0)
+        assert state.readable
+        setattr(state, name, True)
+        assert not state.readable
+
+
+# the gate
+
+
+@pytest.mark.asyncio
+async def test_the_gate_is_closed_while_the_user_has_records() -> None:
+    holding = False
+    gate = UserGate(lambda: holding)
+    await gate.wait()
+    holding = True
+    waiting = asyncio.ensure_future(gate.wait())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    gate.enter()
+    await waiting
+    gate.leave()
+    assert not gate.is_open
+    waiting = asyncio.ensure_future(gate.wait())
+    await asyncio.sleep(0)
+    holding = False
+    gate.look_again()
+    await waiting
+
+
+@pytest.mark.asyncio
+async def test_the_gate_can_be_forced() -> None:
+    gate = UserGate(lambda: True)
+    waiting = asyncio.ensure_future(gate.wait())
+    await asyncio.sleep(0)
+    gate.force()
+    await waiting
+    assert gate.is_open
