@@ -98,7 +98,7 @@ def run(main: Coroutine[Any, Any, T], bootstrap: str) -> T:
     """Run a coroutine; the clients' errors become one sentence each. Raises as `with_admin`."""
     import logging
 
-    from ottla.clients.errors import KafkaConnectionError, KafkaError, OptionError
+    from ottla.clients.errors import KafkaConnectionError, KafkaError, OptionError, SomeFailed
 
     # What the clients log is said again, shorter, by the error that ends the command.
     logging.getLogger("ottla.clients").addHandler(logging.NullHandler())
@@ -106,6 +106,8 @@ def run(main: Coroutine[Any, Any, T], bootstrap: str) -> T:
         return asyncio.run(main)
     except KafkaConnectionError as error:
         raise no_broker(bootstrap, error) from None
+    except SomeFailed as error:
+        raise Refused("\n  ".join(_sentence(str(one)) for one in error.errors.values())) from None
     except KafkaError as error:
         raise Refused(_sentence(str(error))) from None
     except OptionError as error:

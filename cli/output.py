@@ -6,6 +6,7 @@ A terminal gets coloured tables; a pipe gets the same rows as plain aligned text
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -32,6 +33,7 @@ class Styled(NamedTuple):
 Cell: TypeAlias = str | int | Styled | None
 """None is shown as a dash: there is no value."""
 
+_NUMBER = re.compile(r"[+-]?\d[\d,]*(\.\d+)?( (s|ms|%))?", re.ASCII)
 _STATES = {
     "Stable": "green",
     "PreparingRebalance": "yellow",
@@ -58,7 +60,7 @@ def print_json(value: Any) -> None:
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[Cell]], *, title: str = "") -> None:
     """A table with a heading line, unless all headings are empty. Columns that hold only numbers are right-aligned."""
-    right = [all(row[at] is None or isinstance(row[at], int) for row in rows) for at in range(len(headings))]
+    right = [all(row[at] is None or _NUMBER.fullmatch(_text(row[at])) for row in rows) for at in range(len(headings))]
     if on_terminal():
         _print_rich(headings, rows, right, title)
         return

@@ -1,0 +1,302 @@
+"""`ottla consume`: records, printed as they come."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import select
+import signal
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ottla.cli.common import bootstrap_option, names, run, topic_partitions
+from ottla.cli.escapes import compile_format
+from ottla.cli.output import Refused, note
+from ottla.cli.starts import Start, parse_start
+
+if TYPE_CHECKING:
+    from ottla.clients import Consumer, ConsumerRecord, TopicPartition
+
+POLL_MS = 200
+BATCH = 500
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What to read, and when to stop.
+
+    Attributes:
+        topics: with the partitions wanted, None for all.
+        start: where to begin; None for where the group stands.
+        idle_s: stop when nothing came for so long; None waits for ever.
+    """
+
+    topics: dict[str, list[int] | None]
+    group: str | None
+    start: Start | None
+    max_messages: int | None
+    idle_s: float | None
+    exit_at_end: bool
+    quiet: bool
+
+
+@click.command("consume")
+@click.argument("topics", metavar="[TOPIC[:PARTITIONS]]…", nargs=-1)
+@click.option("--topic", "-t", "more_topics", metavar="TOPIC", multiple=True, help="The same as an argument.")
+@click.option("--partition", "-p", "partitions", metavar="N[,N…]", help="Only these partitions of the topic.")
+@click.option("--group", "-G", metavar="GROUP", help="Read as a member of this group, from where it stands.")
+@click.option("--from-beginning", is_flag=True, help="Begin with the first record; a group only if it stands nowhere.")
+@click.option(
+    "--offset",
+    "-o",
+    metavar="OFFSET",
+    help="Begin at: earliest, latest, an offset, -N (the last N), or @TIME (ISO 8601 or Unix ms).",
+)
+@click.option("--max-messages", "-c", metavar="N", type=click.IntRange(min=1), help="Stop after so many records.")
+@click.option("--exit", "-e", "exit_at_end", is_flag=True, help="Stop at the end of the log.")
+@click.option("--timeout", "timeout_s", metavar="SECONDS", type=float, help="Stop when nothing came for so long.")
+@click.option("--timeout-ms", metavar="MS", type=float, help="The same, in ms.")
+@click.option(
+    "--format",
+    "-f",
+    "output_format",
+    metavar="FORMAT|json",
+    default=r"%s\n",
+    show_default=True,
+    help="kcat's %t %p %o %k %s %T %h %K %S, or one JSON object a line.",
+)
+@click.option("--quiet", "-q", is_flag=True, help="Only records: no notes on rebalances and the end.")
+@bootstrap_option
+def command(
+    topics: tuple[str, ...],
+    more_topics: tuple[str, ...],
+    partitions: str | None,
+    group: str | None,
+    from_beginning: bool,
+    offset: str | None,
+    max_messages: int | None,
+    exit_at_end: bool,
+    timeout_s: float | None,
+    timeout_ms: float | None,
+    output_format: str,
+    quiet: bool,
+    bootstrap: str,
+) -> None:
+    r"""Print the records of topics, until Ctrl-C or as the options say.
+
+    Without --group it reads all partitions, from now on unless told otherwise, and commits nothing. With --group it
+    shares the partitions with the other members and commits what it has printed.
+
+    \b
+      ottla consume orders --from-beginning
+      ottla consume orders --group billing --max-messages 100
+      ottla consume orders:0,3 --offset -10 --exit --format '%p/%o %k: %s\n'
+    """
+    wanted = dict(topic_partitions(text) for text in names(topics, more_topics, "topic"))
+    if partitions is not None:
+        if len(wanted) != 1:
+            raise click.UsageError("--partition needs exactly one topic; or write TOPIC:PARTITIONS for each.")
+        (topic,) = wanted
+        wanted[topic] = topic_partitions(f"{topic}:{partitions}")[1]
+    wish = Wish(
+        topics=wanted,
+        group=group,
+        start=_start(group, wanted, from_beginning, offset),
+        max_messages=max_messages,
+        idle_s=timeout_s if timeout_s is not None else None if timeout_ms is None else timeout_ms / 1000,
+        exit_at_end=exit_at_end,
+        quiet=quiet,
+    )
+    try:
+        printed, reason = run(_consume(bootstrap, wish, _renderer(output_format)), bootstrap)
+    except BrokenPipeError:
+        # What was not read by the other side is not committed. Nothing more is to be flushed at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return
+    if not quiet:
+        plural = "" if printed == 1 else "s"
+        note(f"{printed:,} record{plural}{reason and f'; {reason}'}.")
+    if max_messages is not None and printed < max_messages and reason == IDLE:
+        raise Refused(f"Only {printed} of {max_messages} records came in time.", "Allow more with --timeout.")
+
+
+IDLE = "nothing more came"
+
+
+def _start(
+    group: str | None, wanted: dict[str, list[int] | None], from_beginning: bool, offset: str | None
+) -> Start | None:
+    if from_beginning and offset is not None:
+        raise click.UsageError("--from-beginning and --offset say two things: choose one.")
+    if group is None:
+        return parse_start(offset or ("earliest" if from_beginning else "latest"))
+    if offset is not None:
+        raise click.UsageError(
+            f"A group begins where it stands: to move it, use `ottla groups reset-offsets {group}` while it is empty."
+        )
+    if any(listed is not None for listed in wanted.values()):
+        raise click.UsageError("A group shares out all partitions by itself: leave out --group, or the partitions.")
+    return parse_start("earliest") if from_beginning else None
+
+
+def _renderer(output_format: str) -> Callable[[ConsumerRecord[Any, Any]], bytes]:
+    if output_format == "json":
+        return as_json
+    try:
+        return compile_format(output_format)
+    except ValueError as error:
+        raise click.UsageError(f"--format: {error}") from None
+
+
+def as_json(record: ConsumerRecord[Any, Any]) -> bytes:
+    """A record as a line of JSON. What is no UTF-8 stands in base64, under ``key_base64`` and ``value_base64``."""
+    row: dict[str, Any] = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+    }
+    for name, data in (("key", record.key), ("value", record.value)):
+        row.update(_json_bytes(name, data))
+    row["headers"] = [{"name": name, **_json_bytes("value", value)} for name, value in record.headers]
+    return json.dumps(row, ensure_ascii=False).encode() + b"\n"
+
+
+def _json_bytes(name: str, data: bytes | None) -> dict[str, str | None]:
+    if data is None:
+        return {name: None}
+    try:
+        return {name: data.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": base64.b64encode(data).decode()}
+
+
+async def _consume(bootstrap: str, wish: Wish, render: Callable[[ConsumerRecord[Any, Any]], bytes]) -> tuple[int, str]:
+    """Print until a reason to stop; gives how many records, and the reason in words."""
+    from ottla.clients import Consumer
+
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopping.set)
+    consumer = Consumer(
+        bootstrap_servers=bootstrap,
+        group_id=wish.group,
+        client_id=f"ottla-consume-{os.getpid()}",
+        allow_auto_create_topics=False,  # a typing error must not become a topic
+        auto_offset_reset="earliest" if wish.start is not None and wish.group is not None else "latest",
+        auto_commit_interval_ms=1_000,
+    )
+    async with consumer:
+        await _begin(consumer, wish)
+        return await _print_all(consumer, wish, render, stopping)
+
+
+async def _begin(consumer: Consumer, wish: Wish) -> None:
+    """Subscribe, or assign and seek.
+
+    Raises:
+        Refused: there is no such topic, or partition.
+    """
+    from ottla.clients import TopicPartition
+
+    existing = await consumer.topics()
+    if missing := [topic for topic in wish.topics if topic not in existing]:
+        raise Refused(
+            f"There is no topic {missing[0]!r}.",
+            f"`ottla topics list` shows those that exist; `ottla topics create {missing[0]}` makes it.",
+        )
+    if wish.group is not None:
+        consumer.subscribe(list(wish.topics), listener=None if wish.quiet else _listener(consumer))
+        return
+    places: list[TopicPartition] = []
+    for topic, listed in wish.topics.items():
+        known = await consumer.partitions_for_topic(topic)
+        if stray := sorted(set(listed or ()) - known):
+            raise Refused(f"Topic {topic!r} has no partition {stray[0]}: it has 0 to {max(known)}.")
+        places += [TopicPartition(topic, partition) for partition in (sorted(known) if listed is None else listed)]
+    consumer.assign(places)
+    assert wish.start is not None
+    for place, offset in (await wish.start.offsets(consumer, places)).items():
+        consumer.seek(place, offset)
+    if wish.start.is_latest and not wish.quiet and not wish.exit_at_end:
+        note("Waiting for new records; --from-beginning prints those that are there.")
+
+
+def _listener(consumer: Consumer) -> Any:
+    """Notes what the group assigns."""
+    from ottla.clients import ConsumerRebalanceListener
+
+    class Listener(ConsumerRebalanceListener):
+        def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+            if gone := _listed(revoked):
+                note(f"Given up: {gone}")
+
+        def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+            note(f"Assigned in generation {consumer.generation_id}: {_listed(assigned) or 'nothing'}")
+
+    return Listener()
+
+
+def _listed(places: Iterable[TopicPartition]) -> str:
+    by_topic: dict[str, list[int]] = {}
+    for place in sorted(places):
+        by_topic.setdefault(place.topic, []).append(place.partition)
+    return "; ".join(f"{topic} {', '.join(map(str, listed))}" for topic, listed in by_topic.items())
+
+
+async def _print_all(
+    consumer: Consumer,
+    wish: Wish,
+    render: Callable[[ConsumerRecord[Any, Any]], bytes],
+    stopping: asyncio.Event,
+) -> tuple[int, str]:
+    loop = asyncio.get_running_loop()
+    out = sys.stdout.buffer
+    hangup = _hangup(out.fileno())
+    printed, came, generation = 0, loop.time(), -1
+    while not stopping.is_set():
+        room = BATCH if wish.max_messages is None else min(BATCH, wish.max_messages - printed)
+        found = await consumer.getmany(timeout_ms=POLL_MS, max_records=room)
+        records = [record for batch in found.values() for record in batch]
+        if generation != consumer.generation_id:
+            generation, came = consumer.generation_id, loop.time()  # a rebalance is not idleness
+        if records:
+            out.write(b"".join(render(record) for record in records))
+            out.flush()
+            printed, came = printed + len(records), loop.time()
+            if printed == wish.max_messages:
+                return printed, ""
+        elif hangup():
+            raise BrokenPipeError
+        elif wish.group is not None and generation < 0:
+            came = loop.time()
+        elif wish.exit_at_end and await _at_end(consumer):
+            return printed, "the end of the log"
+        elif wish.idle_s is not None and loop.time() - came >= wish.idle_s:
+            return printed, IDLE
+    return printed, "stopped"
+
+
+def _hangup(fd: int) -> Callable[[], bool]:
+    """Tells whether whoever reads our output has gone (``| head``): otherwise that shows only with the next record."""
+    if not hasattr(select, "poll"):
+        return lambda: False
+    poll = select.poll()
+    poll.register(fd, 0)
+    return lambda: any(events & select.POLLERR for _, events in poll.poll(0))
+
+
+async def _at_end(consumer: Consumer) -> bool:
+    """Whether everything that is assigned has been read to its end."""
+    assigned: Sequence[TopicPartition] = sorted(consumer.assignment())
+    if not assigned:
+        return False
+    ends = await consumer.end_offsets(assigned)
+    return all([await consumer.position(tp) >= ends[tp] for tp in assigned])

@@ -1,0 +1,197 @@
+"""`ottla groups reset-offsets` and `delete-offsets`."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ottla.cli.common import bootstrap_option, format_option, topic_partitions, with_admin
+from ottla.cli.group_words import group_option, has_members, one_group
+from ottla.cli.output import Cell, Refused, note, print_json, print_table, warn
+from ottla.cli.resets import CannotReset, Move, Place, Target, To, move, parse_datetime_ms, parse_duration_ms
+
+if TYPE_CHECKING:
+    from ottla.clients import Admin, TopicPartition
+
+
+@click.command("delete-offsets")
+@click.argument("group", required=False)
+@group_option
+@click.option("--topic", "-t", "topics", metavar="TOPIC[:PARTITIONS]", multiple=True, required=True, help="Of these.")
+@bootstrap_option
+def delete_offsets(group: str | None, more: tuple[str, ...], topics: tuple[str, ...], bootstrap: str) -> None:
+    """Forget what GROUP has committed for topics to which none of its members subscribes."""
+    name = one_group(group, more)
+    scope = [topic_partitions(text) for text in topics]
+
+    async def ask(admin: Admin) -> None:
+        committed = await admin.list_group_offsets(name)
+        places = [
+            tp
+            for topic, listed in scope
+            for tp in sorted(committed)
+            if tp.topic == topic and (listed is None or tp.partition in listed)
+        ]
+        if not places:
+            raise Refused(
+                f"Group {name!r} has committed nothing there.", f"`ottla groups describe {name}` shows what it has."
+            )
+        await admin.delete_group_offsets(name, places)
+        for tp in places:
+            click.echo(f"Deleted the offset of {tp.topic} {tp.partition}, which was {committed[tp].offset}.")
+
+    with_admin(bootstrap, ask)
+
+
+@click.command("reset-offsets")
+@click.argument("group", required=False)
+@group_option
+@click.option("--topic", "-t", "topics", metavar="TOPIC[:PARTITIONS]", multiple=True, help="Of these, e.g. orders:0,1.")
+@click.option("--all-topics", is_flag=True, help="Of all topics for which the group has committed offsets.")
+@click.option("--to-earliest", is_flag=True, help="To the first record.")
+@click.option("--to-latest", is_flag=True, help="Behind the last record.")
+@click.option("--to-current", is_flag=True, help="Stay; a partition without an offset gets the log's end.")
+@click.option("--to-offset", metavar="N", type=click.IntRange(min=0), help="To this offset.")
+@click.option("--shift-by", metavar="N", type=int, help="So many records forward, or back if negative.")
+@click.option("--by-duration", metavar="DURATION", help="To the first record of the last PT1H30M, or 1h30m.")
+@click.option("--to-datetime", metavar="TIME", help="To the first record from 2026-05-04T13:30:00.000 on (UTC).")
+@click.option("--dry-run", is_flag=True, help="Only show what would be done: the default.")
+@click.option("--execute", is_flag=True, help="Do it.")
+@format_option
+@bootstrap_option
+def reset_offsets(
+    group: str | None,
+    more: tuple[str, ...],
+    topics: tuple[str, ...],
+    all_topics: bool,
+    dry_run: bool,
+    execute: bool,
+    output_format: str,
+    bootstrap: str,
+    **targets: Any,
+) -> None:
+    """Move GROUP, which must have no members, to other offsets.
+
+    \b
+      ottla groups reset-offsets billing --topic orders --to-earliest
+      ottla groups reset-offsets billing --all-topics --by-duration 1h --execute
+    """
+    name = one_group(group, more)
+    if all_topics == bool(topics):
+        raise click.UsageError("Say which topics: --topic TOPIC[:PARTITIONS], or --all-topics.")
+    if dry_run and execute:
+        raise click.UsageError("--dry-run and --execute exclude each other.")
+    scope = dict(topic_partitions(text) for text in topics)
+    target = _target(targets)
+
+    async def ask(admin: Admin) -> list[dict[str, Any]]:
+        described = (await admin.describe_groups([name]))[name]
+        if described.members:
+            raise has_members(described, "reset")
+        places = await _places(admin, name, scope, target)
+        moves = {tp: _move(tp, target, place) for tp, place in places.items()}
+        if execute:
+            await admin.alter_group_offsets(name, {tp: one.offset for tp, one in moves.items()})
+        return [
+            {
+                "topic": tp.topic,
+                "partition": tp.partition,
+                "committed_offset": places[tp].committed,
+                "new_offset": one.offset,
+                "remark": one.remark,
+            }
+            for tp, one in moves.items()
+        ]
+
+    rows = with_admin(bootstrap, ask)
+    if output_format == "json":
+        print_json({"group": name, "executed": execute, "offsets": rows})
+        return
+    for row in rows:
+        if row["remark"]:
+            warn(f"{row['topic']} {row['partition']}: {row['remark']}")
+    print_table(
+        ("topic", "partition", "committed", "new offset", "change"),
+        [(row["topic"], row["partition"], row["committed_offset"], row["new_offset"], _change(row)) for row in rows],
+    )
+    note(f"Group {name!r} was reset." if execute else "Nothing was changed: add --execute to do it.")
+
+
+def _target(given: dict[str, Any]) -> Target:
+    """The one of the target options that was given."""
+    chosen = [key for key, value in given.items() if value is not None and value is not False]
+    if len(chosen) != 1:
+        options = ", ".join("--" + key.replace("_", "-") for key in given)
+        raise click.UsageError(f"Say where to, with exactly one of {options}.")
+    (key,) = chosen
+    value = given[key]
+    try:
+        match key:
+            case "to_offset":
+                return Target(To.OFFSET, value)
+            case "shift_by":
+                return Target(To.SHIFT, value)
+            case "by_duration":
+                return Target(To.TIME, time.time_ns() // 1_000_000 - parse_duration_ms(value))
+            case "to_datetime":
+                return Target(To.TIME, parse_datetime_ms(value))
+            case _:
+                return Target(To(key.removeprefix("to_")))
+    except ValueError as error:
+        raise click.UsageError(f"--{key.replace('_', '-')}: {error}.") from None
+
+
+async def _places(
+    admin: Admin, name: str, scope: dict[str, list[int] | None], target: Target
+) -> dict[TopicPartition, Place]:
+    """What is known of the partitions in scope; all topics with offsets if the scope is empty.
+
+    Raises:
+        Refused: there are none, or one does not exist.
+    """
+    from ottla.clients import TopicPartition
+
+    committed = await admin.list_group_offsets(name)
+    existing = set(await admin.list_topics())
+    if not scope:
+        scope = dict.fromkeys(sorted({tp.topic for tp in committed} & existing))
+        if not scope:
+            raise Refused(f"Group {name!r} has committed nothing.", "Name the topics with --topic.")
+    for topic in scope:
+        if topic not in existing:
+            raise Refused(f"There is no topic {topic!r}.", "`ottla topics list` shows those that exist.")
+    infos = await admin.describe_topics(scope)
+    places = []
+    for topic, listed in scope.items():
+        known = sorted(infos[topic].partitions)
+        if stray := sorted(set(listed or ()) - set(known)):
+            raise Refused(f"Topic {topic!r} has no partition {stray[0]}: it has 0 to {known[-1]}.")
+        places += [TopicPartition(topic, partition) for partition in (known if listed is None else listed)]
+    starts = await admin.list_offsets(dict.fromkeys(places, "earliest"))
+    ends = await admin.list_offsets(dict.fromkeys(places, "latest"))
+    at_time = await admin.list_offsets(dict.fromkeys(places, target.value)) if target.to is To.TIME else {}
+    return {
+        tp: Place(
+            starts[tp].offset,
+            ends[tp].offset,
+            committed[tp].offset if tp in committed else None,
+            at_time[tp].offset if tp in at_time and at_time[tp].offset >= 0 else None,
+        )
+        for tp in places
+    }
+
+
+def _move(tp: TopicPartition, target: Target, place: Place) -> Move:
+    try:
+        return move(target, place)
+    except CannotReset as error:
+        raise Refused(f"{tp.topic} {tp.partition}: {error}.") from None
+
+
+def _change(row: dict[str, Any]) -> Cell:
+    if row["committed_offset"] is None:
+        return None
+    distance = row["new_offset"] - row["committed_offset"]
+    return f"{distance:+,}" if distance else 0
