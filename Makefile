@@ -29,7 +29,7 @@ $(VENV)/.test: pyproject.toml setup.py
 	@touch $@
 
 demo: $(VENV)/.demo ## the main job on real input, with a verdict (about a minute)
-	@$(BIN)/python examples/demo/demo.py $(DEMO)
+	@$(BIN)/python -m examples.demo $(DEMO)
 
 test: $(VENV)/.test ## every test but the long suites (under three minutes)
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m 'not slow' $(ARGS)
