@@ -303,6 +303,8 @@ class ReplacementWrite(GroupWrite):
         self.ended(m, error, is_current=current)
         if member.parked_join is not ctx or group.members.get(member.member_id) is not member:
             return
+        if group.unannounced:
+            return  # the generation that is being logged has the successor in it, and answers it
         group.unpark_join(member)
         if error:
             self._revert(m, error)
