@@ -158,7 +158,7 @@ class ProducerOptions(ClientOptions):
     buffer_memory: bytes of records waiting; ``send()`` waits beyond it, at most max_block_ms.
     delivery_timeout_ms: from ``send()`` to the end of the last retry.
     partitioner: ``f(key_bytes, all_partitions, available_partitions) -> partition``; by default Kafka's murmur2.
-    key_serializer, value_serializer: to bytes.
+    key_serializer, value_serializer: to bytes. None stays None: no key, or a tombstone.
     """
 
     role: ClassVar[str] = "producer"
@@ -224,7 +224,7 @@ class ConsumerOptions(ClientOptions):
     isolation_level: read_uncommitted or read_committed.
     exclude_internal_topics: a pattern does not match internal topics.
     allow_auto_create_topics: a subscribed topic that is missing is created if the broker does that.
-    key_deserializer, value_deserializer: from bytes.
+    key_deserializer, value_deserializer: from bytes; not asked where there is none.
     interceptors: objects with ``on_consume(records)`` and ``on_commit(offsets)``.
     """
 

@@ -224,7 +224,7 @@ class Producer:
 
 
 def _serialized(what: str, serializer: Any, given: Any) -> bytes | None:
-    data = given if serializer is None else serializer(given)
+    data = given if serializer is None or given is None else serializer(given)
     if data is None or isinstance(data, bytes):
         return data
     if isinstance(data, (bytearray, memoryview)):

@@ -1,0 +1,93 @@
+"""What the live tests share: quick options, filling topics, waiting for what must come, a listener that notes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ottla.clients import Admin, Consumer, ConsumerRebalanceListener, ConsumerRecord, Producer, TopicPartition
+from ottla.testing import Broker
+
+PATIENCE_S = 20.0
+"""Long enough for a slow machine; nothing here waits so long unless it fails."""
+
+
+def group_options(broker: Broker, group: str, **options: Any) -> dict[str, Any]:
+    """Options of a group member that notices things soon."""
+    return {
+        "bootstrap_servers": broker.bootstrap_servers,
+        "group_id": group,
+        "auto_offset_reset": "earliest",
+        "heartbeat_interval_ms": 50,
+        "session_timeout_ms": 6_000,
+        "retry_backoff_ms": 20,
+        "fetch_max_wait_ms": 50,
+        **options,
+    }
+
+
+async def create(broker: Broker, topic: str, partitions: int = 1, **configs: str) -> list[TopicPartition]:
+    from ottla.clients import NewTopic
+
+    async with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        await admin.create_topics([NewTopic(topic, partitions, topic_configs=configs)])
+    return [TopicPartition(topic, p) for p in range(partitions)]
+
+
+async def fill(broker: Broker, topic: str, count: int, *, first: int = 0, **options: Any) -> None:
+    """Produce ``count`` records, their number as value, round the partitions."""
+    async with Producer(bootstrap_servers=broker.bootstrap_servers, linger_ms=5, **options) as producer:
+        partitions = sorted(await producer.partitions_for(topic))
+        sent = [
+            await producer.send(topic, b"%d" % n, partition=partitions[n % len(partitions)])
+            for n in range(first, first + count)
+        ]
+        await asyncio.gather(*sent)
+
+
+async def until(condition: Callable[[], object], what: str) -> None:
+    """Wait until a condition holds that something else brings about."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():  # noqa: ASYNC110 - others bring it about, in their own time
+            await asyncio.sleep(0.01)
+    assert condition(), what
+
+
+async def read(consumer: Consumer, count: int) -> list[ConsumerRecord[Any, Any]]:
+    """Read so many records."""
+    records: list[ConsumerRecord[Any, Any]] = []
+    async with asyncio.timeout(PATIENCE_S):
+        while len(records) < count:
+            for batch in (await consumer.getmany(timeout_ms=200, max_records=count - len(records))).values():
+                records += batch
+    return records
+
+
+def numbers(records: Iterable[ConsumerRecord[Any, Any]]) -> list[int]:
+    return [int(record.value) for record in records]
+
+
+class Notes(ConsumerRebalanceListener):
+    """Writes down what it is told, and does what a test gives it to do."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, list[int]]] = []
+        self.on_revoked: Callable[[set[TopicPartition]], Any] = lambda revoked: None
+        self.on_assigned: Callable[[set[TopicPartition]], Any] = lambda assigned: None
+
+    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        self.calls.append(("revoked", sorted(tp.partition for tp in revoked)))
+        await _maybe(self.on_revoked(revoked))
+
+    async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        self.calls.append(("assigned", sorted(tp.partition for tp in assigned)))
+        await _maybe(self.on_assigned(assigned))
+
+    def on_partitions_lost(self, lost: set[TopicPartition]) -> None:
+        self.calls.append(("lost", sorted(tp.partition for tp in lost)))
+
+
+async def _maybe(outcome: Any) -> None:
+    if outcome is not None:
+        await outcome
