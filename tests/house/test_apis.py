@@ -1,0 +1,109 @@
+"""Messages, handlers, the advertised table and its page belong together."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import runpy
+
+import pytest
+
+from ottla.broker.handlers import HANDLERS, handler
+from ottla.broker.handlers.api_versions import table
+from ottla.protocol.apis import ApiKey, api
+from ottla.protocol.schema import Message
+from tests.house.sources import ROOT
+
+ADVERTISED = {
+    0: (0, 9),  # served from 3: librdkafka before 2.4 takes a higher minimum for a broker without compression
+    1: (4, 12),
+    2: (1, 7),
+    3: (0, 12),
+    8: (2, 8),
+    9: (1, 8),
+    10: (0, 4),
+    11: (0, 9),
+    12: (0, 4),
+    13: (0, 5),
+    14: (0, 5),
+    15: (0, 5),
+    16: (0, 4),
+    18: (0, 4),
+    19: (2, 7),
+    20: (1, 6),
+    21: (0, 2),
+    22: (0, 4),
+    23: (2, 4),
+    32: (1, 4),
+    37: (0, 3),
+    42: (0, 2),
+    47: (0, 0),
+    60: (0, 1),
+}
+"""What every client that was tried can work with; more is a decision, and less cuts somebody off."""
+
+HANDLER_FOLDER = ROOT / "broker" / "handlers"
+MESSAGE_FOLDER = ROOT / "protocol" / "messages"
+
+
+def test_the_advertised_table() -> None:
+    assert {row.api_key: (row.min_version, row.max_version) for row in table()} == ADVERTISED
+    assert len(table()) == len(ADVERTISED)
+
+
+def test_every_api_has_a_module_of_messages() -> None:
+    modules = {path.stem for path in MESSAGE_FOLDER.glob("*.py")} - {"__init__"}
+    assert modules == {key.module for key in ApiKey}
+
+
+@pytest.mark.parametrize("key", ApiKey, ids=lambda key: key.name)
+def test_a_module_of_messages_has_one_request_and_one_response(key: ApiKey) -> None:
+    module = importlib.import_module(f"ottla.protocol.messages.{key.module}")
+    messages = {
+        cls
+        for _, cls in inspect.getmembers(module, inspect.isclass)
+        if issubclass(cls, Message) and cls is not Message and cls.__module__ == module.__name__
+    }
+    row = api(key)
+    assert messages == {row.request, row.response}
+    assert row.request.versions == row.response.versions
+    assert row.request.flexible_from == row.response.flexible_from
+
+
+def test_every_handler_has_its_messages_and_every_message_its_handler() -> None:
+    """Files without a ``handle`` are what handlers share."""
+    handlers = set()
+    for path in HANDLER_FOLDER.glob("*.py"):
+        if path.stem != "__init__" and hasattr(importlib.import_module(f"ottla.broker.handlers.{path.stem}"), "handle"):
+            handlers.add(path.stem)
+    assert handlers == {key.module for key in HANDLERS}
+    assert set(HANDLERS) == set(ApiKey)
+    assert len(HANDLERS) == len(set(HANDLERS))
+
+
+@pytest.mark.parametrize("key", HANDLERS, ids=lambda key: key.name)
+def test_advertised_versions_are_declared(key: ApiKey) -> None:
+    served, declared = handler(key).versions, api(key).request.versions
+    assert served.step == 1
+    assert len(served) > 0
+    if key is ApiKey.PRODUCE:
+        assert served[0] == 0
+        assert declared[0] == 3
+    else:
+        assert served[0] >= declared[0]
+    assert served[-1] <= declared[-1]
+
+
+@pytest.mark.parametrize("key", HANDLERS, ids=lambda key: key.name)
+def test_a_failing_handler_can_say_so(key: ApiKey) -> None:
+    """Where a response has no error code at its top, ``failed`` builds the answer to a bug of ours."""
+    module = importlib.import_module(f"ottla.broker.handlers.{key.module}")
+    fields = [field for field in api(key).response.__wire__ if field.name == "error_code"]
+    for version in set(module.VERSIONS) & set(api(key).response.versions):
+        has_code = any(field.present(version) for field in fields)
+        assert has_code or callable(getattr(module, "failed", None)), f"version {version} would look like success"
+
+
+def test_the_page_of_supported_versions_is_fresh() -> None:
+    page = runpy.run_path(str(ROOT / "docs" / "make_protocol_support.py"))
+    assert (ROOT / "docs" / "protocol-support.md").read_text() == page["render"](), "run: make docs"

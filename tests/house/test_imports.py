@@ -1,0 +1,98 @@
+"""Who may import whom: the contracts in pyproject.toml hold, and they can be broken."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.house.sources import ROOMS, ROOT
+
+CONFIG = ROOT / "pyproject.toml"
+CONTRACTS = [contract["name"] for contract in tomllib.loads(CONFIG.read_text())["tool"]["importlinter"]["contracts"]]
+
+RUN = "from importlinter.cli import lint_imports_command as run; run()"
+
+PLANTED = [
+    # (contract, the file that breaks it, what it imports)
+    ("rooms", "protocol/framing.py", "ottla.clients.errors"),
+    ("rooms", "clients/errors.py", "ottla.broker.clock"),
+    ("rooms", "broker/settings.py", "ottla.clients.errors"),
+    ("rooms", "testing/__init__.py", "ottla.cli.main"),
+    ("broker", "broker/core/purgatory.py", "ottla.broker.handlers.heartbeat"),
+    ("broker", "broker/handlers/heartbeat.py", "ottla.broker.storage.memory"),
+    ("broker", "broker/dispatch.py", "ottla.broker.runtime.loop_clock"),
+    ("broker", "broker/settings.py", "ottla.broker.core.effects"),
+    ("dispatch", "broker/dispatch.py", "ottla.broker.core.effects"),
+    ("runtime", "broker/runtime/loop_clock.py", "ottla.broker.handlers.heartbeat"),
+    ("storage", "broker/storage/memory.py", "ottla.broker.core.purgatory"),
+    ("net", "broker/net/connection.py", "ottla.protocol.apis"),
+    ("net", "broker/net/connection.py", "ottla.broker.handlers.heartbeat"),
+    ("core:", "broker/core/purgatory.py", "ottla.broker.clock"),
+    ("observe", "broker/runtime/loop_clock.py", "ottla.broker.observe.logs"),
+    ("core and protocol", "broker/core/purgatory.py", "time"),
+    ("core and protocol", "protocol/framing.py", "socket"),
+]
+
+
+def lint(path: Path | None = None, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """Run import-linter on the sources that are installed, or on those in ``path``."""
+    return subprocess.run(
+        [sys.executable, "-c", RUN, "--no-cache", "--config", str(CONFIG)],
+        cwd=cwd,
+        env=os.environ | ({"PYTHONPATH": str(path)} if path else {}) | {"COLUMNS": "200", "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_contracts_are_kept() -> None:
+    result = lint()
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert f"Contracts: {len(CONTRACTS)} kept, 0 broken." in result.stdout
+
+
+def test_every_room_is_under_contract() -> None:
+    roots = tomllib.loads(CONFIG.read_text())["tool"]["importlinter"]["root_packages"]
+    assert sorted(roots) == sorted(f"ottla.{room}" for room in ROOMS)
+
+
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What import-linter says of a copy of the sources into which every import of `PLANTED` was put, and a new room."""
+    copy = tmp_path_factory.mktemp("planted")
+    for room in ROOMS:
+        shutil.copytree(ROOT / room, copy / "ottla" / room, ignore=shutil.ignore_patterns("__pycache__"))
+    for _, file, imported in PLANTED:
+        target = copy / "ottla" / file
+        target.write_text(target.read_text() + f"\nimport {imported}\n")
+    (copy / "ottla/broker/newcomer.py").write_text('"""A room that nobody declared."""\n')
+    result = lint(path=copy, cwd=copy)
+    assert result.returncode == 1, result.stdout + result.stderr
+    return result.stdout
+
+
+@pytest.mark.parametrize("contract", CONTRACTS)
+def test_a_contract_can_be_broken(broken: str, contract: str) -> None:
+    assert f"{contract} BROKEN" in broken
+    assert [name for name, _, _ in PLANTED if contract.startswith(name)], "no violation of it is planted"
+
+
+@pytest.mark.parametrize(("contract", "file", "imported"), PLANTED)
+def test_a_forbidden_import_is_reported(broken: str, contract: str, file: str, imported: str) -> None:
+    importer = "ottla." + file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    heading = next(name for name in CONTRACTS if name.startswith(contract))
+    report = broken.split("Broken contracts")[-1].split(heading)[1]
+    section = re.split("|".join(re.escape(name) for name in CONTRACTS), report)[0]
+    assert re.search(rf"{re.escape(importer)} -> {re.escape(imported)}\b", section)
+
+
+def test_a_new_room_must_be_declared(broken: str) -> None:
+    assert re.search(r"not listed as layers:\s+- ottla\.broker\.newcomer\n", broken)

@@ -1,0 +1,121 @@
+"""The wheel, built and installed in an environment of its own, has every module, and every module can be imported."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import site
+import subprocess
+import sys
+import sysconfig
+import tomllib
+import venv
+import zipfile
+from pathlib import Path
+
+from tests.house.sources import ROOMS, ROOT, room_modules
+
+IMPORT_ALL = """
+import importlib, json, pkgutil, sys
+import ottla
+names, places = [], set()
+for module in pkgutil.walk_packages(ottla.__path__, "ottla."):
+    if module.name.endswith("__main__"):
+        continue  # it is there to run, not to be imported
+    imported = importlib.import_module(module.name)
+    names.append(module.name)
+    places.add(imported.__file__)
+print(json.dumps({"names": names, "places": sorted(places), "init": getattr(ottla, "__file__", None)}))
+"""
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    result = subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        env={name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "COV"))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+def build_wheel(tmp_path: Path) -> Path:
+    """Built from a copy, so that nothing is left in the source tree and nothing left there gets in."""
+    source, out = tmp_path / "source", tmp_path / "wheel"
+    out.mkdir()
+    for room in ROOMS:
+        shutil.copytree(ROOT / room, source / room, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    run(sys.executable, "-c", f"from setuptools import build_meta; build_meta.build_wheel({str(out)!r})", cwd=source)
+    (built,) = out.glob("*.whl")
+    return built
+
+
+def install(wheel: Path, home: Path) -> Path:
+    """A fresh environment with the wheel in it. Dependencies are those of the environment that runs the tests.
+
+    They are joined by a path file, which does not carry over an editable install of ottla itself.
+
+    Returns:
+        The folder of its commands.
+    """
+    venv.create(home, with_pip=False)
+    target = Path(sysconfig.get_path("purelib", vars={"base": str(home), "platbase": str(home)}))
+    others = dict.fromkeys([*site.getsitepackages(), sysconfig.get_path("platlib")])
+    (target / "dependencies.pth").write_text("\n".join(others) + "\n")
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", home / "bin" / "python")
+    run(*pip, "install", "--no-deps", "--no-index", "--quiet", wheel, cwd=home)
+    return home / "bin"
+
+
+def test_the_wheel(tmp_path: Path) -> None:
+    """One test, so that parallel workers do not each build it."""
+    wheel = build_wheel(tmp_path)
+    check_contents(wheel)
+    commands = install(wheel, tmp_path / "environment")
+    check_imports(commands)
+    check_command(commands)
+    check_dependencies(commands)
+
+
+def check_contents(wheel: Path) -> None:
+    """It holds the rooms and nothing else."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"ottla"}
+    assert {name.split("/")[1] for name in names if name.startswith("ottla/")} == set(ROOMS)
+    modules = (name.removesuffix(".py").replace("/", ".") for name in names if name.endswith(".py"))
+    assert {module.removesuffix(".__init__") for module in modules} == room_modules()
+
+
+def check_imports(commands: Path) -> None:
+    """Every module can be imported, and comes from the wheel."""
+    imported = json.loads(run(commands / "python", "-c", IMPORT_ALL, cwd=commands))
+    assert set(imported["names"]) == {name for name in room_modules() if not name.endswith("__main__")}
+    assert all(place.startswith(str(commands.parent)) for place in imported["places"])
+    assert imported["init"] is None, "ottla is a namespace package"
+
+
+def check_command(commands: Path) -> None:
+    """``ottla`` is there and knows its version; whatever else is an entry point can be loaded."""
+    assert "serve" in run(commands / "ottla", "--help", cwd=commands)
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert declared in run(commands / "ottla", "--version", cwd=commands)
+    load = "from importlib.metadata import distribution; print([e.load() for e in distribution('ottla').entry_points])"
+    assert "ottla.testing.plugin" in run(commands / "python", "-c", load, cwd=commands)
+
+
+def check_dependencies(commands: Path) -> None:
+    """Broker, client and command import nothing that only the tests bring."""
+    listed = (
+        "import sys, ottla.broker.app, ottla.cli.main, ottla.clients;"
+        "print(*{name.partition('.')[0] for name in sys.modules})"
+    )
+    loaded = set(run(commands / "python", "-c", listed, cwd=commands).split())
+    assert "construct" in loaded
+    assert not loaded & {"hypothesis", "pytest", "kio", "kafka", "aiokafka", "confluent_kafka", "snappy", "lz4"}
