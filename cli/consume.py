@@ -11,7 +11,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
@@ -259,11 +259,12 @@ async def _print_all(
 ) -> tuple[int, str]:
     loop = asyncio.get_running_loop()
     out = sys.stdout.buffer
-    hangup = _hangup(out.fileno())
+    hangup = _hangup(out)
+    poll_ms = POLL_MS if not wish.exit_at_end else POLL_MS / 10
     printed, came, generation = 0, loop.time(), -1
     while not stopping.is_set():
         room = BATCH if wish.max_messages is None else min(BATCH, wish.max_messages - printed)
-        found = await consumer.getmany(timeout_ms=POLL_MS, max_records=room)
+        found = await consumer.getmany(timeout_ms=poll_ms, max_records=room)
         records = [record for batch in found.values() for record in batch]
         if generation != consumer.generation_id:
             generation, came = consumer.generation_id, loop.time()  # a rebalance is not idleness
@@ -284,12 +285,13 @@ async def _print_all(
     return printed, "stopped"
 
 
-def _hangup(fd: int) -> Callable[[], bool]:
+def _hangup(out: BinaryIO) -> Callable[[], bool]:
     """Tells whether whoever reads our output has gone (``| head``): otherwise that shows only with the next record."""
-    if not hasattr(select, "poll"):
-        return lambda: False
-    poll = select.poll()
-    poll.register(fd, 0)
+    try:
+        poll = select.poll()
+        poll.register(out.fileno(), 0)
+    except (AttributeError, OSError):
+        return lambda: False  # no poll() on this system, or not a file
     return lambda: any(events & select.POLLERR for _, events in poll.poll(0))
 
 

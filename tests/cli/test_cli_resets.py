@@ -1,0 +1,81 @@
+"""Where reset-offsets moves a group to."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.cli.resets import CannotReset, Move, Place, Target, To, move, parse_datetime_ms, parse_duration_ms
+
+LOG = {"log_start_offset": 10, "log_end_offset": 100}
+
+
+@pytest.mark.parametrize(
+    ("target", "committed", "expected"),
+    [
+        (Target(To.EARLIEST), 50, Move(10)),
+        (Target(To.LATEST), None, Move(100)),
+        (Target(To.OFFSET, 70), None, Move(70)),
+        (Target(To.OFFSET, 100), 50, Move(100)),
+        (Target(To.OFFSET, 101), 50, Move(100, "101 is beyond the log's end")),
+        (Target(To.OFFSET, 9), 50, Move(10, "9 is before the log's start")),
+        (Target(To.SHIFT, -5), 50, Move(45)),
+        (Target(To.SHIFT, -41), 50, Move(10, "9 is before the log's start")),
+        (Target(To.SHIFT, 51), 50, Move(100, "101 is beyond the log's end")),
+        (Target(To.CURRENT), 50, Move(50)),
+        (Target(To.CURRENT), None, Move(100, "nothing is committed: the log's end")),
+        (Target(To.TIME, 1), 50, Move(100, "no record at or after that time: the log's end")),
+    ],
+)
+def test_the_new_offset_stays_within_the_log(target: Target, committed: int | None, expected: Move) -> None:
+    assert move(target, Place(**LOG, committed=committed)) == expected
+
+
+def test_a_time_moves_to_the_first_record_from_then_on() -> None:
+    assert move(Target(To.TIME, 1), Place(**LOG, at_time=33)) == Move(33)
+
+
+def test_a_shift_needs_something_to_shift() -> None:
+    with pytest.raises(CannotReset, match="--to-earliest"):
+        move(Target(To.SHIFT, 1), Place(**LOG))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("PT1H30M", 5_400_000),
+        ("P1DT0S", 86_400_000),
+        ("P2W", 1_209_600_000),
+        ("PT0.5S", 500),
+        ("pt10m", 600_000),
+        ("1h30m", 5_400_000),
+        ("45s", 45_000),
+        ("1d", 86_400_000),
+        ("1.5s", 1_500),
+    ],
+)
+def test_durations(text: str, expected: int) -> None:
+    assert parse_duration_ms(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "P", "PT", "1", "h", "1x", "PT1D", "-PT1H", "1h1h", "P1DT"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is no duration"):
+        parse_duration_ms(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1970-01-01T00:00:01.500", 1_500),
+        ("1970-01-02", 86_400_000),
+        ("1970-01-01T02:00+02:00", 0),
+        ("2026-05-04T13:30:00.000Z", 1_777_901_400_000),
+    ],
+)
+def test_datetimes_are_utc_unless_they_say_otherwise(text: str, expected: int) -> None:
+    assert parse_datetime_ms(text) == expected
+
+
+def test_what_is_no_datetime_is_refused() -> None:
+    with pytest.raises(ValueError, match="'yesterday' is no date"):
+        parse_datetime_ms("yesterday")
