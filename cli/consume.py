@@ -192,6 +192,7 @@ async def _consume(bootstrap: str, wish: Wish, render: Callable[[ConsumerRecord[
         allow_auto_create_topics=False,  # a typing error must not become a topic
         auto_offset_reset="earliest" if wish.start is not None and wish.group is not None else "latest",
         auto_commit_interval_ms=1_000,
+        fetch_max_wait_ms=50 if wish.exit_at_end else 500,
     )
     async with consumer:
         await _begin(consumer, wish)
@@ -221,9 +222,11 @@ async def _begin(consumer: Consumer, wish: Wish) -> None:
         if stray := sorted(set(listed or ()) - known):
             raise Refused(f"Topic {topic!r} has no partition {stray[0]}: it has 0 to {max(known)}.")
         places += [TopicPartition(topic, partition) for partition in (sorted(known) if listed is None else listed)]
-    consumer.assign(places)
     assert wish.start is not None
-    for place, offset in (await wish.start.offsets(consumer, places)).items():
+    offsets = await wish.start.offsets(consumer, places)
+    # Nothing is awaited between these two: no fetch from another place gets under way.
+    consumer.assign(places)
+    for place, offset in offsets.items():
         consumer.seek(place, offset)
     if wish.start.is_latest and not wish.quiet and not wish.exit_at_end:
         note("Waiting for new records; --from-beginning prints those that are there.")
@@ -296,9 +299,12 @@ def _hangup(out: BinaryIO) -> Callable[[], bool]:
 
 
 async def _at_end(consumer: Consumer) -> bool:
-    """Whether everything that is assigned has been read to its end."""
+    """Whether everything that is assigned has been read to its end, as the last fetch saw it.
+
+    Not asked of the broker: the answer would have to wait behind the fetch that is waiting for records there.
+    """
     assigned: Sequence[TopicPartition] = sorted(consumer.assignment())
-    if not assigned:
+    ends = {tp: consumer.highwater(tp) for tp in assigned}
+    if not ends or None in ends.values():
         return False
-    ends = await consumer.end_offsets(assigned)
-    return all([await consumer.position(tp) >= ends[tp] for tp in assigned])
+    return all([await consumer.position(tp) >= (ends[tp] or 0) for tp in assigned])
