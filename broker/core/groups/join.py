@@ -267,7 +267,7 @@ class NewGroupWrite(GroupWrite):
 
     def done(self, m: Machine, error: ErrorCode) -> None:
         group = self.group
-        self.ended(m, error, is_current=group.state is EMPTY and group.generation == 0)
+        self.ended(m, error)
         if not error or group.generation or m.groups.get(group.group_id) is not group:
             return
         for member in group.members.values():
@@ -299,8 +299,7 @@ class ReplacementWrite(GroupWrite):
 
     def done(self, m: Machine, error: ErrorCode) -> None:
         group, member, ctx = self.group, self.member, self.ctx
-        current = group.state is STABLE and group.generation == self.generation
-        self.ended(m, error, is_current=current)
+        self.ended(m, error)
         if member.parked_join is not ctx or group.members.get(member.member_id) is not member:
             return
         if group.unannounced:

@@ -105,13 +105,16 @@ class GroupWrite(Write):
         if self.group.recorded is Recorded.CURRENT:
             self.group.recorded = Recorded.STALE
 
-    def ended(self, m: Machine, error: ErrorCode, *, is_current: bool) -> None:
-        """Called once its outcome is known; ``is_current`` tells whether memory still has what it says."""
+    def ended(self, m: Machine, error: ErrorCode) -> None:
+        """Called once its outcome is known.
+
+        If memory has moved on, either its state says so or a later record is on its way; only a static member that
+        was replaced, or whose replacement was taken back, shows in the revision alone.
+        """
         group = self.group
         group.group_writes -= 1
         if not error:
-            is_current = is_current and group.revision == self.revision
-            group.recorded = Recorded.CURRENT if is_current else Recorded.STALE
+            group.recorded = Recorded.CURRENT if group.revision == self.revision else Recorded.STALE
             return
         if group.recorded is Recorded.CURRENT:
             group.recorded = Recorded.STALE

@@ -27,8 +27,7 @@ class EmptyGroupWrite(GroupWrite):
     what = "empty generation"
 
     def done(self, m: Machine, error: ErrorCode) -> None:
-        group = self.group
-        self.ended(m, error, is_current=group.state is EMPTY and group.generation == self.generation)
+        self.ended(m, error)
 
 
 class GenerationWrite(GroupWrite):
@@ -39,7 +38,7 @@ class GenerationWrite(GroupWrite):
 
     def done(self, m: Machine, error: ErrorCode) -> None:
         group = self.group
-        self.ended(m, error, is_current=False)
+        self.ended(m, error)
         if group.state is not COMPLETING_REBALANCE or group.generation != self.generation:
             return
         group.unannounced = False

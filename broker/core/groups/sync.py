@@ -107,13 +107,12 @@ class AssignmentWrite(GroupWrite):
         """Publish the assignments, or take the generation back, unless something else moved the group on."""
         group = self.group
         in_time = group.state is COMPLETING_REBALANCE and group.generation == self.generation
-        self.ended(m, error, is_current=in_time)
+        self.ended(m, error)
         if not in_time:
             return
         group.assigning = False
         if error:
             shown = append_error(error)
-            group.clear_assignments()
             answer_syncs(m, group, shown)
             reason = f"Error {shown.name} when storing group assignment during SyncGroup"
             prepare(m, group, f"{reason} (member: {self.leader_id})")
