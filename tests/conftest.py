@@ -9,6 +9,7 @@ import os
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.configuration import set_hypothesis_home_dir
 
@@ -25,3 +26,8 @@ settings.register_profile(
 )
 settings.register_profile("long", settings.get_profile("ottla"), derandomize=False, max_examples=1000)
 settings.load_profile("long" if LONG else "ottla")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """kafka-python reads Kafka's schema files in a way that Python 3.11 and 3.12 call deprecated, a hundred times."""
+    config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning")

@@ -15,8 +15,6 @@ from ottla.protocol.apis import ApiKey
 from ottla.protocol.schema import FOREVER, ArrayOf, WireField, WireType
 from tests.protocol.wire_values import APIS, HEADERS, MESSAGES, name_of
 
-pytestmark = pytest.mark.filterwarnings("ignore:(read|open)_text is deprecated:DeprecationWarning")
-
 KINDS = {
     "int8": "b",
     "int16": "h",
