@@ -139,7 +139,7 @@ def damaged(draw: st.DrawFn, frame: bytes) -> bytes:
 def test_damaged_frames_are_read_alike(cls: Any) -> None:
     intact = {version: cls.layout(version).encode(at_version(full(cls), version)) for version in cls.versions}
 
-    @examples(25)
+    @examples(15)
     @given(st.data(), st.sampled_from(list(cls.versions)))
     def check(data: st.DataObject, version: int) -> None:
         layout = cls.layout(version)

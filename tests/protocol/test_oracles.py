@@ -31,7 +31,7 @@ def agree(oracle: Any, obj: Any, version: int) -> None:
 def test_agreement_at_every_version(oracle: ModuleType, cls: Any) -> None:
     versions = [version for version in cls.versions if oracle.knows(cls, version)]
 
-    @examples(8)
+    @examples(6)
     @given(objects(cls, oracle.VALUES))
     def check(drawn: Any) -> None:
         for version in versions:
