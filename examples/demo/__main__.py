@@ -52,7 +52,7 @@ def main() -> int:
     if failure is not None:
         print(f"FAILED after {play.elapsed_s:.1f} s: {failure}.")
         for path in failure.look_at:
-            print(f"  Look at {path}")
+            print(f"  Look at {path}{_last_line(path)}")
     if failure is not None or found:
         print(f"  The logs of all processes are in {plan.directory / 'logs'}; what they reported, in {play.reports}.")
         data = plan.directory / "data"
@@ -60,6 +60,12 @@ def main() -> int:
         return 1
     print("Passed: every line was seen, none was lost, and the committed offsets are the log ends.")
     return 0
+
+
+def _last_line(path: Path) -> str:
+    """What a log file says last."""
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
+    return f", which ends: {lines[-1][:300]}" if lines else ""
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NamedTuple
 
 from examples.demo.member import BATCH, Member
 from examples.demo.reports import Position, checksum
@@ -16,38 +16,46 @@ def run(member: Member) -> None:
     asyncio.run(consume(member))
 
 
-def client(kind: str) -> tuple[Any, Any, Any, type[Exception], dict[str, Any]]:
-    """Of either client: Consumer, TopicPartition, the listener's base, its errors' base, options of its own."""
-    if kind == "ottla":
-        from ottla.clients import Consumer, ConsumerRebalanceListener, KafkaError, TopicPartition
+class Kind(NamedTuple):
+    """What differs between the two, apart from where it is imported from."""
 
-        return (
-            Consumer,
-            TopicPartition,
-            ConsumerRebalanceListener,
-            KafkaError,
-            {"partition_assignment_strategy": ["roundrobin"]},
+    consumer: Any
+    place: Any
+    listener: Any
+    error: type[Exception]
+    assignor: Any
+
+
+def kind_of(name: str) -> Kind:
+    if name == "ottla":
+        from ottla import clients
+
+        return Kind(
+            clients.Consumer,
+            clients.TopicPartition,
+            clients.ConsumerRebalanceListener,
+            clients.KafkaError,
+            "roundrobin",
         )
-    from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
+    import aiokafka
     from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
-    from aiokafka.errors import KafkaError
 
-    return (
-        AIOKafkaConsumer,
-        TopicPartition,
-        ConsumerRebalanceListener,
-        KafkaError,
-        {"partition_assignment_strategy": [RoundRobinPartitionAssignor]},
+    return Kind(
+        aiokafka.AIOKafkaConsumer,
+        aiokafka.TopicPartition,
+        aiokafka.ConsumerRebalanceListener,
+        aiokafka.errors.KafkaError,
+        RoundRobinPartitionAssignor,
     )
 
 
 async def consume(member: Member) -> None:
     """The loop of both kinds."""
-    consumer_class, place, listener_class, failure, options = client(member.kind)
+    kind = kind_of(member.kind)
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, setattr, member, "stopping", True)
     loop.add_signal_handler(signal.SIGINT, lambda: None)  # Ctrl-C reaches the whole terminal; the demo says who stops
-    consumer = consumer_class(
+    consumer = kind.consumer(
         bootstrap_servers=member.bootstrap,
         client_id=member.name,
         group_id=member.group,
@@ -55,7 +63,7 @@ async def consume(member: Member) -> None:
         heartbeat_interval_ms=member.heartbeat_interval_ms,
         auto_offset_reset="earliest",
         enable_auto_commit=False,
-        **options,
+        partition_assignment_strategy=[kind.assignor],
     )
 
     async def commit() -> None:
@@ -63,13 +71,15 @@ async def consume(member: Member) -> None:
         if not offsets:
             return
         try:
-            await consumer.commit({place(member.topic, partition): offset for partition, offset in offsets.items()})
-        except failure as error:
+            await consumer.commit(
+                {kind.place(member.topic, partition): offset for partition, offset in offsets.items()}
+            )
+        except kind.error as error:
             member.report.event("commit refused", error=repr(error))
         else:
             member.committed(offsets)
 
-    class Listener(listener_class):  # type: ignore[misc, valid-type]
+    class Listener(kind.listener):  # type: ignore[misc, name-defined]
         async def on_partitions_revoked(self, revoked: Any) -> None:
             await commit()
             if revoked:

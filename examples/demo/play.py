@@ -346,7 +346,9 @@ class Play:
             MemberRow(one.name, one.kind, one.state, one.partitions, self.ledger.sightings[one.name])
             for one in self.members.values()
         )
-        return Snapshot(self.plan.lines, self.ledger.lines_sent, self.ledger.lines_seen, rows)
+        # A line may be seen before the producer has told that it was acknowledged.
+        sent = max(self.ledger.lines_sent, self.ledger.lines_seen)
+        return Snapshot(self.plan.lines, sent, self.ledger.lines_seen, rows)
 
     # -- processes
 

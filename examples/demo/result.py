@@ -84,8 +84,8 @@ def _rebalances(play: Play) -> list[tuple[Cell, ...]]:
             one.generation,
             one.members,
             _cause(play, one),
-            "" if one.took_s is None else f"{one.took_s:5.2f} s",
-            _MEMBER_ID.sub("", one.reason).removesuffix("; client reason: not provided"),
+            None if one.took_s is None else f"{one.took_s:.2f} s",
+            _MEMBER_ID.sub("", one.reason).partition("; client reason:")[0],
         )
         for one in play.log.rebalances
         if play.finished_at is None or one.began_at < play.finished_at
@@ -114,7 +114,7 @@ def _members(play: Play) -> list[tuple[Cell, ...]]:
     rows: list[tuple[Cell, ...]] = []
     for one in play.members.values():
         fate = "; ".join(words for words in (one.remark, one.fate) if words)
-        rows.append((one.name, one.client, Styled(f"{play.ledger.sightings[one.name]:>10,}", ""), fate))
+        rows.append((one.name, one.client, f"{play.ledger.sightings[one.name]:,}", fate))
     return rows
 
 

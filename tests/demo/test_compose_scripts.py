@@ -1,0 +1,90 @@
+"""The scripts that `docker compose up` runs, as processes without containers."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCRIPTS = Path(__file__).parents[2] / "examples" / "compose"
+TIMEOUT_S = 60
+
+
+class Script:
+    """A running script whose output can be waited for."""
+
+    def __init__(self, name: str, bootstrap: str, **environment: str) -> None:
+        self.text = ""
+        self._news = threading.Condition()
+        self._process = subprocess.Popen(
+            [sys.executable, "-u", str(SCRIPTS / name)],
+            env={**os.environ, "OTTLA_BOOTSTRAP_SERVERS": bootstrap, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            with self._news:
+                self.text += line
+                self._news.notify_all()
+
+    def wait_for(self, pattern: str) -> str:
+        """The first group of the pattern, once it was printed."""
+        with self._news:
+            assert self._news.wait_for(lambda: re.search(pattern, self.text), TIMEOUT_S), self.text
+            found = re.search(pattern, self.text)
+        assert found is not None
+        return found[1]
+
+    def stop(self) -> int:
+        self._process.terminate()
+        code = self._process.wait(TIMEOUT_S)
+        self._reader.join(TIMEOUT_S)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        return code
+
+
+@pytest.fixture
+def start(ottla_broker_factory: Callable[..., Any]) -> Iterator[Callable[..., Script]]:
+    broker = ottla_broker_factory(topics={"lines": 4})
+    with ExitStack() as stack:
+
+        def run(name: str, **environment: str) -> Script:
+            script = Script(name, broker.bootstrap_servers, **environment)
+            stack.callback(script.stop)
+            return script
+
+        yield run
+
+
+@pytest.mark.e2e
+def test_consumers_share_the_partitions_and_print_rebalances(start: Callable[..., Script]) -> None:
+    producer = start("producer.py", LINES_PER_SECOND="200")
+    first = start("consumer.py", REPORT_EVERY_S="1")
+    assert first.wait_for(r"now mine: (.+)") == "0 1 2 3"
+    assert int(first.wait_for(r"([1-9]\d*) lines a second from 4 partitions; last \w+: ")) > 0
+    second = start("consumer.py")
+    # Only what moves is given up: the group is cooperative.
+    moved = first.wait_for(r"gave up partitions (.+)").split()
+    assert len(moved) == 2
+    assert second.wait_for(r"now mine: (\d.*)").split() == moved
+    assert second.stop() == 0
+    assert second.text.endswith("left the group\n")
+    assert first.wait_for(r"got partitions \d \d; now mine: (.+)") == "0 1 2 3"
+    assert producer.stop() == 0
+    assert int(producer.wait_for(r"stopped after (\d+) lines")) > 0
+    assert first.stop() == 0

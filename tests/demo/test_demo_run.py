@@ -1,0 +1,52 @@
+"""The demo itself, smaller and with shorter sessions."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.e2e
+def test_the_quick_demo_passes_and_says_what_happened(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "examples.demo",
+        "--quick",
+        "--lines",
+        "15000",
+        "--directory",
+        str(tmp_path / "run"),
+    ]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=150)
+    assert done.returncode == 0, done.stdout + done.stderr
+    text = done.stdout
+    (count,) = re.findall(r"^lines in +([\d,]+) ", text, re.MULTILINE)
+    assert int(count.replace(",", "")) >= 15_000
+    assert re.search(rf"^lines seen +{count} ", text, re.MULTILINE)
+    assert re.search(r"^lost +0$", text, re.MULTILINE)
+    assert "12 of 12  partitions, at their log ends" in text
+    for cause in ("ottla-2 joined late", "confluent-2 left cleanly", "ottla-1 was killed"):
+        assert re.search(rf"^ +\d+ +[345]  .*{cause}", text, re.MULTILINE), cause
+    for client in ("ottla ", "confluent-kafka ", "aiokafka "):
+        assert client in text
+
+
+@pytest.mark.e2e
+def test_a_demo_that_cannot_start_its_broker_fails_and_says_where_to_look(tmp_path: Path) -> None:
+    directory = tmp_path / "run"
+    command = [sys.executable, "-m", "examples.demo", "--lines", "100", "--directory", str(directory)]
+    blocked = (
+        "import runpy, sys; from examples.demo import play; play.TOPIC = 'not a topic';"
+        f"sys.argv = {command[2:]!r}; runpy.run_module('examples.demo', run_name='__main__')"
+    )
+    done = subprocess.run([sys.executable, "-c", blocked], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "FAILED after" in done.stdout and str(directory / "logs" / "broker.log") in done.stdout
+    assert "Passed" not in done.stdout
