@@ -37,9 +37,20 @@ def setting(
     low: int | None = None,
     high: int | None = None,
     choices: tuple[str, ...] = (),
+    effective: bool = True,
 ) -> Any:
-    """Declare a setting: its default, what it does, and its range (both ends included) or choices."""
-    metadata = {"documentation": documentation, "low": low, "high": high, "choices": choices}
+    """Declare a setting: its default, what it does, and its range (both ends included) or choices.
+
+    One that is not ``effective`` is checked and described, as Kafka's tools and properties files know it, and has no
+    effect yet; the user is warned.
+    """
+    metadata = {
+        "documentation": documentation,
+        "low": low,
+        "high": high,
+        "choices": choices,
+        "effective": effective,
+    }
     return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -103,13 +114,13 @@ class Settings:
     )
     offsets_topic_num_partitions: int = setting(50, "Partitions of __consumer_offsets.", low=1, high=INT32_MAX)
     offsets_topic_replication_factor: int = setting(
-        1, "Replicas of __consumer_offsets; one node has one.", low=1, high=32_767
+        1, "Replicas of __consumer_offsets; one node has one.", low=1, high=32_767, effective=False
     )
     offsets_topic_segment_bytes: int = setting(
         104_857_600, "Segment size of __consumer_offsets.", low=1, high=INT32_MAX
     )
     offsets_commit_timeout_ms: int = setting(
-        5_000, "How long a write of the coordinator may take.", low=1, high=INT32_MAX
+        5_000, "How long a write of the coordinator may take.", low=1, high=INT32_MAX, effective=False
     )
 
     # Topics
@@ -120,14 +131,17 @@ class Settings:
         1, "Replicas of a topic that is created without a factor.", low=1, high=32_767
     )
     min_insync_replicas: int = setting(
-        1, "Replicas that must have a record before acks=all is answered.", low=1, high=INT32_MAX
+        1, "Replicas that must have a record before acks=all is answered.", low=1, high=INT32_MAX, effective=False
     )
-    unclean_leader_election_enable: bool = setting(False, "Allow a replica that is behind to lead.")
+    unclean_leader_election_enable: bool = setting(False, "Allow a replica that is behind to lead.", effective=False)
 
     # Records and logs
     message_max_bytes: int = setting(1_048_588, "The largest record batch.", low=0, high=INT32_MAX)
     compression_type: str = setting(
-        "producer", "Codec of stored batches.", choices=("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")
+        "producer",
+        "Codec of stored batches.",
+        choices=("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
+        effective=False,
     )
     log_message_timestamp_type: str = setting(
         "CreateTime", "Whose time a record carries.", choices=("CreateTime", "LogAppendTime")
@@ -139,8 +153,12 @@ class Settings:
         3_600_000, "How far ahead a record's timestamp may be.", low=0, high=INT64_MAX
     )
     log_cleanup_policy: str = setting("delete", "What happens to old segments: delete, compact, or both.")
-    log_retention_ms: int = setting(604_800_000, "How long records are kept; -1: for ever.", low=-1, high=INT64_MAX)
-    log_retention_bytes: int = setting(-1, "How large a partition may grow; -1: any.", low=-1, high=INT64_MAX)
+    log_retention_ms: int = setting(
+        604_800_000, "How long records are kept; -1: for ever.", low=-1, high=INT64_MAX, effective=False
+    )
+    log_retention_bytes: int = setting(
+        -1, "How large a partition may grow; -1: any.", low=-1, high=INT64_MAX, effective=False
+    )
     log_segment_bytes: int = setting(1_073_741_824, "The size at which a new segment is begun.", low=14, high=INT32_MAX)
     log_roll_ms: int = setting(604_800_000, "The age at which a new segment is begun.", low=1, high=INT64_MAX)
     log_index_interval_bytes: int = setting(4_096, "Bytes of log between two index entries.", low=0, high=INT32_MAX)
@@ -267,10 +285,11 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 class Loaded(NamedTuple):
-    """Checked settings, and the keys that were not known."""
+    """Checked settings, the keys that were not known, and those that were given and have no effect yet."""
 
     settings: Settings
     unknown: list[str]
+    without_effect: list[str]
 
 
 def load(*sources: Mapping[str, str] | Iterable[tuple[str, str]]) -> Loaded:
@@ -300,4 +319,4 @@ def load(*sources: Mapping[str, str] | Iterable[tuple[str, str]]) -> Loaded:
             f"group.min.session.timeout.ms={settings.group_min_session_timeout_ms}: must not exceed "
             f"group.max.session.timeout.ms={settings.group_max_session_timeout_ms}"
         )
-    return Loaded(settings, unknown)
+    return Loaded(settings, unknown, [key for key in values if not FIELDS[key].metadata["effective"]])

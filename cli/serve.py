@@ -69,6 +69,8 @@ def command(
     log = logger(log_format, level=log_level)
     for key in loaded.unknown:
         log.warning("Unknown setting is ignored", key=key)
+    for key in loaded.without_effect:
+        log.warning("This setting has no effect yet", key=key)
     directory = None if ephemeral else Path(data_dir or loaded.settings.log_dirs.split(",")[0] or "ottla-data")
     serve = _serve(
         loaded,

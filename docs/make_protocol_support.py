@@ -1,4 +1,4 @@
-"""Print docs/protocol-support.md from what the code has: the handlers, the messages, the codecs.
+"""Print docs/protocol-support.md from what the code has: handlers, messages, codecs, settings.
 
 Run it with ``make docs``. A test compares the page with what this prints.
 """
@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ottla.broker.core.topics.configs import TOPIC_KEYS
 from ottla.broker.handlers import HANDLERS, handler
+from ottla.broker.settings import FIELDS
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.compression import Codec
 from ottla.protocol.records import MAGIC
@@ -35,6 +37,16 @@ a higher minimum for one that cannot compress (KAFKA-18659).
 
 """
 
+IDLE = """
+## Settings without effect yet
+
+They are checked, stored and described, so that tools and properties files made for Kafka work.
+
+Of topics: {}.
+
+Of the broker: {}. `ottla serve` warns when one of them is given.
+"""
+
 
 def span(versions: range) -> str:
     """``0–9``, or ``0`` for a single version."""
@@ -57,7 +69,15 @@ def render() -> str:
     """The whole page."""
     codecs = ", ".join(codec.name.lower() for codec in Codec if codec is not Codec.NONE)
     records = f"Record batches have magic {MAGIC}; compression codecs: {codecs}. Older message formats are refused.\n"
-    return HEAD + "\n".join(row(key) for key in sorted(HANDLERS)) + "\n" + TAIL + records
+    table = "\n".join(row(key) for key in sorted(HANDLERS)) + "\n"
+    idle_topic_keys = [key for key, row in TOPIC_KEYS.items() if not row.effective]
+    idle_settings = [key for key, field in sorted(FIELDS.items()) if not field.metadata["effective"]]
+    return HEAD + table + TAIL + records + IDLE.format(listed(idle_topic_keys), listed(idle_settings))
+
+
+def listed(keys: list[str]) -> str:
+    """Keys as a sentence has them."""
+    return ", ".join(f"`{key}`" for key in keys)
 
 
 if __name__ == "__main__":

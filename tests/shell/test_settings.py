@@ -1,0 +1,88 @@
+"""Settings: sources, ranges, and errors that say what is allowed."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from ottla.broker.settings import (
+    FIELDS,
+    BadSetting,
+    Settings,
+    from_environment,
+    load,
+    parse_properties,
+    parse_value,
+)
+
+
+def test_later_sources_win() -> None:
+    loaded = load({"num.partitions": "2", "group.max.size": "9"}, {"num.partitions": "3"})
+    assert loaded.settings.num_partitions == 3
+    assert loaded.settings.group_max_size == 9
+
+
+def test_unknown_keys_and_keys_without_effect_are_told() -> None:
+    loaded = load({"no.such.key": "1", "log.retention.hours": "1", "num.partitions": "3"})
+    assert loaded.unknown == ["no.such.key"]
+    assert loaded.without_effect == ["log.retention.ms"]
+    assert loaded.settings.log_retention_ms == 3_600_000
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "allowed"),
+    [
+        ("num.partitions", "0", "1 to 2147483647"),
+        ("num.partitions", "many", "1 to 2147483647"),
+        ("auto.create.topics.enable", "yes", "true and false"),
+        ("ottla.durability", "never", "fsync, interval, os"),
+        ("group.generation.persist", "", "sync, join"),
+    ],
+)
+def test_a_bad_value_names_the_key_the_value_and_what_is_allowed(key: str, value: str, allowed: str) -> None:
+    with pytest.raises(BadSetting) as caught:
+        load({key: value})
+    for part in (key, value, allowed):
+        assert part in str(caught.value)
+
+
+def test_bounds_that_contradict_each_other() -> None:
+    with pytest.raises(BadSetting, match=r"group\.max\.session\.timeout\.ms=5"):
+        load({"group.min.session.timeout.ms": "10", "group.max.session.timeout.ms": "5"})
+
+
+def test_properties_files() -> None:
+    text = "# comment\n! also\n a.b = 1\nc:2\nd\ne = x\\\n  y\n\n"
+    assert parse_properties(text) == {"a.b": "1", "c": "2", "d": "", "e": "xy"}
+
+
+def test_the_environment() -> None:
+    found = from_environment(
+        {
+            "KAFKA_NUM_PARTITIONS": "4",
+            "KAFKA_HEAP_OPTS": "-Xmx1g",  # not ours to warn about
+            "OTTLA_GROUP_MAX_SIZE": "7",
+            "OTTLA_DURABILITY": "os",
+            "OTTLA_TYPO": "1",
+            "PATH": "/bin",
+        }
+    )
+    assert found == {"num.partitions": "4", "group.max.size": "7", "ottla.durability": "os", "typo": "1"}
+
+
+def test_every_default_is_a_value_that_may_be_written() -> None:
+    for row in Settings().describe():
+        assert parse_value(row.name, row.default) == FIELDS[row.name].default
+        assert row.documentation.endswith(".")
+        assert row.is_default
+
+
+def test_a_set_value_is_described_as_such() -> None:
+    row = next(row for row in Settings(num_partitions=8).describe() if row.name == "num.partitions")
+    assert (row.value, row.default, row.is_default) == ("8", "1", False)
+
+
+def test_settings_cannot_be_changed() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Settings().num_partitions = 2  # type: ignore[misc]
