@@ -1,0 +1,20 @@
+"""How many seeds: ``--sim-seeds N``, or ``OTTLA_SIM_SEEDS``."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+DEFAULT_LONG = 2_000
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--sim-seeds", type=int, default=None, help="seeds of the long simulation")
+
+
+@pytest.fixture(scope="session")
+def long_seeds(pytestconfig: pytest.Config) -> int:
+    """How many seeds the long run tries."""
+    given = pytestconfig.getoption("--sim-seeds", default=None)
+    return int(os.environ.get("OTTLA_SIM_SEEDS", DEFAULT_LONG)) if given is None else int(given)

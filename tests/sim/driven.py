@@ -1,0 +1,267 @@
+"""The same world around a whole broker: frames, connections, dispatcher, handlers, driver and memory engine are real.
+
+Only sockets, time and chance are not: a connection's transport is the network model, the clock is the simulation's,
+and when and whether an append of the memory engine succeeds is decided here.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections import deque
+from collections.abc import Callable, Coroutine
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+from ottla.broker.clock import TimerHandle
+from ottla.broker.core.fetches import FetchPurgatory
+from ottla.broker.dispatch import Dispatcher
+from ottla.broker.handlers.services import Node as BrokerNode
+from ottla.broker.handlers.services import Services
+from ottla.broker.net.connection import Connection
+from ottla.broker.runtime.driver import Driver
+from ottla.broker.settings import Settings
+from ottla.broker.storage.engine import EngineError, LogConfig, StorageFull, Unavailable
+from ottla.broker.storage.memory import MemoryEngine
+from ottla.protocol.apis import api
+from ottla.protocol.groups import OFFSETS_TOPIC
+from ottla.protocol.headers import RequestHeader
+from ottla.protocol.records import TopicPartition
+from tests.sim.calls import Call
+from tests.sim.kernel import Violation
+from tests.sim.network import Link
+from tests.sim.node import Node
+from tests.sim.plan import Plan
+from tests.sim.watched import WatchedCoordinator
+from tests.sim.world import World
+
+_LENGTH = struct.Struct(">i")
+MAX_FRAME = 1 << 20
+MAX_BATCH = 4_000
+"""Small enough that a group of several members with long names can be too large to log."""
+
+
+class DrivenWorld(World):
+    """See the module. There is one node, and it owns every partition whenever it is up."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan)
+        self.logs = []
+
+    def make_nodes(self) -> list[Node]:
+        return [DrivenNode(self, "n0")]
+
+    def logs_are_idle(self) -> bool:
+        return not any(node.appends_wait for node in self.nodes if isinstance(node, DrivenNode))
+
+    def lose(self, partition: int) -> None:
+        """What was acknowledged is in the engine, and nothing else."""
+
+    def give(self, partition: int, node: Node) -> None:
+        self.owners[partition] = node
+
+
+class DrivenNode(Node):
+    """One broker without sockets. It is its own clock, log of troubles and listener."""
+
+    max_request_bytes = MAX_FRAME
+
+    def __init__(self, world: World, name: str) -> None:
+        super().__init__(world, name)
+        self._engine = MemoryEngine(new_uuid=lambda: UUID(int=1), call_soon=self._soon, fault=self._fault)
+        self._driver: Driver
+        self._dispatcher: Dispatcher
+        self._life = 0
+
+    # Life
+
+    def start(self) -> None:
+        world = self.world
+        _run(self._engine.open())
+        for partition in range(world.plan.partitions):
+            self._engine.open_log(OFFSETS_TOPIC, UUID(int=2), partition, LogConfig())
+        self.coordinator = coordinator = WatchedCoordinator(world, self.name)
+        coordinator.start()
+        self._driver = Driver(
+            coordinator,
+            FetchPurgatory(),
+            self,
+            offsets_log=lambda partition: self._engine.logs[TopicPartition(OFFSETS_TOPIC, partition)],
+            answer_fetch=lambda parked: None,
+            partition_count=world.plan.partitions,
+            max_batch_bytes=MAX_BATCH,
+            report=self,
+        )
+        services = Services(
+            settings=Settings(),
+            clock=self,
+            node=BrokerNode(1, "cluster"),
+            groups=self._driver,
+            topics=SimpleNamespace(partition_count=world.partition_count),  # type: ignore[arg-type]
+            fetches=self._driver,
+        )
+        self._dispatcher = Dispatcher(services, self)
+        self.receive: Callable[..., bytes | None] = self._dispatcher.receive
+        for partition in range(world.plan.partitions):
+            self._driver.load(partition)
+
+    def crash(self) -> None:
+        """Go down: killed, or stopped in an orderly way, in which case everything that waits is answered first."""
+        assert self.coordinator is not None
+        orderly = self._rng.random() < 0.4
+        self.world.note(f"{self.name} is {'stopped' if orderly else 'killed'}")
+        if orderly:
+            self._driver.stop()
+            if self.world.watch.answers.waiting.get(self.coordinator.life):
+                raise Violation("everyone is answered", "the broker stopped and somebody still waits")
+            _run(self._engine.close())
+        else:
+            self._driver.silence()
+            self._engine.abandon()
+        self._life += 1
+        super().crash()
+
+    def topic_deleted(self, topic: str) -> None:
+        if self.coordinator is not None:
+            self._driver.topic_deleted(topic)
+
+    # The engine's chances
+
+    @property
+    def appends_wait(self) -> bool:
+        return bool(self._engine._queue)
+
+    def _soon(self, call: Callable[[], None]) -> None:
+        delay = self._rng.choice((0, 1, 2, 5))
+        if self.world.fault("slow appends") and self._rng.random() < 0.3:
+            delay = self._rng.choice((50, 500, 3_000, 12_000))
+        self.world.after(delay, call)
+
+    def _fault(self, tp: TopicPartition, base_offset: int) -> EngineError | None:
+        if self.world.fault("failed appends") and self._rng.random() < 0.15:
+            return self._rng.choice((Unavailable("failed"), StorageFull("full")))
+        return None
+
+    # The clock
+
+    def monotonic_ms(self) -> int:
+        return self.world.now_ms
+
+    def wall_ms(self) -> int:
+        return self.world.wall_ms
+
+    def call_at(self, when_ms: int, callback: Callable[[], None]) -> TimerHandle:
+        return self.world.timer(when_ms + self._lateness(), callback)
+
+    # What is logged instead of raised
+
+    def error(self, event: str, **fields: Any) -> None:
+        self.world.trouble = sys.exc_info()[1] or Violation("no trouble", f"{event} {fields}")
+
+    # Connections
+
+    def accept(self, link: Link) -> DrivenEndpoint:  # type: ignore[override]
+        self.links.append(link)
+        return DrivenEndpoint(self, link)
+
+    def opened(self, connection: Connection) -> bool:
+        return True
+
+    def closed(self, connection: Connection) -> None:
+        pass
+
+    def rejected(self, connection: Connection, reason: str) -> None:
+        raise Violation("connections stay", reason)
+
+    def room_for(self, connection: Connection, buffered_bytes: int) -> bool:
+        return True
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        """Of the loop, as connections use it."""
+        life = self._life
+        self.world.after(0, lambda: callback() if life == self._life else None)
+
+
+class DrivenEndpoint:
+    """A real connection, and a transport that carries whole frames to and from the network model."""
+
+    def __init__(self, node: DrivenNode, link: Link) -> None:
+        self._node = node
+        self._link = link
+        self._calls: deque[Call] = deque()
+        self._written = b""
+        self._rng = node.world.rng(f"endpoint {link.name}")
+        self._connection = Connection(node, node)  # type: ignore[arg-type]
+        self._connection.connection_made(self)  # type: ignore[arg-type]
+
+    def arrive(self, call: Call) -> None:
+        if not self._node.is_up:
+            return
+        self._calls.append(call)
+        row = api(call.api)
+        header_version = row.request_header_version(call.version)
+        header = RequestHeader(
+            request_api_key=call.api,
+            request_api_version=call.version,
+            correlation_id=call.number,
+            client_id=self._link.name.partition("/")[0],
+        )
+        frame = RequestHeader.layout(header_version).encode(header) + row.request.layout(call.version).encode(
+            call.request
+        )
+        data = _LENGTH.pack(len(frame)) + frame
+        cut = self._rng.randint(0, len(data)) if self._rng.random() < 0.1 else 0
+        for piece in (data[:cut], data[cut:]):
+            if piece:
+                self._connection.data_received(piece)
+
+    def hang_up(self) -> None:
+        self._connection.connection_lost(None)
+
+    # Of the transport
+
+    def write(self, data: bytes) -> None:
+        self._written += data
+        while len(self._written) >= 4:
+            size = _LENGTH.unpack_from(self._written)[0]
+            if len(self._written) < 4 + size:
+                return
+            frame, self._written = self._written[4 : 4 + size], self._written[4 + size :]
+            self._answer(frame)
+
+    def _answer(self, frame: bytes) -> None:
+        if not self._calls:
+            raise Violation("answered once", f"{self._link.name} is sent an answer that it did not ask for")
+        call = self._calls.popleft()
+        correlation_id = _LENGTH.unpack_from(frame)[0]
+        if correlation_id != call.number:
+            raise Violation("answers in order", f"#{correlation_id} is answered before #{call.number}")
+        row = api(call.api)
+        start = 4 + row.response_header_version(call.version)
+        self._link.deliver(call, row.response.layout(call.version).decode(frame, start))
+
+    def get_extra_info(self, name: str) -> Any:
+        return {"peername": ("10.0.0.1", 5000), "sockname": ("127.0.0.1", 9092)}.get(name)
+
+    def pause_reading(self) -> None:
+        pass
+
+    resume_reading = pause_reading
+
+    def is_closing(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        raise Violation("connections stay", self._link.name)
+
+    abort = close
+
+
+def _run(work: Coroutine[Any, Any, None]) -> None:
+    """Run what is declared async and never waits."""
+    try:
+        work.send(None)
+    except StopIteration:
+        return
+    raise AssertionError("it waited")

@@ -1,0 +1,89 @@
+"""Running seeds, and telling what went wrong: which seed, how to see it again, the least that still shows it."""
+
+from __future__ import annotations
+
+import gc
+from dataclasses import dataclass
+
+from tests.sim.driven import DrivenWorld
+from tests.sim.kernel import Violation
+from tests.sim.plan import Plan, draw
+from tests.sim.world import World
+
+TAIL = 60
+SHRINK_RUNS = 150
+
+
+@dataclass(slots=True)
+class Failure:
+    """A plan that does not hold."""
+
+    plan: Plan
+    error: Exception
+    trace: list[str]
+
+    @property
+    def rule(self) -> str:
+        return self.error.rule if isinstance(self.error, Violation) else type(self.error).__name__
+
+    def report(self) -> str:
+        driven = " --driven" if self.plan.driven else ""
+        number = self.plan.seed.removeprefix("driven ")
+        return "\n".join(
+            [
+                f"The simulation fails: {self.error!r}",
+                f"See it again: python -m tests.sim {number}{driven}",
+                self.plan.describe(),
+                f"The last {TAIL} lines of {len(self.trace)}:",
+                *(line[:300] for line in self.trace[-TAIL:]),
+            ]
+        )
+
+
+def make_world(plan: Plan) -> World:
+    return DrivenWorld(plan) if plan.driven else World(plan)
+
+
+def run(plan: Plan) -> Failure | None:
+    """Simulate a plan; None if all is well."""
+    world = make_world(plan)
+    try:
+        world.simulate()
+    except Exception as error:
+        return Failure(plan, error, world.trace())
+    return None
+
+
+def shrink(failure: Failure) -> Failure:
+    """Leave out what is not needed for the same rule to be broken."""
+    runs, best, goes_on = 0, failure, True
+    while goes_on:
+        goes_on = False
+        for plan in best.plan.simpler():
+            runs += 1
+            found = run(plan) if runs <= SHRINK_RUNS else None
+            if found is not None and found.rule == best.rule:
+                best, goes_on = found, True
+                break
+    return best
+
+
+def survive(seeds: range, *, driven: bool = False) -> None:
+    """Let every seed run, and fail with a report of the first that does not hold.
+
+    Raises:
+        AssertionError: with the seed, and a smaller plan that breaks the same rule.
+    """
+    for seed in seeds:
+        failure = run(draw(seed, driven=driven))
+        if failure is not None:
+            smaller = shrink(failure)
+            raise AssertionError(f"{failure.report()}\n\nThe least that still shows it:\n{smaller.report()}")
+        gc.collect(0)
+
+
+def first_to_fail(seeds: range, *, driven: bool = False) -> Failure | None:
+    for seed in seeds:
+        if (failure := run(draw(seed, driven=driven))) is not None:
+            return failure
+    return None

@@ -1,0 +1,132 @@
+"""Who else talks to a coordinator: administrators, tools that only store offsets, and senders of stale requests."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
+from tests.sim import calls
+from tests.sim.calls import Identity
+from tests.sim.consumers import COMMON_PROTOCOL, Client, Life
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+
+class Stranger(Client):
+    """Sends requests with identities of others: current ones, old ones, mixed ones."""
+
+    def __init__(self, world: World, group_id: str) -> None:
+        super().__init__(world, f"stranger {group_id}", group_id)
+
+    def life(self) -> Life:
+        while self.world.is_wild:
+            yield self.rng.randint(100, 4_000)
+            if self.world.active("strangers"):
+                yield from self.act()
+                if self.rng.random() < 0.3:
+                    self.hang_up()
+        self.hang_up()
+
+    def identity(self) -> Identity:
+        rng, known = self.rng, [entry for entry in self.world.ids_seen[-12:] if entry[0] == self.group_id]
+        _, member_id, instance = rng.choice(known) if known else ("", "nobody", None)
+        if rng.random() < 0.1:
+            member_id = rng.choice(("", "nobody"))
+        if rng.random() < 0.2:
+            instance = rng.choice((None, f"i-{self.group_id}", "i0", "i1", "nobody"))
+        generation = self.world.generations_seen.get(self.group_id, 0) + rng.choice((0, 0, 0, 0, -1, 1))
+        return Identity(self.group_id, member_id, instance, generation if rng.random() < 0.9 else -1)
+
+    def act(self) -> Generator[Any, Any, Any]:
+        rng, who = self.rng, self.identity()
+        timeout_ms = rng.choice((50, 500, 3_000))
+        action = rng.choice(("heartbeat", "commit", "sync", "join", "leave", "new", "odd"))
+        if action == "heartbeat":
+            version = rng.randint(0, 4)
+            return (yield from self.ask(ApiKey.HEARTBEAT, version, calls.heartbeat(who, version), timeout_ms))
+        if action == "commit":
+            version = rng.randint(2, 8)
+            offsets = [(rng.choice(("t0", "t1", "gone")), 0, self.world.next_number(), "")]
+            return (yield from self.ask(ApiKey.OFFSET_COMMIT, version, calls.commit(who, version, offsets), timeout_ms))
+        if action == "sync":
+            version = rng.randint(0, 5)
+            protocol = rng.choice(((PROTOCOL_TYPE, COMMON_PROTOCOL), (None, COMMON_PROTOCOL), ("connect", "custom")))
+            wrong = [(who.member_id, f"{self.world.next_number()}:stolen".encode())]
+            request = calls.sync(who, version, wrong, protocol)
+            return (yield from self.ask(ApiKey.SYNC_GROUP, version, request, timeout_ms))
+        if action == "leave":
+            if rng.random() < 0.7:
+                return None  # a stranger that sends everybody home would leave little to see
+            version = rng.randint(0, 5)
+            entries = [(who.member_id, who.instance_id), (who.member_id, None)][: rng.randint(1, 2)]
+            request = calls.leave(self.group_id, version, entries)
+            return (yield from self.ask(ApiKey.LEAVE_GROUP, version, request, timeout_ms))
+        session_ms = 6_000
+        if action == "new":
+            who = Identity(self.group_id)
+        elif action == "odd":
+            who = Identity(rng.choice((self.group_id, "", "none")), "odd" if rng.random() < 0.5 else "")
+            session_ms = rng.choice((1, 5_999, 6_000, 1_800_001))
+        version = rng.randint(0, 9)
+        protocols = rng.choice(([], [(COMMON_PROTOCOL, b"\0\0")], [("custom", b"")]))
+        request = calls.join(who, version, protocols, session_ms, rng.choice((500, 3_000)), PROTOCOL_TYPE)
+        return (yield from self.ask(ApiKey.JOIN_GROUP, version, request, timeout_ms))
+
+
+class Storer(Client):
+    """Stores offsets without being a member, in a group of its own and in those of others."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world, "storer", "s0")
+
+    def life(self) -> Life:
+        while self.world.is_wild:
+            yield self.rng.randint(300, 5_000)
+            if self.world.active("simple commits"):
+                self.hang_up()
+                self.group_id = self.rng.choice(("s0", "s0", *self.world.plan.group_ids()))
+                version = self.rng.randint(2, 8)
+                offsets = [("t0", 0, self.world.next_number(), "m"), ("t1", 1, self.world.next_number(), "")]
+                request = calls.commit(Identity(self.group_id), version, offsets[: self.rng.randint(1, 2)])
+                yield from self.ask(ApiKey.OFFSET_COMMIT, version, request, 3_000)
+        self.hang_up()
+
+
+class Administrator(Client):
+    """Looks at groups, deletes them and their offsets."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world, "administrator", "g0")
+
+    def life(self) -> Life:
+        while self.world.is_wild:
+            yield self.rng.randint(300, 6_000)
+            if self.world.active("administration"):
+                yield from self.act()
+        self.hang_up()
+
+    def act(self) -> Generator[Any, Any, Any]:
+        rng = self.rng
+        group_ids = [*self.world.plan.group_ids(), "s0", "none"]
+        self.hang_up()
+        self.group_id = rng.choice(group_ids)
+        action = rng.choice(("describe", "list", "delete offsets", "delete offsets", "delete", "delete", "fetch"))
+        if action == "describe":
+            version = rng.randint(0, 5)
+            return (yield from self.ask(ApiKey.DESCRIBE_GROUPS, version, calls.describe(group_ids), 3_000))
+        if action == "list":
+            version = rng.randint(0, 4)
+            states = rng.choice(((), ("Stable",), ("empty", "PreparingRebalance")))
+            return (yield from self.ask(ApiKey.LIST_GROUPS, version, calls.list_groups(states, version), 3_000))
+        if action == "delete offsets":
+            request = calls.delete_offsets(self.group_id, [("t0", (0, 1, 2)), ("t1", (0, 0)), ("t2", (2,))])
+            return (yield from self.ask(ApiKey.OFFSET_DELETE, 0, request, 3_000))
+        if action == "delete":
+            names = [*rng.sample(group_ids, rng.randint(0, 1)), self.group_id, self.group_id]
+            return (yield from self.ask(ApiKey.DELETE_GROUPS, rng.randint(0, 2), calls.delete_groups(names), 3_000))
+        version = rng.randint(1, 8)
+        request = calls.fetch(group_ids, version, rng.choice((None, [("t0", (0, 1))])), stable=rng.random() < 0.5)
+        return (yield from self.ask(ApiKey.OFFSET_FETCH, version, request, 5_000))

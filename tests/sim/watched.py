@@ -1,0 +1,145 @@
+"""The real coordinator with every entry observed: each becomes a `Step` that the checks look at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.core.groups.config import GroupConfig
+from ottla.broker.core.groups.coordinator import NOTHING_REFUSED, GroupCoordinator
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.offsets_topic import CoordinatorRecord
+from tests.sim.views import Step, Views, view
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+OF_ONE_GROUP = {"join", "sync", "heartbeat", "leave", "commit", "delete offsets"}
+
+RETENTION_MS = 20_000
+RETENTION_CHECK_MS = 7_000
+LONGEST_METADATA = 10
+
+
+def group_config(world: World) -> GroupConfig:
+    plan = world.plan
+    expires = plan.has("expiration")
+    return GroupConfig(
+        group_initial_rebalance_delay_ms=plan.initial_delay_ms,
+        group_max_size=plan.max_size,
+        offset_metadata_max_bytes=LONGEST_METADATA,
+        offsets_retention_ms=RETENTION_MS if expires else 10_080 * 60_000,
+        offsets_retention_check_interval_ms=RETENTION_CHECK_MS if expires else 600_000,
+        group_generation_persist="join" if plan.has("generations persisted at join") else "sync",
+    )
+
+
+class WatchedCoordinator(GroupCoordinator):
+    """See the module."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self._events: list[Any] = []
+        super().__init__(group_config(world), world.new_id, world.plan.partitions, self._events.append)
+        self.world = world
+        self.name = name
+        self.life = world.next_life()
+        self._views: Views = {}
+
+    @property
+    def views(self) -> Views:
+        """The groups after the last step."""
+        return self._views
+
+    def _step(self, kind: str, entry: Callable[..., Any], *args: Any, **seen: Any) -> Any:
+        world, machine = self.world, self._m
+        step = Step(
+            kind,
+            self.life,
+            world.now_ms,
+            world.wall_ms,
+            self._views,
+            [shard.state for shard in machine.shards],
+            **seen,
+        )
+        had = len(machine.effects)
+        self._events.clear()
+        answer = step.answer = entry(*args)
+        step.touched = self._look(step)
+        self._views = step.after
+        step.effects = machine.effects[had:]
+        step.events = self._events
+        world.watch.look(self, step)
+        return answer
+
+    def _look(self, step: Step) -> Sequence[str]:
+        """Take views of the groups that may have changed."""
+        groups = self._m.groups
+        if step.kind not in OF_ONE_GROUP:
+            step.after = {group_id: view(group) for group_id, group in groups.items()}
+            return list(step.before | step.after)
+        group_id = step.request.group_id
+        step.after = dict(step.before)
+        group = groups.get(group_id)
+        if group is not None:
+            step.after[group_id] = view(group)
+        else:
+            step.after.pop(group_id, None)
+        return (group_id,)
+
+    def join(self, request: Any, ctx: Any, now_ms: int, wall_ms: int) -> Any:
+        return self._step("join", super().join, request, ctx, now_ms, wall_ms, request=request, ctx=ctx)
+
+    def sync(self, request: Any, ctx: Any, now_ms: int, wall_ms: int) -> Any:
+        return self._step("sync", super().sync, request, ctx, now_ms, wall_ms, request=request, ctx=ctx)
+
+    def heartbeat(self, request: Any, now_ms: int) -> int:
+        return int(self._step("heartbeat", super().heartbeat, request, now_ms, request=request))
+
+    def leave(self, request: Any, ctx: Any, now_ms: int, wall_ms: int) -> Any:
+        return self._step("leave", super().leave, request, ctx, now_ms, wall_ms, request=request, ctx=ctx)
+
+    def commit_offsets(self, request: Any, ctx: Any, now_ms: int, wall_ms: int, refused: Any = NOTHING_REFUSED) -> Any:
+        entry = super().commit_offsets
+        return self._step(
+            "commit", entry, request, ctx, now_ms, wall_ms, refused, request=request, ctx=ctx, refused=refused
+        )
+
+    def fetch_offsets(self, request: Any, ctx: Any, now_ms: int) -> Any:
+        return self._step("fetch", super().fetch_offsets, request, ctx, now_ms, request=request, ctx=ctx)
+
+    def delete_offsets(self, request: Any, ctx: Any, now_ms: int, wall_ms: int, refused: Any = NOTHING_REFUSED) -> Any:
+        entry = super().delete_offsets
+        return self._step(
+            "delete offsets", entry, request, ctx, now_ms, wall_ms, refused, request=request, ctx=ctx, refused=refused
+        )
+
+    def delete_groups(self, request: Any, ctx: Any, now_ms: int, wall_ms: int) -> Any:
+        entry = super().delete_groups
+        return self._step("delete groups", entry, request, ctx, now_ms, wall_ms, request=request, ctx=ctx)
+
+    def describe_groups(self, request: Any, ctx: Any, now_ms: int) -> Any:
+        return self._step("describe", super().describe_groups, request, ctx, now_ms, request=request, ctx=ctx)
+
+    def list_groups(self, request: Any, ctx: Any, now_ms: int) -> Any:
+        return self._step("list", super().list_groups, request, ctx, now_ms, request=request, ctx=ctx)
+
+    def topic_deleted(self, topic: str, now_ms: int, wall_ms: int) -> None:
+        self._step("topic deleted", super().topic_deleted, topic, now_ms, wall_ms, request=topic)
+
+    def appended(self, token: object, error: ErrorCode, now_ms: int, wall_ms: int) -> None:
+        self.world.watch.log.outcome(token, error)
+        self._step("appended", super().appended, token, error, now_ms, wall_ms, token=token, error=error)
+
+    def advance(self, now_ms: int, wall_ms: int) -> None:
+        self._step("advance", super().advance, now_ms, wall_ms)
+
+    def replay(self, partition: int, record: CoordinatorRecord, offset: int) -> bool:
+        goes_on = super().replay(partition, record, offset)
+        self.world.watch.replayed(goes_on, partition, offset)
+        return goes_on
+
+    def loaded(self, partition: int, now_ms: int, wall_ms: int) -> bool:
+        return bool(self._step("loaded", super().loaded, partition, now_ms, wall_ms, request=partition))
+
+    def unload(self, partition: int, now_ms: int, wall_ms: int, epoch: int | None = None) -> None:
+        self._step("unload", super().unload, partition, now_ms, wall_ms, epoch, request=partition)
