@@ -45,6 +45,9 @@ def main() -> int:
         failure = None
     except Failed as error:
         failure = error
+    except KeyboardInterrupt:
+        print("Stopped; all processes of the demo have ended.")
+        return 130
     finally:
         view.close()
     found = problems(play, corpus)
