@@ -8,7 +8,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListen
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
-from tests.e2e.members import SESSION_TIMEOUT_MS, AsyncMember, Role
+from tests.e2e.members import AsyncMember, Role
 
 T = TypeVar("T")
 
@@ -24,7 +24,7 @@ class AiokafkaMember(AsyncMember):
             "bootstrap_servers": role.bootstrap,
             "group_id": role.group,
             "client_id": role.name,
-            "session_timeout_ms": SESSION_TIMEOUT_MS,
+            "session_timeout_ms": role.session_timeout_ms,
             "auto_offset_reset": "earliest",
         }
         if role.instance_id:

@@ -88,6 +88,9 @@ class Cast:
             if isinstance(one, ProcessMember):
                 one.kill()
             else:
+                one.begin_stop()
+        if error is None:  # otherwise there may be no broker to say goodbye to, and the error is what matters
+            for one in self.everyone:
                 one.stop()
 
 

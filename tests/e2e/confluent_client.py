@@ -7,10 +7,13 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.e2e.members import SESSION_TIMEOUT_MS, Member, Role
+from tests.e2e.members import Member, Role
 
 Ack = tuple[int, int]
 """Partition and offset that a producer was told."""
+
+QUIET = {"log_level": 2}
+"""Brokers come and go in these tests; librdkafka writes a line to standard error for each."""
 
 
 class ConfluentMember(Member):
@@ -22,9 +25,10 @@ class ConfluentMember(Member):
             "bootstrap.servers": role.bootstrap,
             "group.id": role.group,
             "client.id": role.name,
-            "session.timeout.ms": SESSION_TIMEOUT_MS,
+            "session.timeout.ms": role.session_timeout_ms,
             "auto.offset.reset": "earliest",
             "error_cb": self._error,
+            **QUIET,
         }
         if role.instance_id:
             options["group.instance.id"] = role.instance_id
@@ -95,6 +99,7 @@ def produce(
             "compression.type": codec,
             "enable.idempotence": idempotent,
             "linger.ms": 20,
+            **QUIET,
             **{key.replace("_", "."): value for key, value in options.items()},
         }
     )
@@ -120,7 +125,7 @@ def produce(
 
 def read_all(bootstrap: str, topic: str, ends: dict[int, int]) -> dict[int, list[Message]]:
     """Read every partition from its beginning to the given ends, without a group."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False})
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False, **QUIET})
     found: dict[int, list[Message]] = {partition: [] for partition in ends}
     waiting = {partition for partition, end in ends.items() if end > 0}
     try:
@@ -139,7 +144,7 @@ def read_all(bootstrap: str, topic: str, ends: dict[int, int]) -> dict[int, list
 
 def create_topics(bootstrap: str, topics: dict[str, int]) -> None:
     """Create topics by name and partition count."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
     for future in admin.create_topics([NewTopic(topic, count) for topic, count in topics.items()]).values():
         future.result(30)
 
@@ -155,7 +160,11 @@ class Stream:
         self.acknowledged: dict[str, Ack] = {}
         self.errors: list[KafkaError] = []
         self._producer = Producer(
-            {"bootstrap.servers": bootstrap, **{key.replace("_", "."): value for key, value in options.items()}}
+            {
+                "bootstrap.servers": bootstrap,
+                **QUIET,
+                **{key.replace("_", "."): value for key, value in options.items()},
+            }
         )
         self._topic = topic
         self._partitions = partitions
@@ -191,7 +200,7 @@ class Stream:
 
 def end_offset(bootstrap: str, topic: str, partition: int) -> int:
     """The offset that the next record of a partition will get."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused"})
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", **QUIET})
     try:
         _, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)
         return int(end)

@@ -40,10 +40,16 @@ def show_log(request: pytest.FixtureRequest) -> Callable[[Callable[[], str]], No
 
 
 @pytest.fixture
-def broker(shared_broker: Broker, broker_log: io.StringIO, show_log: Callable[[Callable[[], str]], None]) -> Broker:
+def broker(
+    shared_broker: Broker, broker_log: io.StringIO, show_log: Callable[[Callable[[], str]], None]
+) -> Iterator[Broker]:
+    """The worker's broker. No well-behaved client gives it a reason to complain."""
     start = len(broker_log.getvalue())
     show_log(lambda: broker_log.getvalue()[start:])
-    return shared_broker
+    yield shared_broker
+    lines = broker_log.getvalue()[start:].splitlines()
+    complaints = [line for line in lines if "[info " not in line and "[debug " not in line]
+    assert not complaints, "\n".join(complaints)
 
 
 _numbers = count(1)

@@ -15,6 +15,8 @@ from tests.e2e.inside import generation
 from tests.e2e.waiting import stays, wait_for
 
 PARTITIONS = 6
+AMPLE_MS = 45_000
+"""A session timeout, of those who come back, that even a busy machine keeps."""
 
 Produce = Callable[[str, str, Sequence[str]], object]
 
@@ -23,7 +25,7 @@ class Watcher:
     """Looks at groups from outside."""
 
     def __init__(self, bootstrap: str) -> None:
-        self._admin = AdminClient({"bootstrap.servers": bootstrap})
+        self._admin = AdminClient({"bootstrap.servers": bootstrap, **confluent_client.QUIET})
 
     def describe(self, group: str) -> ConsumerGroupDescription:
         return self._admin.describe_consumer_groups([group])[group].result(30)
@@ -92,13 +94,15 @@ def come_back(kind: str, produce: Produce, broker: Broker, cast: Cast, *, then_e
     """Static members are killed and come back within their session: each gets what it had, and nobody else notices.
 
     Args:
-        then_expire: also stop them, and wait until their sessions have ended.
+        then_expire: also watch one stop and not come back.
     """
     bootstrap, group = broker.bootstrap_servers, cast.group
     watcher = Watcher(bootstrap)
     confluent_client.create_topics(bootstrap, {group: PARTITIONS})
-    first, second = (cast.add(kind, process=True, instance_id=f"static-{number}") for number in (1, 2))
-    witness = cast.add(kind, instance_id="witness")
+    first, second = (
+        cast.add(kind, process=True, instance_id=f"static-{number}", session_timeout_ms=AMPLE_MS) for number in (1, 2)
+    )
+    witness = cast.add(kind, instance_id="witness", session_timeout_ms=AMPLE_MS)
     for one in (first, second, witness):
         one.start()
     cast.wait_shared([first, second, witness], places(group, PARTITIONS))
@@ -113,7 +117,14 @@ def come_back(kind: str, produce: Produce, broker: Broker, cast: Cast, *, then_e
     first.kill()
     second.kill()
     back = [
-        cast.add(kind, process=True, instance_id=one.role.instance_id, name=one.role.name) for one in (first, second)
+        cast.add(
+            kind,
+            process=True,
+            instance_id=one.role.instance_id,
+            name=one.role.name,
+            session_timeout_ms=AMPLE_MS,
+        )
+        for one in (first, second)
     ]
     for one in back:
         one.start()
@@ -130,12 +141,15 @@ def come_back(kind: str, produce: Produce, broker: Broker, cast: Cast, *, then_e
 
     if not then_expire:
         return
-    # A static member that stops does not leave: only its session's end makes room.
-    back[0].stop()
-    back[1].stop()
-    assert len(watcher.members(group)) == 3
-    cast.wait_shared([witness], places(group, PARTITIONS))
-    assert watcher.members(group) == {witness.role.name}
+    # A static member that stops does not leave: only the end of its session makes room.
+    present = [*back, witness]
+    fleeting = cast.join(kind, instance_id="fleeting")
+    cast.wait_shared([*present, fleeting], places(group, PARTITIONS))
+    before = generation(broker, group)
+    fleeting.stop()
+    assert fleeting.role.name in watcher.members(group)
+    cast.wait_shared(present, places(group, PARTITIONS))
+    assert watcher.members(group) == {one.role.name for one in present}
     assert generation(broker, group) > before
 
 

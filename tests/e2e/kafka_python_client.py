@@ -8,7 +8,7 @@ from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssi
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
-from tests.e2e.members import SESSION_TIMEOUT_MS, Member, Role
+from tests.e2e.members import Member, Role
 
 ASSIGNORS = {
     "range": RangePartitionAssignor,
@@ -26,7 +26,7 @@ class KafkaPythonMember(Member):
             "bootstrap_servers": role.bootstrap,
             "group_id": role.group,
             "client_id": role.name,
-            "session_timeout_ms": SESSION_TIMEOUT_MS,
+            "session_timeout_ms": role.session_timeout_ms,
             "auto_offset_reset": "earliest",
         }
         if role.instance_id:

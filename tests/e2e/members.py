@@ -28,6 +28,8 @@ Place = tuple[str, int]
 
 ROOT = Path(__file__).parents[2]
 SESSION_TIMEOUT_MS = 6_000
+"""The shortest that Kafka allows by default."""
+
 MODULES = {
     "confluent": ("tests.e2e.confluent_client", "ConfluentMember"),
     "kafka-python": ("tests.e2e.kafka_python_client", "KafkaPythonMember"),
@@ -71,6 +73,7 @@ class Role:
     instance_id: str = ""
     assignor: str = ""
     auto_commit: bool = True
+    session_timeout_ms: int = SESSION_TIMEOUT_MS
     options: dict[str, Any] = field(default_factory=dict)
 
 
@@ -127,9 +130,13 @@ class Member(Watched, ABC):
         self._thread.start()
         return self
 
+    def begin_stop(self) -> None:
+        """Have the client closed, without waiting for it."""
+        self._stopping.set()
+
     def stop(self) -> None:
         """Close the client, and wait until it is closed."""
-        self._stopping.set()
+        self.begin_stop()
         if self._thread.ident is not None:
             self._thread.join(60)
             assert not self._thread.is_alive(), f"{self} does not close"

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ottla.clients import Consumer, ConsumerRebalanceListener, Producer, TopicPartition
-from tests.e2e.members import SESSION_TIMEOUT_MS, AsyncMember, Role
+from tests.e2e.members import AsyncMember, Role
 
 
 class OttlaMember(AsyncMember):
@@ -17,7 +17,7 @@ class OttlaMember(AsyncMember):
             "bootstrap_servers": role.bootstrap,
             "group_id": role.group,
             "client_id": role.name,
-            "session_timeout_ms": SESSION_TIMEOUT_MS,
+            "session_timeout_ms": role.session_timeout_ms,
             "auto_offset_reset": "earliest",
         }
         if role.instance_id:

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.e2e
 
 @pytest.fixture
 def admin(broker: Broker) -> AdminClient:
-    return AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    return AdminClient({"bootstrap.servers": broker.bootstrap_servers, **confluent_client.QUIET})
 
 
 def result(futures: dict[Any, Any]) -> Any:

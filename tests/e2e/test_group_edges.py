@@ -46,7 +46,7 @@ def test_no_assignor_in_common(kind: str, broker: Broker, cast: Cast) -> None:
 def test_new_topics_and_partitions_are_found(broker: Broker, cast: Cast) -> None:
     """A pattern finds topics that come later, and a leader finds partitions that come later."""
     bootstrap, group = broker.bootstrap_servers, cast.group
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap, **confluent_client.QUIET})
     confluent_client.create_topics(bootstrap, {f"{group}-a": 1, f"not-{group}": 1})
     options: dict[str, Any] = {"topic.metadata.refresh.interval.ms": 300}
     members = [cast.join("confluent", [f"^{group}-.*"], options=options) for _ in range(2)]

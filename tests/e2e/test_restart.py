@@ -10,6 +10,7 @@ from tests.e2e import confluent_client
 from tests.e2e.cast import Cast, places
 from tests.e2e.confluent_client import Stream
 from tests.e2e.conftest import KAFKAS_DEFAULTS
+from tests.e2e.group_life import AMPLE_MS
 from tests.e2e.waiting import wait_for
 
 pytestmark = pytest.mark.e2e
@@ -30,7 +31,7 @@ def test_groups_outlive_the_broker(how: str, tmp_path: Path, show_log: Callable[
         with casts[0], casts[1], casts[2], casts[3]:
             for cast in casts:
                 for _ in range(2):
-                    cast.join(cast.group, ["t"])
+                    cast.join(cast.group, ["t"], session_timeout_ms=AMPLE_MS)
             for cast in casts:
                 cast.wait_shared(cast.everyone, places("t", PARTITIONS))
             first = confluent_client.produce(bootstrap, "t", [f"before {number}" for number in range(40)])
