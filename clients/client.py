@@ -56,7 +56,9 @@ class Client:
         self._not_before: dict[int, float] = {}
         self._refreshing: asyncio.Task[None] | None = None
         self._refreshing_topics: frozenset[str] | None = frozenset()
-        self._refresh_requested = False
+        self._refresh_wanted = False
+        self._refresh_loop = False
+        self._refresh_backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms)
         self._refreshed_at_ms = 0.0
         self._housekeeping: asyncio.TimerHandle | None = None
         self._missing: asyncio.TimerHandle | None = None
@@ -292,27 +294,29 @@ class Client:
 
     def request_refresh(self) -> None:
         """Have metadata asked for soon, until an answer comes. Does not wait."""
-        if self._refresh_requested or self.tasks.closed:
-            return
-        self._refresh_requested = True
-        self.tasks.spawn(self._refresh_soon(), "metadata refresh")
+        self._refresh_wanted = True
+        if not self._refresh_loop and not self.tasks.closed:
+            self._refresh_loop = True
+            self.tasks.spawn(self._refresh_while_wanted(), "metadata refresh")
 
-    async def _refresh_soon(self) -> None:
-        backoff = Backoff(self.options.retry_backoff_ms, self.options.retry_backoff_max_ms)
+    async def _refresh_while_wanted(self) -> None:
+        """One loop for all requests: they come from every batch that fails while a broker is away."""
         try:
-            # Not more often than the backoff allows: leaders take a moment to be elected.
-            pause = self._refreshed_at_ms + self.options.retry_backoff_ms - self.now_ms()
-            await asyncio.sleep(max(0.0, pause) / 1000)
-            while True:
-                self._refresh_requested = False
+            while self._refresh_wanted:
+                # Not more often than the backoff allows: leaders take a moment to be elected.
+                pause = self._refreshed_at_ms + self.options.retry_backoff_ms - self.now_ms()
+                await asyncio.sleep(max(0.0, pause) / 1000)
+                self._refresh_wanted = False
                 try:
-                    return await self.refresh()
+                    await self.refresh()
+                    self._refresh_backoff.reset()
                 except KafkaError as error:
-                    self._refresh_requested = True
-                    log.warning("%s: metadata refresh failed: %s", self.client_id, error)
-                    await asyncio.sleep(backoff.next_ms() / 1000)
+                    self._refresh_wanted = True
+                    level = logging.DEBUG if self._refresh_backoff.failures else logging.WARNING  # once is enough
+                    log.log(level, "%s: metadata refresh failed: %s", self.client_id, error)
+                    await asyncio.sleep(self._refresh_backoff.next_ms() / 1000)
         finally:
-            self._refresh_requested = False
+            self._refresh_loop = False
 
     async def topic_partitions(self, topic: str, timeout_ms: float) -> list[int]:
         """The partitions of a topic, which becomes one of interest.

@@ -68,6 +68,7 @@ class ClientConnection(asyncio.Protocol):
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await loop.create_connection(lambda: connection, host, port, ssl=ssl_context)
+                connection._refuse_itself()
                 connection._hello(timeout_ms)
                 await connection._ready
         except TimeoutError:
@@ -176,6 +177,15 @@ class ClientConnection(asyncio.Protocol):
 
     def _now(self) -> float:
         return self._loop.time() * 1000
+
+    def _refuse_itself(self) -> None:
+        """While nobody listens at a port of the ephemeral range, a connection to it may be given that port as its own
+        and succeed, to itself; and the broker that comes back could not have the port.
+        """
+        assert self._transport is not None
+        ours, theirs = (self._transport.get_extra_info(name) for name in ("sockname", "peername"))
+        if ours is not None and ours == theirs:
+            raise KafkaConnectionError(f"{self.address}: nobody listens there")
 
     def _hello(self, timeout_ms: float) -> None:
         self.conversation.hello(self._now(), timeout_ms, lambda: _settle(self._ready, None))

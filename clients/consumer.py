@@ -110,6 +110,9 @@ class Consumer(ConsumerOffsets):
                 with self._reading():
                     await self._group.wait_assigned()
         except BaseException:
+            # Whoever was on the way into the group leaves it: the other members would wait for it.
+            if self._state == "running":
+                await self.stop(finished=False)
             self._state = "stopped"
             await client.close()
             raise

@@ -13,10 +13,10 @@ PATIENCE_S = 20.0
 """Long enough for a slow machine; nothing here waits so long unless it fails."""
 
 
-def group_options(broker: Broker, group: str, **options: Any) -> dict[str, Any]:
+def group_options(broker: Broker | str, group: str, **options: Any) -> dict[str, Any]:
     """Options of a group member that notices things soon."""
     return {
-        "bootstrap_servers": broker.bootstrap_servers,
+        "bootstrap_servers": broker if isinstance(broker, str) else broker.bootstrap_servers,
         "group_id": group,
         "auto_offset_reset": "earliest",
         "heartbeat_interval_ms": 50,

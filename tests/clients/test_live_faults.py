@@ -1,0 +1,165 @@
+"""The clients against a broker whose connections break, and one that is restarted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from ottla.clients import Admin, Consumer, KafkaError, MemberState, Producer, TopicPartition
+from ottla.testing import Broker, BrokerProcess
+from tests.clients.flaky import FlakyBroker
+from tests.clients.live import fill, group_options, numbers, read, until
+
+pytestmark = [pytest.mark.e2e, pytest.mark.asyncio]
+
+QUICK = {"retry_backoff_ms": 5, "retry_backoff_max_ms": 20, "reconnect_backoff_ms": 5, "reconnect_backoff_max_ms": 20}
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_an_idempotent_producer_over_breaking_connections(seed: int) -> None:
+    """Requests and answers are lost at every place; each record is there once, in the order of sending."""
+    async with FlakyBroker({"t": 3}, seed=seed) as flaky:
+        async with Producer(
+            bootstrap_servers=flaky.bootstrap_servers, max_batch_size=300, linger_ms=1, **QUICK
+        ) as producer:
+            await producer.partitions_for("t")
+            flaky.cut_after = 2_000
+            flaky.cut_all()
+            futures = []
+            for n in range(3_000):
+                futures.append(await producer.send("t", b"%d" % n, partition=n % 3))
+                if n % 100 == 0:
+                    await asyncio.sleep(0)
+            places = await asyncio.gather(*futures)
+            assert flaky.cuts > 10
+            flaky.cut_after = 0
+        for partition in range(3):
+            offsets = [place.offset for place in places if place.partition == partition]
+            assert offsets == list(range(1_000)), "acknowledged at the offsets that they have"
+        async with Consumer(bootstrap_servers=flaky.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+            consumer.assign([TopicPartition("t", p) for p in range(3)])
+            records = await read(consumer, 3_000)
+            assert await consumer.getmany(timeout_ms=50) == {}
+        for partition in range(3):
+            assert numbers(r for r in records if r.partition == partition) == list(range(partition, 3_000, 3))
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+async def test_a_group_over_breaking_connections(strategy: str) -> None:
+    """Whatever breaks, everything is read, and what is committed at the end is everything."""
+    async with FlakyBroker({"t": 4}, seed=5) as flaky:
+        async with Producer(bootstrap_servers=flaky.bootstrap_servers, max_batch_size=200, linger_ms=1) as producer:
+            for n in range(2_000):
+                await producer.send("t", b"%d" % n, partition=n % 4)
+        options = {
+            "bootstrap_servers": flaky.bootstrap_servers,
+            "group_id": "g",
+            "auto_offset_reset": "earliest",
+            "partition_assignment_strategy": strategy,
+            "heartbeat_interval_ms": 30,
+            "auto_commit_interval_ms": 50,
+            "fetch_max_wait_ms": 20,
+            "max_partition_fetch_bytes": 2_000,
+            **QUICK,
+        }
+        seen: Counter[int] = Counter()
+
+        async def work(consumer: Consumer) -> None:
+            async for record in consumer:
+                seen[int(record.value)] += 1
+
+        flaky.cut_after = 6_000
+        consumers = [Consumer("t", **options) for _ in range(2)]
+        jobs = []
+        for consumer in consumers:
+            await consumer.start()
+            jobs.append(asyncio.ensure_future(work(consumer)))
+        await until(lambda: len(seen) == 2_000, "all read")
+        assert flaky.cuts > 5
+        flaky.cut_after = 0
+        for consumer in consumers:
+            await consumer.stop()
+        await asyncio.gather(*jobs)
+        async with Admin(bootstrap_servers=flaky.bootstrap_servers) as admin:
+            committed = await admin.list_group_offsets("g")
+        assert {tp.partition: offset.offset for tp, offset in committed.items()} == dict.fromkeys(range(4), 500)
+
+
+async def test_a_restart_of_the_broker(tmp_path: Path) -> None:
+    """Producer, member and admin go on by themselves; the member keeps its place in the group."""
+    broker = await asyncio.to_thread(BrokerProcess(tmp_path, topics={"t": 2}).start)
+    seen: list[int] = []
+    async with (
+        Producer(bootstrap_servers=broker.bootstrap_servers, **QUICK) as producer,
+        Consumer("t", **{**group_options(broker.bootstrap_servers, "g"), **QUICK}) as consumer,
+        Admin(bootstrap_servers=broker.bootstrap_servers, **QUICK) as admin,
+    ):
+
+        async def work() -> None:
+            async for record in consumer:
+                seen.append(int(record.value))
+
+        job = asyncio.ensure_future(work())
+        for n in range(10):
+            await producer.send_and_wait("t", b"%d" % n)
+        await until(lambda: len(seen) == 10, "before")
+        generation, member = consumer.generation_id, consumer.member_id
+        await asyncio.to_thread(broker.kill)
+        futures = [await producer.send("t", b"%d" % n) for n in range(10, 20)]
+        await asyncio.sleep(0.2)
+        assert not any(future.done() for future in futures)
+        await asyncio.to_thread(broker.restart)
+        try:
+            async with asyncio.timeout(8):
+                await asyncio.gather(*futures)
+            await until(lambda: len(seen) == 20, "after")
+            assert sorted(seen) == list(range(20))
+            assert (consumer.generation_id, consumer.member_id) == (generation, member)
+            assert consumer.member_state is MemberState.STABLE
+            assert list((await admin.describe_groups(["g"]))["g"].members)
+            await consumer.stop()
+            await job
+        finally:
+            await asyncio.to_thread(broker.stop)
+
+
+async def test_a_coordinator_that_forgot_the_group_is_joined_anew() -> None:
+    """A broker without a memory comes back at the same address: the member is unknown, and begins again."""
+    broker = Broker(topics={"t": 1}).start()
+    port = broker.port
+    async with Consumer("t", **{**group_options(broker.bootstrap_servers, "g"), **QUICK}) as consumer:
+        await fill(broker, "t", 3)
+        assert numbers(await read(consumer, 3)) == [0, 1, 2]
+        member = consumer.member_id
+        await asyncio.to_thread(broker.crash)
+        again = await asyncio.to_thread(Broker(topics={"t": 1}, port=port).start)
+        try:
+            await fill(again, "t", 2, first=100)
+            assert numbers(await read(consumer, 2)) == [100, 101]
+            while consumer.member_id in ("", member):
+                await consumer.getmany(timeout_ms=10)
+            assert consumer.member_state is MemberState.STABLE
+        finally:
+            await consumer.stop()
+            await asyncio.to_thread(again.stop)
+
+
+async def test_an_admin_call_over_a_broken_connection() -> None:
+    async with FlakyBroker({"t": 1}) as flaky, Admin(bootstrap_servers=flaky.bootstrap_servers, **QUICK) as admin:
+        flaky.cut_all()
+        assert await admin.list_topics(include_internal=False) == ["t"]
+        flaky.cut_all()
+        assert (await admin.create_topics({"u": 1}))["u"].num_partitions == 1
+
+
+async def test_without_a_broker_an_admin_call_ends_in_time() -> None:
+    with Broker() as broker:
+        admin = Admin(bootstrap_servers=broker.bootstrap_servers, default_api_timeout_ms=300, **QUICK)
+        await admin.start()
+    async with asyncio.timeout(10):
+        with pytest.raises(KafkaError, match="cannot connect"):
+            await admin.list_groups()
+    await admin.close()
