@@ -88,7 +88,7 @@ def command(
     quiet: bool,
     bootstrap: str,
 ) -> None:
-    r"""Print the records of topics, until Ctrl-C or as the options say.
+    """Print the records of topics, until Ctrl-C or as the options say.
 
     Without --group it reads all partitions, from now on unless told otherwise, and commits nothing. With --group it
     shares the partitions with the other members and commits what it has printed.
@@ -96,7 +96,7 @@ def command(
     \b
       ottla consume orders --from-beginning
       ottla consume orders --group billing --max-messages 100
-      ottla consume orders:0,3 --offset -10 --exit --format '%p/%o %k: %s\n'
+      ottla consume orders:0,3 --offset -10 --exit --format '%p/%o %k: %s\\n'
     """
     wanted = dict(topic_partitions(text) for text in names(topics, more_topics, "topic"))
     if partitions is not None:

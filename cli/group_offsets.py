@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ottla.clients import Admin, TopicPartition
 
 
-@click.command("delete-offsets")
+@click.command("delete-offsets", short_help="Forget committed offsets.")
 @click.argument("group", required=False)
 @group_option
 @click.option("--topic", "-t", "topics", metavar="TOPIC[:PARTITIONS]", multiple=True, required=True, help="Of these.")
@@ -45,7 +45,7 @@ def delete_offsets(group: str | None, more: tuple[str, ...], topics: tuple[str, 
     with_admin(bootstrap, ask)
 
 
-@click.command("reset-offsets")
+@click.command("reset-offsets", short_help="Move a group to other offsets.")
 @click.argument("group", required=False)
 @group_option
 @click.option("--topic", "-t", "topics", metavar="TOPIC[:PARTITIONS]", multiple=True, help="Of these, e.g. orders:0,1.")

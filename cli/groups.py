@@ -44,7 +44,7 @@ def list_(states: tuple[str, ...], output_format: str, bootstrap: str) -> None:
         print_table(("group", "state", "members", "assignor"), rows)
 
 
-@command.command()
+@command.command(short_help="Show state, members, assignment and lag.")
 @click.argument("groups", metavar="[GROUP]…", nargs=-1)
 @group_option
 @click.option("--all-groups", is_flag=True, help="All of them.")
@@ -96,7 +96,7 @@ def describe(
             _print_offsets(group)
 
 
-@command.command()
+@command.command(short_help="Delete groups with their offsets.")
 @click.argument("groups", metavar="GROUP…", nargs=-1)
 @group_option
 @bootstrap_option

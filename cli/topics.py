@@ -45,7 +45,7 @@ def list_(exclude_internal: bool, output_format: str, bootstrap: str) -> None:
         print_table(("topic", "partitions", "replicas", ""), rows)
 
 
-@command.command()
+@command.command(short_help="Show partitions, offsets and settings.")
 @click.argument("topics", metavar="[TOPIC]…", nargs=-1)
 @topic_option
 @exclude_internal_option
@@ -83,7 +83,7 @@ def describe(
         _print_topic(topic)
 
 
-@command.command()
+@command.command(short_help="Create topics.")
 @click.argument("topics", metavar="TOPIC…", nargs=-1)
 @topic_option
 @click.option("--partitions", type=click.IntRange(min=1), help="How many. [the broker's num.partitions]")
@@ -128,7 +128,7 @@ def create(
     with_admin(bootstrap, ask)
 
 
-@command.command()
+@command.command(short_help="Delete topics with their records.")
 @click.argument("topics", metavar="TOPIC…", nargs=-1)
 @topic_option
 @click.option("--if-exists", is_flag=True, help="A topic that does not exist is no failure.")
@@ -152,7 +152,7 @@ def delete(topics: tuple[str, ...], more: tuple[str, ...], if_exists: bool, boot
     with_admin(bootstrap, ask)
 
 
-@command.command()
+@command.command(short_help="Add partitions.")
 @click.argument("topics", metavar="TOPIC…", nargs=-1)
 @topic_option
 @click.option("--partitions", type=click.IntRange(min=1), required=True, help="How many there are to be.")

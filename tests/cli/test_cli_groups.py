@@ -9,6 +9,9 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
+
+from ottla.cli.main import command
 
 Join = Callable[..., ExitStack]
 
@@ -167,6 +170,16 @@ def test_without_a_broker_every_command_says_how_to_start_one(ottla: Any) -> Non
         assert "No broker answers at 127.0.0.1:1 (connection refused)." in refused.stderr
         assert "ottla serve" in refused.stderr
     assert "not 'host:port'" in ottla.run("topics", "list", "-b", "127.0.0.1:0", expect=2).stderr
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["topics"], ["groups"], ["groups", "reset-offsets"], ["produce"], ["consume"], ["serve"]]
+)
+def test_help_is_whole(words: list[str]) -> None:
+    text = CliRunner().invoke(command, [*words, "--help"], prog_name="ottla").stdout
+    assert text.startswith("Usage: ottla") and "..." not in text.split("Commands:")[-1]
+    assert "\\b" not in text and "\b" not in text
+    assert "ottla consume orders:0,3 --offset -10 --exit --format '%p/%o %k: %s\\n'\n" in text or words != ["consume"]
 
 
 def test_help_loads_neither_clients_nor_tables() -> None:
