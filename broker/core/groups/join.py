@@ -105,8 +105,9 @@ def _join_known(m: Machine, group: Group, request: JoinGroupRequest, ctx: Asker)
     member_id = request.member_id
     if member_id in group.pending_members:
         if request.group_instance_id is not None:
-            # Ids are issued to dynamic members only, so nobody can hold this one with an instance id.
-            return join_error(ctx, ErrorCode.UNKNOWN_SERVER_ERROR, member_id)
+            # Ids are issued to dynamic members only, so nobody can hold this one with an instance id. To Kafka it is an
+            # internal error, whose answer has no member id.
+            return join_error(ctx, ErrorCode.UNKNOWN_SERVER_ERROR, "")
         _add(m, group, request, ctx, member_id, was_pending=True)
         return None
     if error := group.fence(member_id, request.group_instance_id):
