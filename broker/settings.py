@@ -211,6 +211,9 @@ def as_text(value: Any) -> str:
 
 FIELDS = {key_of(field.name): field for field in dataclasses.fields(Settings)}
 
+NOT_SETTINGS = frozenset({"OTTLA_BOOTSTRAP_SERVERS", "OTTLA_TESTS", "OTTLA_SIM_SEEDS"})
+"""Environment variables that the command-line tools and the tests read."""
+
 # Kafka's older or finer-grained spellings of settings that we hold in one unit.
 ALIASES: dict[str, tuple[str, int]] = {
     "broker.id": ("node.id", 1),
@@ -268,13 +271,15 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The settings among environment variables; names that are no setting are left out if they begin with KAFKA_
-    (other tools share that prefix) and kept, to be warned about, if they begin with OTTLA_.
+    """The settings among environment variables.
+
+    Names that are no setting are left out if they begin with KAFKA_ (other tools share that prefix) and kept, to be
+    warned about, if they begin with OTTLA_; but for those that other commands of ours read.
     """
     pairs: dict[str, str] = {}
     for prefix in ("KAFKA_", "OTTLA_"):
         for name, value in environment.items():
-            if not name.startswith(prefix):
+            if not name.startswith(prefix) or name in NOT_SETTINGS:
                 continue
             key = name.removeprefix(prefix).lower().replace("_", ".")
             if key not in FIELDS and f"ottla.{key}" in FIELDS:

@@ -65,6 +65,7 @@ def test_the_environment() -> None:
             "OTTLA_GROUP_MAX_SIZE": "7",
             "OTTLA_DURABILITY": "os",
             "OTTLA_TYPO": "1",
+            "OTTLA_BOOTSTRAP_SERVERS": "h:9092",  # the command-line tools'
             "PATH": "/bin",
         }
     )
