@@ -147,7 +147,8 @@ class MemoryLog:
 
     def retention_offset(self, *, oldest_ms: int | None = None, max_bytes: int | None = None) -> int:
         gone = 0
-        if oldest_ms is not None:
+        # Nobody knows the age of records without a timestamp, so they stay.
+        if oldest_ms is not None and self._peaks and self._peaks[0] >= 0:
             gone = bisect_left(self._peaks, oldest_ms)
         if max_bytes is not None:
             sizes = list(accumulate(len(batch) for batch in self._batches))

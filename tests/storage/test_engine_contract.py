@@ -411,3 +411,13 @@ async def test_retention_by_time_goes_up_to_the_first_that_is_young_enough(opene
     assert log.retention_offset(oldest_ms=101) == 1
     assert log.retention_offset(oldest_ms=201) == 3
     assert log.retention_offset(oldest_ms=301, max_bytes=10**6) == 4
+
+
+async def test_retention_by_time_keeps_records_without_a_timestamp(opened, appends):
+    log = opened.log(segment_bytes=1)
+    timeless = appends.batch([b"v"], -1)
+    log.append(timeless, count=1, max_timestamp_ms=-1, done=appends.done)
+    appends.add(log, b"w", timestamp_ms=5)
+    await appends.reported(2)
+    assert log.retention_offset(oldest_ms=10**6) == 0
+    assert log.retention_offset(max_bytes=1) == 1

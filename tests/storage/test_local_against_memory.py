@@ -13,7 +13,7 @@ from ottla.broker.storage.local.engine import LocalEngine
 from ottla.broker.storage.local.simulated import SimulatedDisk
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.compression import Codec
-from ottla.protocol.records import Record, TimestampType, build_batch, parse_header
+from ottla.protocol.records import Record, TimestampType, build_batch, iter_batches, parse_header
 
 TOPIC_ID = uuid.UUID(int=5)
 
@@ -138,6 +138,7 @@ def test_both_engines_say_the_same(config, steps):
 def test_reads_of_batches_of_all_sizes_over_many_segments(seed):
     """Where a read ends in a segment is where it ends: nothing that would still fit is taken from the next one."""
     draw = random.Random(seed)
+    draw_bytes = draw.choice([1, 700, 4000])
 
     async def run():
         twins = Twins(LogConfig(segment_bytes=draw.choice([500, 3000]), index_interval_bytes=draw.choice([0, 300])))
@@ -148,6 +149,13 @@ def test_reads_of_batches_of_all_sizes_over_many_segments(seed):
         for _ in range(400):
             await twins.step(("read", draw.random(), draw.choice([1, 1, draw.random()]), draw.randrange(6000), True))
             await twins.step(("time", draw.randrange(310)))
+        offset = 0
+        while offset < twins.local.logs["t", 0].high_watermark:
+            # As a consumer goes on, and as one that asks for its last record again.
+            data = twins.both(lambda log, offset=offset: log.read(offset, max_bytes=draw_bytes))
+            offset = [header.last_offset for header, _ in iter_batches(data)][-1]
+            twins.both(lambda log, offset=offset: log.read(offset, max_bytes=1))
+            offset += 1
         await twins.local.close()
 
     asyncio.run(run())

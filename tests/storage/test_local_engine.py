@@ -716,6 +716,35 @@ async def test_handles_are_few_however_many_logs_there_are(new_uuid, appends):
     await sim.engine.close()
 
 
+async def test_the_index_of_a_complete_segment_is_let_go_and_read_again(new_uuid, appends):
+    sim = Simulated(new_uuid)
+    await sim.open(most_readers=1)
+    log = sim.log(segment_bytes=200, index_interval_bytes=0)
+    await fill(log, appends, 5)
+    for offset in (0, 4, 2, 4):
+        log.read(offset, max_bytes=1)
+    trace = sim.watch()
+    assert parse_header(log.read(0, max_bytes=1)).base_offset == 0
+    assert ("open", "logs/t-0/00000000000000000000.index") in trace
+    trace.clear()
+    # The segment that grows has its index in memory only.
+    assert parse_header(log.read(4, max_bytes=1)).base_offset == 4
+    assert [path for operation, path in trace if operation == "open"] == ["logs/t-0/00000000000000000004.log"]
+    await sim.engine.close()
+
+
+async def test_a_search_by_time_loads_the_index_of_one_segment_only(sim, appends):
+    log = sim.log(segment_bytes=400, index_interval_bytes=0)
+    for number in range(60):
+        await fill(log, appends, 1, timestamp_ms=100 + number)
+    await sim.reopen()
+    log = sim.log(segment_bytes=400, index_interval_bytes=0)
+    trace = sim.watch()
+    assert log.offset_for_timestamp(130) == OffsetAndTimestamp(30, 130)
+    assert len({path for operation, path in trace if operation == "open" and path.endswith(".index")}) == 1
+    assert log.max_timestamp() == OffsetAndTimestamp(59, 159)
+
+
 # --- the directory ---------------------------------------------------------------------------------------------------
 
 

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -47,13 +48,15 @@ from ottla.broker.storage.local.layout import (
 from ottla.broker.storage.local.log import LocalLog
 from ottla.broker.storage.local.operations import Append, Close, Delete, Operation, Register, StoreCatalog
 from ottla.broker.storage.local.partition_writer import PartitionWriter
-from ottla.broker.storage.local.recovery import RecoveredLog, recover
+from ottla.broker.storage.local.recovery import RecoveredLog, make_durable, recover
 from ottla.broker.storage.local.segment import Readers
+from ottla.broker.storage.local.workers import Workers
 from ottla.broker.storage.local.writer import InlineWriter, Writer, WriterThread
 from ottla.broker.storage.memory import new_cluster_id
 from ottla.protocol.records import TopicPartition
 
 _DEFAULT_INTERVAL_MS: Final = 50
+_SYNC_THREADS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +132,7 @@ class LocalEngine:
         self._on_disk: set[str] = set()
         self._checkpoint = Checkpoint()
         self._lock: int | None = None
+        self._workers = Workers(0)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._writer: WriterThread | InlineWriter | None = None
 
@@ -140,6 +144,7 @@ class LocalEngine:
 
     async def open(self) -> None:
         self._loop = asyncio.get_running_loop()
+        self._workers = Workers(_SYNC_THREADS if self._threaded else 0)
         try:
             self._take()
         except SyncFailed as error:
@@ -156,6 +161,7 @@ class LocalEngine:
             self.layout,
             self._checkpoint,
             self._reported_by_writer if self._threaded else self._complete,
+            self._workers,
             monotonic=self._monotonic,
             interval_s=self._interval_s,
             unique=self.leader_epoch << 20,
@@ -188,18 +194,18 @@ class LocalEngine:
         previous, state = (-1, None) if stored is None else decode_catalog(stored, layout.catalog)
         self._checkpoint = decode_checkpoint(read_file(files, layout.checkpoint))
         self.was_clean = self._checkpoint.clean
-        if self._checkpoint.clean:
-            # From here on it is no longer true. The logs' own entries stay as they are until they are opened.
-            undone = encode_checkpoint(Checkpoint(False, self._checkpoint.logs))
-            replace_file(files, layout.checkpoint, undone)
         self.leader_epoch = previous + 1
         catalog = encode_catalog(self.leader_epoch, state)
+        with contextlib.suppress(FileExistsError):
+            files.make_directory(layout.logs)
+        if self.was_clean:
+            # From here on it is no longer true. The logs' own entries stay as they are until they are opened.
+            undone = encode_checkpoint(Checkpoint(False, self._checkpoint.logs))
+            replace_file(files, layout.checkpoint, undone, sync_name=False)
+        # This syncs the directory, and with it every name made in it until here.
         replace_file(files, layout.catalog, catalog)
         if state is not None:
             self.catalog.loaded(catalog)
-        with contextlib.suppress(FileExistsError):
-            files.make_directory(layout.logs)
-        sync_directory(files, layout.data_dir)
         names = files.list(layout.logs)
         if names and not self.was_clean:
             # A process that died may have made and renamed directories without this being on the disk yet.
@@ -208,6 +214,8 @@ class LocalEngine:
             if name.endswith(DELETED_SUFFIX):
                 self._remove_deleted(name)
         self._on_disk = {name for name in names if parse_directory_name(name) is not None}
+        if not self.was_clean:
+            self._workers.run([partial(make_durable, files, layout.log_directory(name)) for name in self._on_disk])
 
     def _make_data_directory(self) -> None:
         missing = []
@@ -237,7 +245,7 @@ class LocalEngine:
         data = read_file(self._files, path)
         if data is None:
             self.cluster_id = new_cluster_id(self._new_uuid)
-            replace_file(self._files, path, encode_meta(self.cluster_id, self.node_id))
+            replace_file(self._files, path, encode_meta(self.cluster_id, self.node_id), sync_name=False)
             return
         self.cluster_id, node_id = decode_meta(data, path)
         if node_id != self.node_id:
@@ -251,6 +259,7 @@ class LocalEngine:
         self._files.remove_directory(directory)
 
     def _release(self) -> None:
+        self._workers.close()
         self._readers.close_all()
         if self._lock is not None:
             self._files.close(self._lock)

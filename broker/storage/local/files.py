@@ -195,26 +195,46 @@ def read_file(files: Files, path: str) -> bytes | None:
         files.close(handle)
 
 
-def write_file(files: Files, path: str, data: bytes) -> None:
-    """Write a file and sync its content, not its name. On ``OSError`` there is no file of that name afterwards."""
+def write_unsynced(files: Files, path: str, data: bytes) -> int:
+    """Write a file and return its handle; the caller syncs and closes it. On ``OSError`` there is no such file."""
     handle = files.open(path, create=True)
     try:
-        try:
-            files.truncate(handle, 0)
-            error = write_all(files, handle, [data], 0)[1] if data else None
-            if error is not None:
-                raise error
-        except OSError:
-            files.remove(path)
-            raise
+        files.truncate(handle, 0)
+        error = write_all(files, handle, [data], 0)[1] if data else None
+        if error is not None:
+            raise error
+    except OSError:
+        files.close(handle)
+        files.remove(path)
+        raise
+    return handle
+
+
+def write_file(files: Files, path: str, data: bytes) -> None:
+    """Write a file and sync its content, not its name. On ``OSError`` there is no file of that name afterwards."""
+    handle = write_unsynced(files, path, data)
+    try:
         sync(files, handle, path)
     finally:
         files.close(handle)
 
 
-def replace_file(files: Files, path: str, data: bytes) -> None:
-    """Replace a file durably and at once: a crash leaves the old one or the new one, ``OSError`` the old one."""
+def sync_file(files: Files, path: str) -> None:
+    """Sync the content of a file that is not open."""
+    handle = files.open(path)
+    try:
+        sync(files, handle, path)
+    finally:
+        files.close(handle)
+
+
+def replace_file(files: Files, path: str, data: bytes, *, sync_name: bool = True) -> None:
+    """Replace a file at once: a crash leaves the old one or the new one, ``OSError`` the old one.
+
+    Which of both it is is certain once the directory is synced: at the end, unless the caller does it.
+    """
     temporary = path + ".tmp"
     write_file(files, temporary, data)
     files.rename(temporary, path)
-    sync_directory(files, os.path.dirname(path))
+    if sync_name:
+        sync_directory(files, os.path.dirname(path))

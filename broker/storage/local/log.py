@@ -133,7 +133,8 @@ class LocalLog:
         by_size = max_bytes is not None
         for segment in self._segments:
             remaining -= segment.size
-            too_old = oldest_ms is not None and segment.size and segment.max_timestamp_ms < oldest_ms
+            # Nobody knows the age of records without a timestamp, so they stay.
+            too_old = oldest_ms is not None and segment.size and 0 <= segment.max_timestamp_ms < oldest_ms
             by_size = by_size and max_bytes is not None and remaining >= max_bytes
             if not (too_old or by_size):
                 break

@@ -6,7 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from ottla.broker.storage.engine import EngineError, LogConfig, Unavailable
-from ottla.broker.storage.local.files import Files, write_file
+from ottla.broker.storage.local.files import Files, write_unsynced
 from ottla.broker.storage.local.layout import (
     LOG_SUFFIX,
     METADATA_NAME,
@@ -84,11 +84,13 @@ class PartitionWriter:
         self.next_offset = next_offset
         self.index_saved = index_saved
 
-    def make_directory(self, files: Files) -> None:
-        """Make the directory with the topic id in it; the caller syncs the directory above."""
+    def make_directory(self, files: Files) -> int:
+        """Make the directory with the topic id in it; return the handle of that file, for the caller to sync.
+
+        Only when it is synced does the log exist: a segment never lies beside an id that could be lost.
+        """
         files.make_directory(self.directory)
-        write_file(files, os.path.join(self.directory, METADATA_NAME), encode_metadata(self.topic_id))
-        self.exists = True
+        return write_unsynced(files, os.path.join(self.directory, METADATA_NAME), encode_metadata(self.topic_id))
 
     def begin_segment(self, files: Files, base_offset: int, first_timestamp_ms: int) -> None:
         """Make and open an empty segment for a first batch; the caller syncs the directory."""

@@ -13,7 +13,7 @@ from typing import Final
 
 from ottla.broker.storage.engine import Corrupt
 from ottla.broker.storage.epochs import EpochHistory
-from ottla.broker.storage.local.files import Files, sync, sync_directory
+from ottla.broker.storage.local.files import Files, sync, sync_directory, sync_file
 from ottla.broker.storage.local.layout import LOG_SUFFIX, METADATA_NAME, LogCheckpoint, parse_segment_name, segment_name
 from ottla.broker.storage.local.segment import Readers, Segment, SegmentIndex, remove_index, write_index
 from ottla.protocol.records import HEADER_SIZE, BatchError, BatchHeader, check_crc, parse_header
@@ -50,8 +50,22 @@ class _Scan:
     problem: str
 
 
+def make_durable(files: Files, directory: str) -> None:
+    """Make durable what a process that died may have written to a log and not synced, before anybody is shown it.
+
+    What cannot be read is left to ``recover``. Raises ``SyncFailed``.
+    """
+    with contextlib.suppress(OSError):
+        sync_file(files, os.path.join(directory, METADATA_NAME))
+        bases = [base for name in files.list(directory) if (base := parse_segment_name(name)) is not None]
+        if bases:
+            # The others were synced before their successors existed.
+            sync_file(files, os.path.join(directory, segment_name(max(bases), LOG_SUFFIX)))
+        sync_directory(files, directory)
+
+
 def recover(readers: Readers, directory: str, known: LogCheckpoint | None, index_interval: int) -> RecoveredLog:
-    """Open the log in ``directory``. Raises ``Corrupt``, ``SyncFailed`` and ``OSError``."""
+    """Open the log in ``directory``, whose content is durable. Raises ``Corrupt``, ``SyncFailed`` and ``OSError``."""
     files = readers.files
     known = known or LogCheckpoint()
     bases = sorted(base for name in files.list(directory) if (base := parse_segment_name(name)) is not None)
@@ -60,6 +74,8 @@ def recover(readers: Readers, directory: str, known: LogCheckpoint | None, index
         found = _closed_cleanly(readers, directory, bases, known)
         if found is not None:
             return found
+        # Somebody else wrote here since, and may not have synced.
+        make_durable(files, directory)
     return _read_again(readers, directory, bases, known, index_interval)
 
 
@@ -120,9 +136,6 @@ def _read_again(
             found.segments.append(_checked(readers, directory, scan, next_base))
         else:
             _take_last(readers, directory, scan, found)
-    # What is shown now may have been written by a process that died before it synced this file and the names.
-    _sync_file(files, os.path.join(directory, METADATA_NAME))
-    sync_directory(files, directory)
     return found
 
 
@@ -140,19 +153,19 @@ def _checked(readers: Readers, directory: str, scan: _Scan, next_base: int) -> S
 
 
 def _take_last(readers: Readers, directory: str, scan: _Scan, found: RecoveredLog) -> None:
-    """Cut the last segment's torn tail, and make durable what is about to be shown."""
+    """Cut the last segment's torn tail."""
     files = readers.files
     base = scan.index.base_offset
     path = os.path.join(directory, segment_name(base, LOG_SUFFIX))
-    handle = files.open(path)
-    try:
-        if scan.file_size > scan.size:
+    if scan.file_size > scan.size:
+        handle = files.open(path)
+        try:
             files.truncate(handle, scan.size)
-            found.cut_bytes = scan.file_size - scan.size
-            found.cut_reason = f"{path}, byte {scan.size}: {scan.problem}"
-        sync(files, handle, path)
-    finally:
-        files.close(handle)
+            sync(files, handle, path)
+        finally:
+            files.close(handle)
+        found.cut_bytes = scan.file_size - scan.size
+        found.cut_reason = f"{path}, byte {scan.size}: {scan.problem}"
     if scan.next_offset < found.log_start_offset:
         # The trim was durable, the records that it trimmed were not: the log goes on at its start, empty.
         for segment in found.segments:
@@ -210,14 +223,6 @@ def _note(scan: _Scan, header: BatchHeader, index_interval: int) -> None:
         scan.epochs.append((header.partition_leader_epoch, header.base_offset))
     scan.size += header.size
     scan.next_offset = header.last_offset + 1
-
-
-def _sync_file(files: Files, path: str) -> None:
-    handle = files.open(path)
-    try:
-        sync(files, handle, path)
-    finally:
-        files.close(handle)
 
 
 def _size(files: Files, directory: str, base_offset: int) -> int:

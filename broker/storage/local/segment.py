@@ -10,18 +10,21 @@ import struct
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from ottla.broker.storage.engine import Corrupt, OffsetAndTimestamp, Unavailable
 from ottla.broker.storage.local.files import Files, read_file, write_file
 from ottla.broker.storage.local.layout import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, segment_name
 from ottla.broker.storage.lookup import first_record_at_or_after
-from ottla.protocol.records import HEADER_SIZE, NO_TIMESTAMP, BatchError, BatchHeader, parse_header
+from ottla.protocol.records import HEADER_SIZE, LOG_OVERHEAD, MAGIC, NO_TIMESTAMP
 
 OFFSET_ENTRY_BYTES: Final = 8
 TIME_ENTRY_BYTES: Final = 12
 _WALK_BYTES: Final = 8192
+_MOST_READ_ENDS: Final = 8
 _TIME_ENTRY: Final = struct.Struct(">qi")
+# Base offset, batch length, magic, last offset delta and max timestamp of a batch header.
+_STEP: Final = struct.Struct(">qi4xb6xi8xq")
 
 
 class SegmentIndex:
@@ -157,8 +160,17 @@ def remove_index(files: Files, directory: str, base_offset: int) -> None:
             files.remove(os.path.join(directory, segment_name(base_offset, suffix)))
 
 
-def walk(files: Files, path: str, handle: int, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """The headers of the batches from ``position``, which is a batch's beginning, up to ``end``, with their positions.
+class Step(NamedTuple):
+    """A batch met on a walk."""
+
+    position: int
+    size: int
+    last_offset: int
+    max_timestamp_ms: int
+
+
+def walk(files: Files, path: str, handle: int, position: int, end: int) -> Iterator[Step]:
+    """The batches from ``position``, which is a batch's beginning, up to ``end``; only their headers are read.
 
     Raises ``Corrupt`` where there is no batch.
     """
@@ -169,13 +181,14 @@ def walk(files: Files, path: str, handle: int, position: int, end: int) -> Itera
             chunk = files.read(handle, min(_WALK_BYTES, end - position), position)
             chunk_at = position
         try:
-            header = parse_header(chunk, position - chunk_at)
-        except BatchError as error:
-            raise Corrupt(f"{path}, byte {position}: {error}") from None
-        if position + header.size > end:
-            raise Corrupt(f"{path}, byte {position}: a batch of {header.size} bytes, but {end - position} are left")
-        yield position, header
-        position += header.size
+            base_offset, length, magic, last_delta, max_timestamp_ms = _STEP.unpack_from(chunk, position - chunk_at)
+        except struct.error:
+            raise Corrupt(f"{path}, byte {position}: {end - position} bytes are too few for a batch") from None
+        after = position + length + LOG_OVERHEAD
+        if magic != MAGIC or length < HEADER_SIZE - LOG_OVERHEAD or after > end:
+            raise Corrupt(f"{path}, byte {position}: there is no batch")
+        yield Step(position, after - position, base_offset + last_delta, max_timestamp_ms)
+        position = after
 
 
 class Readers:
@@ -211,10 +224,10 @@ class Segment:
     """A segment as the event loop sees it: only what is acknowledged."""
 
     __slots__ = (
-        "_after_last_read",
         "_index",
         "_is_complete",
         "_max_timestamp_ms",
+        "_read_ends",
         "_readers",
         "base_offset",
         "next_offset",
@@ -242,8 +255,8 @@ class Segment:
         # Only the index of a complete segment is in files and may be forgotten.
         self._is_complete = index is None
         self._max_timestamp_ms: int | None = None
-        # A consumer that reads on begins where the last read ended.
-        self._after_last_read = (-1, 0)
+        # Where recent reads ended, position by offset: there consumers begin that read on.
+        self._read_ends: dict[int, int] = {}
 
     @property
     def index(self) -> SegmentIndex:
@@ -257,7 +270,8 @@ class Segment:
         if self._index is not None:
             return self._index.max_timestamp_ms
         if self._max_timestamp_ms is None:
-            self._max_timestamp_ms = self.index.max_timestamp_ms
+            peeked = self._peek_max_timestamp()
+            self._max_timestamp_ms = self.index.max_timestamp_ms if peeked is None else peeked
         return self._max_timestamp_ms
 
     def add(self, base_offset: int, count: int, size: int, max_timestamp_ms: int, interval: int) -> None:
@@ -288,11 +302,12 @@ class Segment:
         Also tells whether that was all up to the segment's end, so that the next segment goes on where this one ends.
         """
         files, handle = self._readers.files, self._open()
-        begin, first = self._locate(handle, start_offset)
+        first = self._locate(handle, start_offset)
         if first is None:
             return b"", True
         if first.last_offset >= upto_offset:
             return b"", False
+        begin = first.position
         if first.size > max_bytes:
             end = begin + first.size
             if not at_least_one:
@@ -307,11 +322,10 @@ class Segment:
     def first_at_or_after(self, timestamp_ms: int, from_offset: int) -> OffsetAndTimestamp | None:
         """The first record with this timestamp or a later one."""
         files, handle = self._readers.files, self._open()
-        for position, header in walk(
-            files, self.path, handle, self.index.position_for_timestamp(timestamp_ms), self.size
-        ):
-            if header.max_timestamp >= timestamp_ms and header.last_offset >= from_offset:
-                batch = files.read(handle, header.size, position)
+        begin = self.index.position_for_timestamp(timestamp_ms)
+        for step in walk(files, self.path, handle, begin, self.size):
+            if step.max_timestamp_ms >= timestamp_ms and step.last_offset >= from_offset:
+                batch = files.read(handle, step.size, step.position)
                 found = first_record_at_or_after(batch, timestamp_ms, from_offset)
                 if found is not None:
                     return found
@@ -325,28 +339,55 @@ class Segment:
         except OSError as error:
             raise Unavailable(f"opening {self.path}: {error.strerror}") from None
 
-    def _locate(self, handle: int, offset: int) -> tuple[int, BatchHeader | None]:
-        """The position and the header of the first batch that ends at ``offset`` or later."""
-        known_offset, known_position = self._after_last_read
-        begin = known_position if known_offset == offset else self.index.position_of(offset)
-        for position, header in walk(self._readers.files, self.path, handle, begin, self.size):
-            if header.last_offset >= offset:
-                return position, header
-        return self.size, None
+    def _locate(self, handle: int, offset: int) -> Step | None:
+        """The first batch that ends at ``offset`` or later."""
+        known = self._read_ends.get(offset)
+        begin = self.index.position_of(offset) if known is None else known
+        for step in walk(self._readers.files, self.path, handle, begin, self.size):
+            if step.last_offset >= offset:
+                return step
+        return None
 
     def _end_of_read(self, handle: int, begin: int, upto_offset: int, max_bytes: int) -> int:
         """The end of the last batch that ends below ``upto_offset`` and within ``max_bytes``; the first one does."""
         most = begin + max_bytes
         if most >= self.size and upto_offset >= self.next_offset:
-            self._after_last_read = (self.next_offset, self.size)
+            self._note_end(self.next_offset, self.size)
             return self.size
         end = max(begin, min(self.index.position_before(most), self.index.position_of(upto_offset - 1)))
-        for position, header in walk(self._readers.files, self.path, handle, end, self.size):
-            if header.last_offset >= upto_offset or position + header.size > most:
+        after = -1
+        for step in walk(self._readers.files, self.path, handle, end, self.size):
+            if step.last_offset >= upto_offset or step.position + step.size > most:
                 break
-            end = position + header.size
-            self._after_last_read = (header.last_offset + 1, end)
+            end = step.position + step.size
+            after = step.last_offset + 1
+        if after >= 0:
+            self._note_end(after, end)
         return end
+
+    def _note_end(self, next_offset: int, position: int) -> None:
+        self._read_ends[next_offset] = position
+        if len(self._read_ends) > _MOST_READ_ENDS:
+            del self._read_ends[next(iter(self._read_ends))]
+
+    def _peek_max_timestamp(self) -> int | None:
+        """The last entry of the time index, None if it does not look like one: a search by time asks every segment."""
+        files = self._readers.files
+        try:
+            handle = files.open(self.path.removesuffix(LOG_SUFFIX) + TIME_INDEX_SUFFIX)
+        except FileNotFoundError:
+            return None
+        try:
+            size = files.size(handle)
+            first = files.read(handle, TIME_ENTRY_BYTES, 0)
+            last = files.read(handle, TIME_ENTRY_BYTES, max(size - TIME_ENTRY_BYTES, 0))
+        finally:
+            files.close(handle)
+        if not size or size % TIME_ENTRY_BYTES:
+            return None
+        timestamp_ms, offset = _TIME_ENTRY.unpack(last)
+        rises = timestamp_ms > _TIME_ENTRY.unpack(first)[0] if size > TIME_ENTRY_BYTES else timestamp_ms > 0
+        return timestamp_ms if rises and 0 <= offset < self.next_offset - self.base_offset else None
 
     def _load_index(self) -> SegmentIndex:
         files = self._readers.files
@@ -357,6 +398,6 @@ class Segment:
             if index is not None:
                 return index
         index = SegmentIndex(self.base_offset)
-        for position, header in walk(files, self.path, self._open(), 0, self.size):
-            index.add(header.last_offset, position, header.size, header.max_timestamp, _WALK_BYTES // 2)
+        for step in walk(files, self.path, self._open(), 0, self.size):
+            index.add(step.last_offset, step.position, step.size, step.max_timestamp_ms, _WALK_BYTES // 2)
         return index

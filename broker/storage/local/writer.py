@@ -8,7 +8,8 @@ import contextlib
 import os
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from ottla.broker.storage.engine import Durability, EngineError, StorageFull, Unavailable, Unknown
 from ottla.broker.storage.local.files import (
@@ -29,6 +30,7 @@ from ottla.broker.storage.local.layout import (
 )
 from ottla.broker.storage.local.operations import Append, Close, Operation
 from ottla.broker.storage.local.partition_writer import PartitionWriter
+from ottla.broker.storage.local.workers import Workers
 from ottla.protocol.compression import Buffer
 
 Report = Callable[[Sequence[Operation], EngineError | None], None]
@@ -45,6 +47,7 @@ class Writer:
         layout: Layout,
         checkpoint: Checkpoint,
         report: Report,
+        workers: Workers,
         *,
         monotonic: Callable[[], float],
         interval_s: float,
@@ -57,6 +60,7 @@ class Writer:
         self.carried: dict[str, LogCheckpoint] = dict(checkpoint.logs)
         """What the last checkpoint knew of logs that nobody has opened yet."""
         self._report = report
+        self._workers = workers
         self._monotonic = monotonic
         self._interval_s = interval_s
         self._most_handles = most_handles
@@ -92,8 +96,7 @@ class Writer:
             return None
         now = self._monotonic()
         try:
-            for log in [log for log, due in self._due.items() if due <= now]:
-                self._sync_log(log)
+            self._sync_logs([log for log, due in self._due.items() if due <= now])
         except SyncFailed as error:
             self._report((), self._give_up((), str(error)))
             return None
@@ -138,9 +141,8 @@ class Writer:
 
     def close(self) -> None:
         """Sync everything, write the indexes and a checkpoint that says so, and let go of all files."""
-        for log in self.logs.values():
-            self._sync_log(log)
-            log.save_index(self.files)
+        self._sync_logs(self.logs.values())
+        self._workers.run([partial(log.save_index, self.files) for log in self.logs.values()])
         # Without room for the checkpoint the next start has to read more, and nothing is lost.
         with contextlib.suppress(StorageFull, Unavailable):
             self._write_checkpoint(clean=True)
@@ -180,16 +182,36 @@ class Writer:
         by_log: dict[PartitionWriter, list[Append]] = {}
         for append in appends:
             by_log.setdefault(append.target, []).append(append)
+        self._make_directories(by_log)
         for log, queued in by_log.items():
             self._append_to(log, queued)
-        for log in self._to_sync:
-            self._sync_log(log)
+        self._sync_logs(self._to_sync)
         self._to_sync.clear()
-        for directory in self._directories:
-            sync_directory(self.files, directory)
+        self._workers.run([partial(sync_directory, self.files, directory) for directory in self._directories])
         self._directories.clear()
         for append in appends:
             append.settled = True
+
+    def _make_directories(self, by_log: Mapping[PartitionWriter, Sequence[Append]]) -> None:
+        """Make those of logs that have none yet; where that fails, so do the appends."""
+        made: list[tuple[PartitionWriter, int]] = []
+        for log, queued in by_log.items():
+            if log.exists or log.deleted:
+                continue
+            try:
+                # What has the name already is what a deletion could not remove, or a directory that came to nothing.
+                self.discard(log.name)
+                made.append((log, log.make_directory(self.files)))
+            except OSError as error:
+                log.fail(queued[-1].attempt, engine_error(error, f"making {log.directory}"))
+        try:
+            self._workers.run([partial(sync, self.files, handle, log.directory) for log, handle in made])
+        finally:
+            for _, handle in made:
+                self.files.close(handle)
+        for log, _ in made:
+            log.exists = True
+            self._directories[self.layout.logs] = None
 
     def _append_to(self, log: PartitionWriter, queued: Sequence[Append]) -> None:
         """Write all that is queued for one log, a segment's worth at a time."""
@@ -213,11 +235,6 @@ class Writer:
         """See to it that there is an open segment that takes ``append``."""
         last_offset = append.base_offset + append.count - 1
         try:
-            if not log.exists:
-                # What has the name already is what a deletion could not remove, or a directory that came to nothing.
-                self.discard(log.name)
-                self._directories[self.layout.logs] = None
-                log.make_directory(self.files)
             if log.active_base is not None:
                 self._handle(log)
                 log.note_first_timestamp(self.files)
@@ -233,7 +250,7 @@ class Writer:
 
     def _roll(self, log: PartitionWriter) -> None:
         """End a segment: whatever the policy, it is on the disk before its successor exists."""
-        self._sync_log(log)
+        self._sync_logs([log])
         log.save_index(self.files)
         self.end_segment(log)
         self.want_checkpoint(lambda writer, error: None)
@@ -332,7 +349,7 @@ class Writer:
         if log.handle is not None:
             if log.unsynced:
                 # An error in writing back is reported to handles that were open then, so none is closed before.
-                self._sync_log(log)
+                self._sync_logs([log])
             self.files.close(log.handle)
             log.handle = None
 
@@ -345,12 +362,16 @@ class Writer:
                 log.handle = None
         self._handles.clear()
 
-    def _sync_log(self, log: PartitionWriter) -> None:
-        self._due.pop(log, None)
-        if log.unsynced:
+    def _sync_logs(self, logs: Iterable[PartitionWriter]) -> None:
+        tasks = []
+        unsynced = [log for log in logs if log.unsynced]
+        for log in unsynced:
             assert log.handle is not None
-            sync(self.files, log.handle, log.path)
+            tasks.append(partial(sync, self.files, log.handle, log.path))
+        self._workers.run(tasks)
+        for log in unsynced:
             log.unsynced = False
+            self._due.pop(log, None)
 
 
 class WriterThread:
