@@ -48,7 +48,8 @@ class Codec(IntEnum):
 def compress(codec: int, data: bytes, level: int | None = None) -> bytes:
     """Compress as the Java client would; ``level`` None is the codec's default and is ignored by snappy.
 
-    A level out of the codec's range raises ``ValueError``, an unknown codec ``CompressionError``.
+    An unknown codec raises ``CompressionError``. What becomes of a level that a codec does not have is the codec's:
+    ``ValueError``, ``OverflowError`` or the nearest one it has.
     """
     if codec == Codec.NONE:
         return data

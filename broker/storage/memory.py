@@ -1,7 +1,6 @@
 """The memory engine: the whole contract but for outliving the process. For tests, simulations and ``--ephemeral``."""
 
 import asyncio
-import base64
 import copy
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
@@ -10,6 +9,7 @@ from itertools import accumulate
 from typing import Any
 from uuid import UUID
 
+from ottla.broker.storage.cluster_id import new_cluster_id
 from ottla.broker.storage.engine import (
     Done,
     EngineError,
@@ -28,14 +28,6 @@ from ottla.protocol.records import TopicPartition
 
 Fault = Callable[[TopicPartition, int], EngineError | None]
 """Asked before an append with this base offset succeeds; an error lets it fail."""
-
-
-def new_cluster_id(new_uuid: Callable[[], UUID]) -> str:
-    """A cluster id as Kafka makes them: 22 characters of URL-safe base64, never beginning with a dash."""
-    while True:
-        text = base64.urlsafe_b64encode(new_uuid().bytes).decode().rstrip("=")
-        if not text.startswith("-"):
-            return text
 
 
 @dataclass(slots=True)

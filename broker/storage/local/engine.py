@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
+from ottla.broker.storage.cluster_id import new_cluster_id
 from ottla.broker.storage.engine import (
     Corrupt,
     EngineError,
@@ -52,7 +53,6 @@ from ottla.broker.storage.local.recovery import RecoveredLog, make_durable, reco
 from ottla.broker.storage.local.segment import Readers
 from ottla.broker.storage.local.workers import Workers
 from ottla.broker.storage.local.writer import InlineWriter, Writer, WriterThread
-from ottla.broker.storage.memory import new_cluster_id
 from ottla.protocol.records import TopicPartition
 
 _DEFAULT_INTERVAL_MS: Final = 50
