@@ -7,6 +7,7 @@ from kafka import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer, Topic
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from kafka.structs import MemberState
 
 from tests.e2e.members import Member, Role
 
@@ -45,7 +46,10 @@ class KafkaPythonMember(Member):
         try:
             consumer.subscribe(list(self.role.topics), listener=_Listener(self))
             while not self._stopping.is_set():
-                for records in consumer.poll(timeout_ms=50).values():
+                # kafka-python 3.0 forgets an answer to its JoinGroup that comes between two calls of poll(), and joins
+                # again: there are few such moments when it polls for longer while it is about to join.
+                stable = consumer.group_metadata().state == MemberState.STABLE
+                for records in consumer.poll(timeout_ms=50 if stable else 2_000).values():
                     for record in records:
                         self.saw(record.topic, record.partition, record.offset, record.value)
                 self._answer(consumer)
