@@ -55,6 +55,7 @@ format: $(VENV)/.test ## let ruff mend what it can
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 
 bench: $(VENV)/.test ## heartbeats beside a bare server and librdkafka's mock (about five minutes)
+	@$(BIN)/python bench/startup.py
 	@$(BIN)/python bench/heartbeat.py $(ARGS)
 
 image-check: $(VENV)/.test ## what can be checked of the container files without a container engine
