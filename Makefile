@@ -6,6 +6,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 	if $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$p; break; fi; done)
 WORKERS ?= 4
 DEMO ?=
+COMMA := ,
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test unit e2e sim types lint format bench image-check docs dist clean
@@ -25,7 +26,7 @@ $(VENV)/.demo: pyproject.toml setup.py
 	@touch $@
 
 $(VENV)/.test: pyproject.toml setup.py
-	$(call environment,demo,test)
+	$(call environment,demo$(COMMA)test)
 	@touch $@
 
 demo: $(VENV)/.demo ## the main job on real input, with a verdict (about a minute)
