@@ -5,6 +5,7 @@ Two ids of one static member are one here: its instance id stands for it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.core.effects import Append, Reply
@@ -74,27 +75,27 @@ class Generations:
         self.announced: dict[tuple[str, int], tuple[str, list[str]]] = {}
         """With generations persisted at join: what a number stands for, whoever coordinates."""
 
+        self._handlers: dict[type, Callable[[Step, Any], None]] = {
+            StateChanged: self._moved,
+            GenerationStarted: self._started,
+            BarrierOpened: self._opened,
+            OwnershipChanged: self._owned,
+        }
+
     def fact(self, group: Group, generation: int) -> Fact:
         return self.facts.setdefault((group, generation), Fact())
 
     def step(self, step: Step) -> None:
         for event in step.events:
-            if isinstance(event, StateChanged):
-                self._moved(step, event)
-            elif isinstance(event, GenerationStarted):
-                self._started(step, event)
-            elif isinstance(event, BarrierOpened):
-                self._opened(step, event)
-            elif isinstance(event, OwnershipChanged) and event.state == "loaded":
-                self._loaded(step, event.partition)
+            handler = self._handlers.get(type(event))
+            if handler is not None:
+                handler(step, event)
         if step.kind == "sync":
             self._brought(step)
-        answers = [effect.response for effect in step.effects if isinstance(effect, Reply)]
-        contexts = [effect.ctx for effect in step.effects if isinstance(effect, Reply)]
+        told = [(effect.ctx, effect.response) for effect in step.effects if isinstance(effect, Reply)]
         if step.answer is not None and step.ctx is not None:
-            answers.append(step.answer)
-            contexts.append(step.ctx)
-        for ctx, answer in zip(contexts, answers, strict=True):
+            told.append((step.ctx, step.answer))
+        for ctx, answer in told:
             if isinstance(answer, JoinGroupResponse) and not answer.error_code:
                 self._joined(step, ctx, answer)
             elif isinstance(answer, SyncGroupResponse) and not answer.error_code:
@@ -228,9 +229,11 @@ class Generations:
         if event.protocol_name != best:
             raise Violation("one protocol", f"{event.group_id} chose {event.protocol_name}, but the votes are {votes}")
 
-    def _loaded(self, step: Step, partition: int) -> None:
+    def _owned(self, step: Step, event: OwnershipChanged) -> None:
+        if event.state != "loaded":
+            return
         for view in step.after.values():
-            if view.group.shard.partition != partition:
+            if view.group.shard.partition != event.partition:
                 continue
             self.states[view.group] = STABLE if view.members else EMPTY  # events tell if it moved on at once
             self.newest[view.group] = view.generation

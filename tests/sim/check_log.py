@@ -118,10 +118,14 @@ class LogCheck:
         self.ledgers = [Ledger(world, partition) for partition in range(world.plan.partitions)]
         self.committed: set[tuple[str, str, int, int]] = set()
         """Every offset that ever was in the log; offsets are unique in a simulation."""
-        self._asked: dict[object, tuple[int, int, list[CoordinatorRecord]]] = {}
-        """Appends whose outcome is not known: token → life, partition and records."""
-        self._orphans: dict[object, tuple[int, int, list[CoordinatorRecord]]] = {}
+        self._asked: dict[object, tuple[int, int, int, list[CoordinatorRecord]]] = {}
+        """Appends whose outcome is not known: token → its number, life, partition and records."""
+        self._orphans: dict[object, tuple[int, int, int, list[CoordinatorRecord]]] = {}
         """Those whose coordinator will not hear of it; they may become durable nevertheless."""
+        self._appends = 0
+        self._failed: dict[str, int] = {}
+        """Groups with a record that could not be written, and how many appends had been asked for then: the next ones
+        may have been made of what was taken back."""
         self._retention_ms = group_config(world).offsets_retention_ms
         self._steps = 0
 
@@ -130,7 +134,14 @@ class LogCheck:
     def outcome(self, token: object, error: ErrorCode) -> None:
         """An append is durable or has failed; called before the coordinator is told."""
         asked = self._asked.pop(token, None)
-        _, partition, records = self._orphans.pop(token) if asked is None else asked
+        number, _, partition, records = self._orphans.pop(token) if asked is None else asked
+        for record in records:
+            key = decode_key(record.key)
+            if isinstance(key, GroupKey):
+                if error:
+                    self._failed[key.group_id] = self._appends
+                elif number > self._failed.get(key.group_id, 0):
+                    self._failed.pop(key.group_id, None)
         if not error:
             self.ledgers[partition].apply(records, self.committed)
 
@@ -140,14 +151,14 @@ class LogCheck:
 
     def given_up(self, life: int, partition: int | None = None) -> None:
         """A coordinator has lost a partition, or everything: what it asked for, it will not hear of."""
-        for token, (asker, where, _) in list(self._asked.items()):
+        for token, (_, asker, where, _) in list(self._asked.items()):
             if asker == life and partition in (None, where):
                 self._orphans[token] = self._asked.pop(token)
 
     def on_its_way(self, life: int, group_id: str) -> set[tuple[str, int]]:
         """The offsets of a group that a coordinator has asked to be written or deleted."""
         found = set()
-        for asker, _, records in self._asked.values():
+        for _, asker, _, records in self._asked.values():
             for record in records if asker == life else ():
                 key = decode_key(record.key)
                 if isinstance(key, OffsetKey) and key.group_id == group_id:
@@ -165,7 +176,8 @@ class LogCheck:
             self.given_up(step.life, step.request)
         for effect in step.effects:
             if isinstance(effect, Append):
-                self._asked[effect.token] = step.life, effect.partition, effect.records
+                self._appends += 1
+                self._asked[effect.token] = self._appends, step.life, effect.partition, effect.records
                 for record in effect.records:
                     self._belongs(effect.partition, record)
         for effect in step.effects:
@@ -175,13 +187,18 @@ class LogCheck:
             self._said(step, step.answer)
         if step.kind == "leave":
             self._left(step)
+        elif step.kind == "join":
+            self._is_born(step)
         for event in step.events:
             if isinstance(event, OwnershipChanged) and event.state == "loaded":
                 self._loaded(step, event.partition)
             elif isinstance(event, TimerFired) and event.timer == "retention":
                 self._swept(coordinator, step)
         self._steps += 1
-        if step.kind in ("appended", "loaded") or self._steps % COMPARE_EVERY == 0:
+        if step.kind == "appended":
+            self.compare(coordinator, step.token.shard.partition)
+            self._is_logged(coordinator, step.token.shard.partition)
+        elif step.kind == "loaded" or self._steps % COMPARE_EVERY == 0:
             self.compare(coordinator)
 
     def ledger_of(self, group_id: str) -> Ledger:
@@ -294,6 +311,13 @@ class LogCheck:
         if before.state != EMPTY and after.state == EMPTY:
             raise Violation("persist, then speak", f"{step.request.group_id} is Empty, and the leaver heard at once")
 
+    def _is_born(self, step: Step) -> None:
+        """A group that a JoinGroup brings about is logged at once."""
+        group_id = step.request.group_id
+        is_new = group_id not in step.before and group_id in step.after
+        if is_new and not any(isinstance(effect, Append) for effect in step.effects):
+            raise Violation("generations are logged", f"nothing tells the log of the new group {group_id}")
+
     def _deleted(self, response: DeleteGroupsResponse) -> None:
         if len(response.results) == 1 and not response.results[0].error_code:
             group_id = response.results[0].group_id
@@ -303,10 +327,10 @@ class LogCheck:
 
     # Replay
 
-    def compare(self, coordinator: WatchedCoordinator) -> None:
-        """The live state must be what the log says."""
-        machine = coordinator._m
-        for shard in machine.shards:
+    def compare(self, coordinator: WatchedCoordinator, partition: int | None = None) -> None:
+        """The live state must be what the log says, in one partition or in all."""
+        shards = coordinator._m.shards
+        for shard in shards if partition is None else [shards[partition]]:
             if shard.state is not ShardState.ACTIVE:
                 continue
             ledger = self.ledgers[shard.partition]
@@ -315,6 +339,26 @@ class LogCheck:
             read: Any = SimpleNamespace(groups=replica)
             if found := differences(durable_state(live), durable_state(read)):
                 raise Violation("replay equals live", "; ".join(found))
+
+    def _is_logged(self, coordinator: WatchedCoordinator, partition: int) -> None:
+        """A generation that has come to an end of its forming is in the log, unless writing it failed."""
+        life = coordinator.life
+        writing = {
+            key.group_id
+            for _, asker, _, records in self._asked.values()
+            for record in (records if asker == life else ())
+            if isinstance(key := decode_key(record.key), GroupKey)
+        }
+        ledger = self.ledgers[partition]
+        for group_id, view in coordinator.views.items():
+            if view.group.shard.partition != partition or group_id in writing or self._failed.get(group_id):
+                continue
+            if view.state not in (STABLE, EMPTY) or not view.generation:
+                continue
+            value = ledger.groups.get(group_id)
+            logged = None if value is None else (value.generation, [member.member_id for member in value.members])
+            if logged != (view.generation, list(view.members)):
+                raise Violation("generations are logged", f"{group_id} is {view.generation}, the log has {logged}")
 
     def _loaded(self, step: Step, partition: int) -> None:
         ledger = self.ledgers[partition]

@@ -147,6 +147,8 @@ class Membership:
         self.world = world
         self.sessions = sessions
         self.synced: set[tuple[int, str, int, str]] = set()
+        self.replaced: dict[tuple[int, str, str], MemberView] = {}
+        """Life, group and id → a static member as it was before another id took its place."""
 
     def step(self, step: Step) -> None:
         self._note_syncs(step)
@@ -173,6 +175,19 @@ class Membership:
         for event in step.events:
             if isinstance(event, (SessionExpired, PendingMemberExpired)):
                 self._expired(step, event.group_id, event.member_id)
+            elif isinstance(event, MemberReplaced):
+                old = step.before[event.group_id].members[event.old_member_id]
+                self.replaced[step.life, event.group_id, event.old_member_id] = old
+            elif isinstance(event, ReplacementReverted):
+                self._reverted(step, event)
+
+    def _reverted(self, step: Step, event: ReplacementReverted) -> None:
+        """A replacement that could not be logged leaves no trace of what it wanted."""
+        old = self.replaced[step.life, event.group_id, event.old_member_id]
+        group = step.after.get(event.group_id)
+        now = group.members.get(event.old_member_id) if group is not None else None
+        if now is None or (now.protocols, now.session_ms) != (old.protocols, old.session_ms):
+            raise Violation("replacements are taken back", f"{event.old_member_id} was {old} and is now {now}")
 
     def _note_syncs(self, step: Step) -> None:
         request = step.request

@@ -241,6 +241,11 @@ class Consumer(Client):
                 return
             if self.is_leader and self.chance("eager leaders", 0.1):
                 return
+            if self.who.instance_id is not None and self.chance("restarts", 0.15):
+                self.who.member_id = ""
+                if self.rng.random() < 0.3:
+                    self.revise()
+                return
             if self.rng.random() < 0.4:
                 yield from self.commit()
             if self.rng.random() < 0.1:

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from ottla.broker.clock import TimerHandle
 from ottla.broker.core.fetches import FetchPurgatory
-from ottla.broker.dispatch import Dispatcher
+from ottla.broker.dispatch import Dispatcher, Route
 from ottla.broker.handlers.services import Node as BrokerNode
 from ottla.broker.handlers.services import Services
 from ottla.broker.net.connection import Connection
@@ -40,6 +40,9 @@ _LENGTH = struct.Struct(">i")
 MAX_FRAME = 1 << 20
 MAX_BATCH = 4_000
 """Small enough that a group of several members with long names can be too large to log."""
+
+ROUTES: dict[int, Route] = {}
+"""They know no services, and take long to build: all dispatchers share them."""
 
 
 class DrivenWorld(World):
@@ -102,6 +105,7 @@ class DrivenNode(Node):
             fetches=self._driver,
         )
         self._dispatcher = Dispatcher(services, self)
+        self._dispatcher.routes = ROUTES
         self.receive: Callable[..., bytes | None] = self._dispatcher.receive
         for partition in range(world.plan.partitions):
             self._driver.load(partition)

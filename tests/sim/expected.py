@@ -62,7 +62,7 @@ def join(step: Step, max_size: int) -> tuple[int, str | None]:
         return PARKED, None
     assert group is not None
     if echo in group.pending:
-        return (PARKED if request.group_instance_id is None else ErrorCode.UNKNOWN_SERVER_ERROR), echo
+        return (PARKED, echo) if request.group_instance_id is None else (ErrorCode.UNKNOWN_SERVER_ERROR, "")
     if error := identity(group, echo, request.group_instance_id):
         return error, echo
     same = [(item.name, item.metadata) for item in request.protocols] == list(group.members[echo].protocols)

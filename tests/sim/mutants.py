@@ -20,12 +20,17 @@ CORE = "ottla.broker.core"
 
 @dataclass(frozen=True)
 class Mutant:
-    """Replace ``right`` by ``wrong`` in the function ``where`` of a module of the core."""
+    """Replace ``right`` by ``wrong`` in the function ``where`` of a module of the core.
+
+    Attributes:
+        focus: what the worlds that look for it must have, where it takes several things at once to show.
+    """
 
     name: str
     where: str
     right: str
     wrong: str
+    focus: tuple[str, ...] = ()
 
     @contextmanager
     def planted(self) -> Iterator[None]:
@@ -135,6 +140,7 @@ MUTANTS = [
         "groups.sync:AssignmentWrite.done",
         "group.state is COMPLETING_REBALANCE and group.generation == self.generation",
         "group.state is COMPLETING_REBALANCE",
+        focus=("slow appends", "late leaders"),
     ),
     Mutant(
         "a SyncGroup of another generation is accepted",
@@ -153,6 +159,7 @@ MUTANTS = [
         "groups.sync:sync",
         "group.leader_id == member.member_id and not group.assigning",
         "group.leader_id == member.member_id",
+        focus=("slow appends", "impatience"),
     ),
     Mutant(
         "heartbeats of another generation keep a session alive",
@@ -166,6 +173,7 @@ MUTANTS = [
         "groups.sync:sync",
         "return sync_success(group, member)",
         "m.start_session(group, member); return sync_success(group, member)",
+        focus=("impatience", "client crashes"),
     ),
     Mutant(
         "commits do not keep a session alive",
@@ -190,6 +198,7 @@ MUTANTS = [
         "purgatory:Deadlines.set",
         "if queued is None or at_ms < queued[0]:",
         "if queued is None:",
+        focus=("leaving", "strangers"),
     ),
     Mutant(
         "who was answered has no session",
@@ -220,12 +229,14 @@ MUTANTS = [
         "groups.rebalance:finish",
         " and not member.is_static",
         "",
+        focus=("static members", "client crashes"),
     ),
     Mutant(
         "an absent member leads",
         "groups.group:Group.elect_joined_leader",
         "if leader is not None and leader.parked_join is not None:",
         "if leader is not None:",
+        focus=("static members", "client crashes"),
     ),
     Mutant(
         "everybody leads",
@@ -250,6 +261,7 @@ MUTANTS = [
         "groups.group:Group.supports",
         "self.protocol_support.get(name, 0) == everybody",
         "self.protocol_support.get(name, 0)",
+        focus=("several protocols", "misfits"),
     ),
     Mutant(
         "the initial delay ends when everybody is there",
@@ -304,6 +316,7 @@ MUTANTS = [
         "groups.join:_admits",
         "group.parked_joins < limit",
         "len(group.members) <= limit",
+        focus=("small groups",),
     ),
     Mutant(
         "a newer request of a member counts twice",
@@ -355,6 +368,7 @@ MUTANTS = [
         "groups.offsets:fetch",
         "if request.require_stable:",
         "if False:",
+        focus=("slow appends",),
     ),
     Mutant(
         "loaded members have no session",
@@ -367,6 +381,7 @@ MUTANTS = [
         "groups.retention:expired_partitions",
         "topic in in_use or (topic, partition)",
         "(topic, partition)",
+        focus=("expiration",),
     ),
     Mutant(
         "the log keeps a generation that nobody was told of",
@@ -391,5 +406,52 @@ MUTANTS = [
         "groups.committed:CommittedOffsets.known_partitions_of",
         "known.update(",
         "(",
+        focus=("topic deletion", "slow appends"),
+    ),
+    Mutant(
+        "a new group is not logged",
+        "groups.join:join",
+        "if not group.group_writes:",
+        "if False:",
+    ),
+    Mutant(
+        "a generation without members is not logged",
+        "groups.rebalance:finish",
+        "m.append(write, [group_record(group)])",
+        "return None",
+    ),
+    Mutant(
+        "a static replacement is not logged",
+        "groups.join:_replace",
+        "m.append(ReplacementWrite(group, member, old, ctx, leader_id), [group_record(group)])",
+        "write = ReplacementWrite(group, member, old, ctx, leader_id); group.group_writes += 1; "
+        "write.done(m, ErrorCode.NONE)",
+    ),
+    Mutant(
+        "a replacement announces a generation that is not logged",
+        "groups.join:ReplacementWrite.done",
+        "if group.unannounced:",
+        "if False:",
+        focus=("generations persisted at join", "static members", "restarts", "slow appends"),
+    ),
+    Mutant(
+        "a tombstone removes a group whose newer record is behind it",
+        "groups.removal:TombstoneWrite._remove",
+        "group.state is not EMPTY or group.group_writes",
+        "group.state is not EMPTY",
+        focus=("visitors", "slow appends"),
+    ),
+    Mutant(
+        "offsets outlive the tombstone of their group",
+        "groups.removal:TombstoneWrite.done",
+        "group.offsets.discard_all()",
+        "pass",
+        focus=("small batches", "failed appends", "administration", "simple commits"),
+    ),
+    Mutant(
+        "a failed static replacement keeps the new protocols",
+        "groups.join:ReplacementWrite._revert",
+        "group.update(member, old.protocols, old.rebalance_timeout_ms, old.session_timeout_ms)",
+        "pass",
     ),
 ]

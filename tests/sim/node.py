@@ -110,18 +110,19 @@ class Node:
         coordinator = self.coordinator
         assert coordinator is not None
         coordinator.load_started(partition, self.world.now_ms, epoch)
-        self._load_on(coordinator, partition, list(self.world.logs[partition].records), 0)
+        self._load_on(coordinator, partition, epoch, list(self.world.logs[partition].records), 0)
 
-    def _load_on(self, coordinator: WatchedCoordinator, partition: int, records: list[Any], start: int) -> None:
-        if coordinator is not self.coordinator or self.world.owners[partition] is not self:
+    def _load_on(
+        self, coordinator: WatchedCoordinator, partition: int, epoch: int, records: list[Any], start: int
+    ) -> None:
+        if coordinator is not self.coordinator or self.world.epochs[partition] != epoch:
             return
         size = 5 if self.world.fault("slow loading") else len(records)
         for offset in range(start, min(start + size, len(records))):
             coordinator.replay(partition, records[offset], offset)
         if start + size < len(records):
-            self.world.after(
-                self._rng.choice((1, 50, 500)), self._load_on, coordinator, partition, records, start + size
-            )
+            delay = self._rng.choice((1, 50, 500))
+            self.world.after(delay, self._load_on, coordinator, partition, epoch, records, start + size)
             return
         coordinator.loaded(partition, self.world.now_ms, self.world.wall_ms)
         self._settle()

@@ -7,12 +7,12 @@ that needs a calm world would never meet one.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 FAULTS = {
     "slow appends": 0.5,
-    "failed appends": 0.35,
+    "failed appends": 0.45,
     "crashes": 0.3,
     "moves": 0.25,
     "compaction": 0.5,
@@ -40,16 +40,18 @@ BEHAVIOURS = {
     "eager leaders": 0.3,
     "leaving": 0.5,
     "client crashes": 0.5,
+    "restarts": 0.4,
+    "visitors": 0.4,
     "impatience": 0.3,
     "forgotten ids": 0.3,
     "strangers": 0.5,
     "administration": 0.5,
     "simple commits": 0.3,
     "topic deletion": 0.25,
-    "expiration": 0.3,
+    "expiration": 0.35,
     "small groups": 0.25,
     "initial delay": 0.5,
-    "generations persisted at join": 0.35,
+    "generations persisted at join": 0.45,
 }
 
 DRIVEN_WITHOUT = ("compaction", "slow loading", "moves")
@@ -101,11 +103,12 @@ class Plan:
         )
 
 
-def draw(seed: int, *, driven: bool = False) -> Plan:
-    """The plan of a seed."""
+def draw(seed: int, *, driven: bool = False, focus: Iterable[str] = ()) -> Plan:
+    """The plan of a seed; ``focus`` adds features that it must have."""
     rng = random.Random(f"{seed}/{driven}/plan")
     odds = FAULTS | BEHAVIOURS
     features = {name for name in odds if rng.random() < odds[name]}
+    features |= set(focus)
     if driven:
         features -= set(DRIVEN_WITHOUT)
     groups = rng.choice((1, 1, 2, 2, 3))
@@ -116,8 +119,8 @@ def draw(seed: int, *, driven: bool = False) -> Plan:
         clients=clients,
         partitions=rng.choice((1, 2, 5)),
         nodes=rng.choice((1, 2)) if "moves" in features else 1,
-        duration_ms=rng.choice((30_000, 60_000, 60_000, 120_000)),
+        duration_ms=rng.choice((20_000, 40_000, 60_000, 90_000)),
         initial_delay_ms=rng.choice((500, 3_000)) if "initial delay" in features else 0,
-        max_size=rng.choice((1, 2, 3)) if "small groups" in features else 2_147_483_647,
+        max_size=rng.choice((1, 2, 2, 3)) if "small groups" in features else 2_147_483_647,
         driven=driven,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tests.sim.driven import DrivenWorld
@@ -11,7 +12,6 @@ from tests.sim.plan import Plan, draw
 from tests.sim.world import World
 
 TAIL = 60
-SHRINK_RUNS = 150
 
 
 @dataclass(slots=True)
@@ -54,14 +54,14 @@ def run(plan: Plan) -> Failure | None:
     return None
 
 
-def shrink(failure: Failure) -> Failure:
+def shrink(failure: Failure, most_runs: int = 150) -> Failure:
     """Leave out what is not needed for the same rule to be broken."""
     runs, best, goes_on = 0, failure, True
     while goes_on:
         goes_on = False
         for plan in best.plan.simpler():
             runs += 1
-            found = run(plan) if runs <= SHRINK_RUNS else None
+            found = run(plan) if runs <= most_runs else None
             if found is not None and found.rule == best.rule:
                 best, goes_on = found, True
                 break
@@ -82,8 +82,9 @@ def survive(seeds: range, *, driven: bool = False) -> None:
         gc.collect(0)
 
 
-def first_to_fail(seeds: range, *, driven: bool = False) -> Failure | None:
+def first_to_fail(seeds: range, *, driven: bool = False, focus: Iterable[str] = ()) -> Failure | None:
+    """The first seed that does not hold."""
     for seed in seeds:
-        if (failure := run(draw(seed, driven=driven))) is not None:
+        if (failure := run(draw(seed, driven=driven, focus=focus))) is not None:
             return failure
     return None

@@ -95,6 +95,38 @@ class Storer(Client):
         self.hang_up()
 
 
+class Visitor(Client):
+    """Comes into a group of its own and is soon gone again, so that the group is Empty most of the time."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world, "visitor", "v0")
+
+    def life(self) -> Life:
+        while self.world.is_wild:
+            yield self.rng.choice((0, 50, 1_000, 3_000))
+            if self.world.active("visitors"):
+                yield from self.visit()
+        self.hang_up()
+
+    def visit(self) -> Life:
+        rng, who = self.rng, Identity(self.group_id)
+        join = calls.join(who, 3, [(COMMON_PROTOCOL, b"")], 6_000, 3_000, "connect")
+        answer = yield from self.ask(ApiKey.JOIN_GROUP, 3, join, 8_000)
+        if answer is None or answer.error_code:
+            return
+        who.member_id, who.generation = answer.member_id, answer.generation_id
+        if rng.random() < 0.3:
+            assignments = [(member.member_id, b"0:") for member in answer.members]
+            answer = yield from self.ask(ApiKey.SYNC_GROUP, 3, calls.sync(who, 3, assignments), 2_000)
+            commit = calls.commit(who, 5, [("t0", 0, self.world.next_number(), "")])
+            yield from self.ask(ApiKey.OFFSET_COMMIT, 5, commit, rng.choice((20, 5_000)))
+        leave = calls.leave(self.group_id, 2, [(who.member_id, None)])
+        yield from self.ask(ApiKey.LEAVE_GROUP, 2, leave, rng.choice((20, 1_000)))
+        if rng.random() < 0.3:
+            delete = calls.delete_groups([self.group_id])
+            yield from self.ask(ApiKey.DELETE_GROUPS, 2, delete, rng.choice((20, 1_000)))
+
+
 class Administrator(Client):
     """Looks at groups, deletes them and their offsets."""
 
@@ -103,16 +135,16 @@ class Administrator(Client):
 
     def life(self) -> Life:
         while self.world.is_wild:
-            yield self.rng.randint(300, 6_000)
+            yield self.rng.randint(200, 4_000)
             if self.world.active("administration"):
                 yield from self.act()
         self.hang_up()
 
     def act(self) -> Generator[Any, Any, Any]:
         rng = self.rng
-        group_ids = [*self.world.plan.group_ids(), "s0", "none"]
+        group_ids = [*self.world.plan.group_ids(), "s0", "v0", "none"]
         self.hang_up()
-        self.group_id = rng.choice(group_ids)
+        self.group_id = rng.choice([*group_ids, "v0", "v0", "v0"])
         action = rng.choice(("describe", "list", "delete offsets", "delete offsets", "delete", "delete", "fetch"))
         if action == "describe":
             version = rng.randint(0, 5)

@@ -80,3 +80,31 @@ def test_offsets_go_with_the_tombstone_of_their_group(monkeypatch: pytest.Monkey
     assert answer is not None
     assert answer.topics[0].partitions[0].committed_offset == -1
     coordinator.assert_replays()
+
+
+def test_memory_does_not_grow_with_heartbeats() -> None:
+    """Moving a deadline costs no entry of the heap, however often it is done."""
+    coordinator = Coordinator()
+    protocols = [("range", b"")]
+    ids = []
+    for _ in range(3):
+        request = calls.join(Identity("g"), 4, protocols, 6_000, 3_000, "connect")
+        answer = coordinator.join(request, Ctx(4), 0, WALL_MS)
+        assert answer is not None
+        ids.append(answer.member_id)
+        request = calls.join(Identity("g", answer.member_id), 4, protocols, 6_000, 3_000, "connect")
+        assert coordinator.join(request, Ctx(4), 0, WALL_MS) is None
+    for _ in range(2):  # a delay of 0 ms is extended once, as somebody new came
+        coordinator.advance(0, WALL_MS)
+    for member_id in ids:
+        assert coordinator.sync(calls.sync(Identity("g", member_id, None, 1), 2), Ctx(2), 0, WALL_MS) is None
+    coordinator.finish(NONE, NONE)
+    assert len(coordinator.replies) == 6
+    for now_ms in range(0, 60_000, 10):
+        for member_id in ids:
+            assert coordinator.heartbeat(calls.heartbeat(Identity("g", member_id, None, 1), 4), now_ms) == NONE
+        coordinator.advance(now_ms, WALL_MS + now_ms)
+        assert len(coordinator._m.deadlines._heap) < 20
+    coordinator.advance(66_000, WALL_MS)
+    gone = [coordinator.heartbeat(calls.heartbeat(Identity("g", name, None, 1), 4), 66_000) for name in ids]
+    assert gone == [ErrorCode.UNKNOWN_MEMBER_ID] * 3

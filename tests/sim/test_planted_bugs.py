@@ -8,19 +8,19 @@ import pytest
 
 import ottla.broker.core
 from tests.sim.mutants import MUTANTS, Mutant
-from tests.sim.runs import first_to_fail
+from tests.sim.runs import first_to_fail, run
 
 SEEDS = 60
-"""The right code survives as many: they are among those of `test_simulation`."""
 
 
 @pytest.mark.parametrize("bug", MUTANTS, ids=lambda bug: bug.name)
 def test_a_planted_bug_is_found(bug: Mutant, record_property: pytest.Recorder) -> None:
     with bug.planted():
-        failure = first_to_fail(range(SEEDS))
+        failure = first_to_fail(range(SEEDS), focus=bug.focus)
     assert failure is not None, f"{bug.name}: survived {SEEDS} seeds"
     record_property("killed by", f"seed {failure.plan.seed}: {failure.error}")
     print(f"{bug.name}: seed {failure.plan.seed}, {failure.error}")
+    assert run(failure.plan) is None, "the right code does not hold either"
     assert not isinstance(failure.error, (NameError, AttributeError, SyntaxError)), "a bug of the bug"
 
 

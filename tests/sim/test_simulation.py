@@ -17,7 +17,7 @@ from tests.sim.runs import first_to_fail, make_world, run, shrink, survive
 
 CHUNK = 50
 CHUNKS = 4
-DRIVEN_CHUNK = 25
+DRIVEN_CHUNK = 20
 DRIVEN_CHUNKS = 4
 LONG_CHUNKS = 8
 
@@ -120,7 +120,7 @@ def test_a_failure_tells_how_to_see_it_again_and_shrinks() -> None:
         assert f"python -m tests.sim {failure.plan.seed}" in report
         assert failure.rule == "persist, then speak"
         assert failure.trace[-1] in report
-        smaller = shrink(failure)
+        smaller = shrink(failure, most_runs=40)
     assert smaller.rule == failure.rule
     assert len(smaller.plan.features) < len(failure.plan.features)
     assert smaller.plan.has("failed appends"), "what the bug needs is kept"

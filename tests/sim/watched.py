@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 OF_ONE_GROUP = {"join", "sync", "heartbeat", "leave", "commit", "delete offsets"}
 
 RETENTION_MS = 20_000
-RETENTION_CHECK_MS = 7_000
+RETENTION_CHECK_MS = 3_000
 LONGEST_METADATA = 10
 
 
