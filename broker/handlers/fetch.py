@@ -2,7 +2,8 @@
 
 Fetch sessions (KIP-227) are declined: every answer has session id 0, as Kafka's has when its session cache is full,
 so clients go on to name all their partitions. Partitions are served in the order of the request, each with what is
-left of ``max_bytes``, as Kafka does for a request without a session.
+left of ``max_bytes``, as Kafka does for a request without a session. Batches go out in the codec they came in, zstd
+to readers of versions before 10 too: Kafka has sent it to them since it stopped converting, and some can read it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from ottla.broker.context import RequestContext
 from ottla.broker.core.fetches import Parked
 from ottla.broker.core.topics.partition import Partition
 from ottla.broker.handlers.services import Services, Topics
-from ottla.protocol.compression import Codec
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch import (
     AbortedTransaction,
@@ -24,14 +24,11 @@ from ottla.protocol.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
-from ottla.protocol.records import ATTRIBUTES_AT, BATCH_LENGTH_AT, HEADER_SIZE, LOG_OVERHEAD
 
 VERSIONS = range(4, 13)
 
 READ_COMMITTED = 1
 _FINAL_EPOCH = -1
-_ZSTD_SINCE = 10
-_CODEC_MASK = 0x07
 
 
 class _Read(NamedTuple):
@@ -46,7 +43,7 @@ def handle(request: FetchRequest, ctx: RequestContext, services: Services) -> Fe
     if request.session_id and request.session_epoch != _FINAL_EPOCH:
         # A session that another broker at this address gave; its request may name only what changed.
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-    read = _read(request, ctx, services)
+    read = _read(request, services)
     wait_ms = min(request.max_wait_ms, services.settings.fetch_max_wait_ms)
     if wait_ms <= 0 or _is_enough(request, read):
         return read.response
@@ -61,7 +58,7 @@ def complete(parked: Parked, services: Services) -> None:
     if ctx.closed:
         return
     request: FetchRequest = parked.request
-    read = _read(request, ctx, services)
+    read = _read(request, services)
     if parked.expired or _is_enough(request, read):
         ctx.reply(read.response)
     else:
@@ -86,9 +83,8 @@ def _park(request: FetchRequest, ctx: RequestContext, services: Services, read: 
     services.fetches.park(parked)
 
 
-def _read(request: FetchRequest, ctx: RequestContext, services: Services) -> _Read:
+def _read(request: FetchRequest, services: Services) -> _Read:
     """Read every partition of the request, as far as ``max_bytes`` goes."""
-    version = ctx.api_version
     left = min(request.max_bytes, services.settings.fetch_max_bytes)
     # Nothing was ever aborted; a reader of committed records expects the list nevertheless.
     aborted: list[AbortedTransaction] | None = [] if request.isolation_level == READ_COMMITTED else None
@@ -107,7 +103,7 @@ def _read(request: FetchRequest, ctx: RequestContext, services: Services) -> _Re
             if partition is None:
                 row.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             else:
-                _read_partition(row, want, partition, left, size == 0, version, services.topics)
+                _read_partition(row, want, partition, left, size == 0, services.topics)
             if row.error_code or row.diverging_epoch.end_offset >= 0:
                 hurry = True
             elif row.records:
@@ -122,7 +118,6 @@ def _read_partition(
     partition: Partition,
     left: int,
     min_one_batch: bool,
-    version: int,
     topics: Topics,
 ) -> None:
     log = partition.log
@@ -142,9 +137,6 @@ def _read_partition(
             records = log.read(offset, max_bytes=most, min_one_batch=min_one_batch)
     except topics.storage_error:
         row.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-        return
-    if version < _ZSTD_SINCE and records and _has_zstd(records):
-        row.error_code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
         return
     row.records = records
     _fill_offsets(row, partition)
@@ -177,17 +169,6 @@ def _diverges(row: PartitionData, want: FetchPartition, partition: Partition) ->
         row.diverging_epoch = EpochEndOffset(epoch=end.leader_epoch, end_offset=end.end_offset)
         _fill_offsets(row, partition)
         return True
-    return False
-
-
-def _has_zstd(records: bytes) -> bool:
-    """Whether a batch is compressed with zstd. Only the headers are looked at."""
-    position = 0
-    while position + HEADER_SIZE <= len(records):
-        if records[position + ATTRIBUTES_AT + 1] & _CODEC_MASK == Codec.ZSTD:
-            return True
-        at = position + BATCH_LENGTH_AT
-        position += int.from_bytes(records[at : at + 4], "big") + LOG_OVERHEAD
     return False
 
 
