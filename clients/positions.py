@@ -189,7 +189,7 @@ class Positions:
             replica_id=-1,
             topics=[OffsetForLeaderTopic(topic=name, partitions=parts) for name, parts in by_topic.items()],
         )
-        jumps = {state.tp: state.seeks for state in states}
+        asked = {state.tp: (state.seeks, state.position_epoch) for state in states}
         try:
             answer = await self._client.send(node_id, request, OffsetForLeaderEpochResponse)
         except UnsupportedByBroker:
@@ -201,7 +201,8 @@ class Positions:
             for end in topic.partitions:
                 tp = TopicPartition(topic.topic, end.partition)
                 checked = by_tp.get(tp)
-                if checked is None or checked.seeks != jumps[tp]:
+                # It may have jumped, or moved into a later epoch with what was being fetched: then this says nothing.
+                if checked is None or (checked.seeks, checked.position_epoch) != asked[tp]:
                     continue
                 if end.error_code:
                     self._client.request_refresh()
