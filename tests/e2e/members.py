@@ -92,6 +92,8 @@ class Watched:
         self.seen: list[Seen] = []
         self.changes: list[Change] = []
         self.owned: frozenset[Place] = frozenset()
+        self.before_giving_up: Callable[[], object] = lambda: None
+        """Called in the rebalance listener: partitions are being revoked, and the rebalance waits for this."""
         self.troubles: list[str] = []
 
     def saw(self, topic: str, partition: int, offset: int, value: bytes | None) -> None:
@@ -101,6 +103,8 @@ class Watched:
         moved = frozenset(places)
         self.owned = self.owned | moved if kind == "assigned" else self.owned - moved
         self.changes.append(Change(kind, moved, time.monotonic()))
+        if kind == "revoked" and moved:
+            self.before_giving_up()
 
     def trouble(self, what: object) -> None:
         self.troubles.append(f"{type(what).__name__}: {what}"[:500])
