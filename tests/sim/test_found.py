@@ -82,6 +82,20 @@ def test_offsets_go_with_the_tombstone_of_their_group(monkeypatch: pytest.Monkey
     coordinator.assert_replays()
 
 
+def test_a_fetch_that_waited_does_not_take_a_group_that_was_given_up_for_unknown() -> None:
+    coordinator = Coordinator()
+    for group_id in ("a", "b"):
+        coordinator.commit_offsets(calls.commit(Identity(group_id), 5, [("t", 0, 7, "")]), Ctx(), 0, WALL_MS)
+    coordinator.finish(NONE, NONE)
+    coordinator.commit_offsets(calls.commit(Identity("a"), 5, [("t", 0, 8, "")]), Ctx(), 0, WALL_MS)
+    ctx = Ctx(8)
+    assert coordinator.fetch_offsets(calls.fetch(["a", "b"], 8, None, stable=True), ctx, 0) is None
+    coordinator.unload(0, 0, WALL_MS)
+    coordinator.settle()
+    answer = coordinator.replies[ctx]
+    assert [group.error_code for group in answer.groups] == [ErrorCode.NOT_COORDINATOR] * 2  # type: ignore[attr-defined]
+
+
 def test_memory_does_not_grow_with_heartbeats() -> None:
     """Moving a deadline costs no entry of the heap, however often it is done."""
     coordinator = Coordinator()

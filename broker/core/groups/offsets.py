@@ -14,7 +14,7 @@ from ottla.broker.core.groups.shard import Shard
 from ottla.broker.core.groups.state import COMPLETING_REBALANCE, DEAD, EMPTY
 from ottla.broker.observe.events import GroupCreated, OffsetsCommitted
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.groups import utf16_length
+from ottla.protocol.groups import coordinator_partition, utf16_length
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -232,6 +232,13 @@ class FetchAnswer:
         self.waiting = 0
         self.errors: dict[str, ErrorCode] = {}
 
+    def note_lost_groups(self, m: Machine) -> None:
+        """Groups that were given up meanwhile are not unknown: clients would take that for "nothing committed"."""
+        for wanted in requested_groups(self.request, self.ctx):
+            shard = m.shards[coordinator_partition(wanted.group_id, m.partition_count)]
+            if shard.refusal:
+                self.errors.setdefault(wanted.group_id, shard.refusal)
+
 
 class GroupFetch(Waiter):
     """The wait of a `FetchAnswer` for the last write of one group."""
@@ -248,6 +255,7 @@ class GroupFetch(Waiter):
             answer.errors[self.group_id] = _fetch_error(error)
         answer.waiting -= 1
         if not answer.waiting:
+            answer.note_lost_groups(m)
             response = fetch_response(m, answer.request, answer.ctx, answer.errors)
             m.reply(answer.ctx, response, self.group_id, "")
 
