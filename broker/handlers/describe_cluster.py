@@ -23,9 +23,7 @@ def handle(request: DescribeClusterRequest, ctx: RequestContext, services: Servi
         known = request.endpoint_type == _CONTROLLERS
         error = ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
         message = f"This is the address of a broker; endpoint type {request.endpoint_type} was asked for"
-        return DescribeClusterResponse(
-            error_code=error, error_message=message, endpoint_type=request.endpoint_type, cluster_id=node.cluster_id
-        )
+        return DescribeClusterResponse(error_code=error, error_message=message, cluster_id=node.cluster_id)
     host, port = node.endpoint(ctx)
     return DescribeClusterResponse(
         cluster_id=node.cluster_id,

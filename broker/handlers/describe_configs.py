@@ -34,7 +34,7 @@ def _result(
     resource: DescribeConfigsResource, request: DescribeConfigsRequest, ctx: RequestContext, services: Services
 ) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
-        resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
+        resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=""
     )
     rows = _rows(resource, ctx, services)
     if isinstance(rows, Refusal):

@@ -22,7 +22,7 @@ async def describe(world, kind, name, keys=None, version=4, **options):
 
 async def rows(world, kind, name, *args, **options):
     result = await describe(world, kind, name, *args, **options)
-    assert (result.error_code, result.error_message) == (0, None)
+    assert (result.error_code, result.error_message) == (0, "")
     return {row.name: row for row in result.configs}
 
 

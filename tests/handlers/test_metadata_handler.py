@@ -163,4 +163,4 @@ async def test_describe_cluster(world):
 )
 async def test_describe_cluster_of_other_endpoints(world, endpoint_type, error):
     response = await world.ask(DescribeClusterRequest(endpoint_type=endpoint_type), 1)
-    assert (response.error_code, response.brokers) == (error, [])
+    assert (response.error_code, response.brokers, response.endpoint_type) == (error, [], 1)
