@@ -168,7 +168,7 @@ class Accumulator:
         waiter: Any,
         now_ms: float,
     ) -> bool:
-        """Add a record to the partition's open batch, or to a new one. True if a batch can go out sooner for it."""
+        """Add a record to the partition's open batch, or to a new one. True for a new one: the sender must look."""
         size = record_size_bound(key, value, headers)
         partition = self._partitions.get(tp)
         if partition is None:
@@ -183,7 +183,7 @@ class Accumulator:
         batch.waiters.append(waiter)
         batch.reserved += size
         self.used_bytes += size
-        return news or batch.builder.estimated_size >= self.batch_size
+        return news
 
     def _builder(self) -> BatchBuilder:
         # The last batch's ratio is the best guess for the next; a little more, since too large is worse than too small.

@@ -199,10 +199,12 @@ class GroupMember(GenerationMachine):
         """No answer came to a `Send`: the connection broke, or time is over."""
         if sent is self._liveness.open:
             self._liveness.failed(now_ms)
-        elif sent.attempt == self._attempt and self.step in (Step.JOINING, Step.SYNCING) and not self.closed:
-            if not error.retriable:
-                self._fail(error, now_ms)
-                return
+        elif sent.attempt != self._attempt or self.step not in (Step.JOINING, Step.SYNCING):
+            return  # nobody waits for it any more, and the coordinator may be another by now
+        elif not error.retriable:
+            self._fail(error, now_ms)
+            return
+        else:
             self._again(f"no answer: {error}", now_ms)
         self._lose_coordinator(str(error), now_ms)
 

@@ -59,7 +59,7 @@ def test_a_batch_waits_for_linger() -> None:
     assert accumulator.ready_at_ms(T0) == 10
     assert take(accumulator, 9) == []
     batch = one(accumulator, 10)
-    assert batch.waiters == ["a", "b"]
+    assert (batch.waiters, batch.timestamps) == (["a", "b"], [1000, 1004])
     assert [(r.value, r.timestamp_ms) for r in decode_batch(batch.encode())] == [(b"x" * 10, 1000), (b"x" * 10, 1004)]
     assert accumulator.ready_at_ms(T0) is None
 
@@ -72,6 +72,12 @@ def test_a_full_batch_does_not_wait() -> None:
     assert accumulator.ready_at_ms(T0) == 0
     assert one(accumulator, 1).waiters == ["a"]
     assert accumulator.ready_at_ms(T0) == 11
+
+
+def test_a_record_larger_than_a_batch_does_not_wait() -> None:
+    accumulator = make()
+    add(accumulator, "a", 5, size=5000)
+    assert accumulator.ready_at_ms(T0) == 5
 
 
 def test_a_record_larger_than_a_batch_goes_alone() -> None:
@@ -257,7 +263,9 @@ def test_other_partitions_are_not_touched() -> None:
 )
 def test_a_failure_for_good_leaves_a_gap(code: ErrorCode) -> None:
     accumulator, a, b, c = three_in_flight()
+    used = accumulator.used_bytes
     assert not accumulator.failed(a, code, 0)
+    assert accumulator.used_bytes < used
     for batch in (b, c):
         assert accumulator.failed(batch, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 0)
     assert one(accumulator, 200) is b
@@ -299,7 +307,7 @@ def test_a_batch_too_large_is_split() -> None:
     assert take(accumulator, 0) == [], "the numbers are lost, so it waits for what is in flight"
     accumulator.failed(later, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 0)
     first = one(accumulator, 100)
-    assert (first.waiters, numbers(first)) == (["a"], (77, 1, 0))
+    assert (first.waiters, first.timestamps, numbers(first)) == (["a"], [1000], (77, 1, 0))
     accumulator.succeeded(first)
     second = one(accumulator, 100)
     assert (second.waiters, numbers(second)) == (["b", "c"], (77, 1, 1))
@@ -325,8 +333,9 @@ def test_what_waits_too_long_expires() -> None:
     add(accumulator, "b", 500, tp=T1)
     assert accumulator.next_expiry_ms() == 1000
     assert accumulator.expire(999) == []
+    used = accumulator.used_bytes
     [expired] = accumulator.expire(1000)
-    assert expired.waiters == ["a"]
+    assert (expired.waiters, accumulator.used_bytes) == (["a"], used / 2)
     assert accumulator.next_expiry_ms() == 1500
     add(accumulator, "c", 1001)
     assert numbers(one(accumulator, 1011)) == (77, 0, 0), "it was never sent: there is no gap"
@@ -346,6 +355,7 @@ def test_what_expires_in_flight_is_given_up_but_its_outcome_counts() -> None:
         accumulator = make(linger_ms=0)
         add(accumulator, "a", 0)
         batch = one(accumulator, 0)
+        assert accumulator.expire(999) == []
         assert accumulator.expire(1000) == [batch]
         assert accumulator.expire(1001) == [], "told once"
         assert accumulator.unfinished() == []

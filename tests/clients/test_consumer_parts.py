@@ -97,6 +97,11 @@ def test_control_records_are_not_for_the_user() -> None:
     marker = build_batch([Record(key=b"\0\0\0\1", value=b"")], base_offset=1, is_transactional=True, is_control=True)
     assert read(state_at(0), batch(0, b"a") + marker) == ([0], True, 2)
     assert read(state_at(1), marker) == ([], True, 2)
+    state = state_at(1)
+    state.position_epoch = 8
+    fetched = FetchedPartition(state, marker)
+    fetched.take(1, None, None)
+    assert (fetched.next_offset, fetched.epoch) == (2, 8)
 
 
 def transactional(offset: int, producer_id: int, *values: bytes) -> bytes:
@@ -125,6 +130,8 @@ def test_aborted_transactions_are_not_for_those_who_read_committed() -> None:
     assert read(state_at(0), data, aborted=[(2, 7), (1, 0)]) == ([1, 3, 6], True, 9)
     assert read(state_at(0), data, aborted=[]) == ([0, 1, 3, 6, 7], True, 9)
     assert read(state_at(0), data)[0] == [0, 1, 3, 6, 7], "read_uncommitted sees everything but the markers"
+    idempotent = batch(9, b"not in a transaction", producer_id=2, producer_epoch=0, base_sequence=9)
+    assert read(state_at(7), transactional(7, 2, b"aborted") + idempotent, aborted=[(2, 7)]) == ([9], True, 10)
 
 
 def test_a_damaged_batch_is_told_after_what_is_before_it() -> None:

@@ -104,6 +104,8 @@ def test_a_heartbeat_tells_that_the_coordinator_moved(code: ErrorCode) -> None:
     s = Script().stable(T0)
     s.heartbeat(code)
     assert [type(effect) for effect in s.effects()] == [CoordinatorLost, FindCoordinator]
+    s.wait(5_000)
+    s.nothing()
     s.member.coordinator_found(2, s.now)
     s.at(s.now)
     s.sent(HeartbeatRequest)
@@ -141,6 +143,11 @@ def test_a_silent_coordinator_is_looked_for_elsewhere_when_the_session_is_over()
     assert isinstance(lost, CoordinatorLost)
     assert "session_timeout_ms" in lost.reason
     assert isinstance(find, FindCoordinator)
+    s.member.coordinator_found(1, s.now)
+    s.at(20_999)
+    s.nothing()
+    s.at(21_000)
+    assert [type(effect) for effect in s.effects()] == [CoordinatorLost, FindCoordinator]
 
 
 def test_the_answer_to_a_heartbeat_of_an_earlier_generation_is_ignored() -> None:
@@ -411,3 +418,55 @@ def test_several_assignors_all_tell_what_is_held() -> None:
         assert [(o.topic, o.partitions) for o in one.owned_partitions] == [("t", [0, 1])]
     s.joined(2)
     s.sent(SyncGroupRequest)
+
+
+# more ways to leave
+
+
+def test_a_rejoin_that_was_wanted_is_forgotten_by_unsubscribing() -> None:
+    s = Script().stable(T0)
+    s.heartbeat(ErrorCode.REBALANCE_IN_PROGRESS)
+    s.one(Prepare)
+    s.member.unsubscribe(s.now)
+    s.sent(LeaveGroupRequest)
+    s.member.prepared(s.now)
+    s.nothing()
+    s.subscribe("t")
+    assert s.sent(JoinGroupRequest).reason == "the consumer subscribes"
+
+
+def test_nobody_leaves_a_coordinator_that_is_not_known() -> None:
+    s = Script().stable(T0)
+    s.member.coordinator_lost(1, "moved", s.now)
+    s.effects()
+    s.member.close("bye")
+    s.nothing()
+
+
+def test_nobody_leaves_a_generation_that_is_lost() -> None:
+    s = Script().stable(T0)
+    s.heartbeat(ErrorCode.ILLEGAL_GENERATION)
+    s.one(Prepare)
+    assert s.member.member_id == "m1"
+    s.member.close("bye")
+    s.nothing()
+
+
+def test_a_refusal_after_unsubscribing_means_nothing() -> None:
+    s = Script().stable(T0)
+    old = s.member.identity()
+    s.member.unsubscribe(s.now)
+    s.effects()
+    s.member.membership_refused(ErrorCode.UNKNOWN_MEMBER_ID, old, "commit", s.now)
+    s.member.membership_refused(ErrorCode.UNKNOWN_MEMBER_ID, s.member.identity(), "commit", s.now)
+    s.nothing()
+
+
+def test_the_poll_interval_counts_from_the_subscription() -> None:
+    s = Script(max_poll_interval_ms=2_000)
+    s.now = 1_000_000.0
+    s.stable(T0)
+    s.wait(1_999)
+    s.nothing()
+    s.wait(1)
+    s.sent(LeaveGroupRequest)
