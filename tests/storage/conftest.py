@@ -5,12 +5,14 @@ import itertools
 import uuid
 
 import pytest
+import pytest_asyncio
 
 from ottla.broker.storage.engine import LogConfig
 from ottla.broker.storage.local.engine import LocalEngine
 from ottla.broker.storage.local.simulated import SimulatedDisk
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.records import Record, build_batch
+from tests.storage.simulated_engine import Simulated
 
 TOPIC_ID = uuid.UUID(int=7)
 
@@ -95,3 +97,13 @@ def harness(request, tmp_path, new_uuid):
     directory = "/data" if files else str(tmp_path / "data")
     threaded = request.param == "local"
     return Harness(lambda: LocalEngine(directory, node_id=1, new_uuid=new_uuid, files=files, threaded=threaded))
+
+
+@pytest_asyncio.fixture
+async def sim(new_uuid):
+    """An engine on a simulated disk, open."""
+    simulated = Simulated(new_uuid)
+    await simulated.open()
+    yield simulated
+    simulated.disk.before = lambda operation, path: None
+    await simulated.engine.close()

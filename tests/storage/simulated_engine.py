@@ -1,0 +1,95 @@
+"""A local engine on a simulated disk, and small steps that its tests share."""
+
+import errno
+import os
+import uuid
+
+from ottla.broker.storage.engine import (
+    LogConfig,
+)
+from ottla.broker.storage.local.engine import LocalEngine
+from ottla.broker.storage.local.simulated import SimulatedDisk
+from ottla.protocol.records import decode_batch, iter_batches
+
+TOPIC_ID = uuid.UUID(int=7)
+
+
+class Simulated:
+    """An engine on a simulated disk, with a clock that the test moves."""
+
+    def __init__(self, new_uuid):
+        self.disk = SimulatedDisk(seed=1)
+        self.now = 0.0
+        self.new_uuid = new_uuid
+        self.fatal = []
+        self.trace = []
+        self.engine = None
+
+    def watch(self):
+        """Note every operation of the disk from here on; return the list."""
+        self.trace.clear()
+        self.disk.before = lambda operation, path: self.trace.append((operation, path.removeprefix("/data/")))
+        return self.trace
+
+    def fail(self, operation, number=errno.EIO, times=1):
+        """The next ``times`` such operations fail."""
+        left = [times]
+
+        def before(name, path):
+            if name == operation and left[0]:
+                left[0] -= 1
+                raise OSError(number, os.strerror(number), path)
+
+        self.disk.before = before
+
+    async def open(self, **options):
+        self.engine = LocalEngine(
+            "/data",
+            node_id=1,
+            new_uuid=self.new_uuid,
+            files=self.disk,
+            threaded=False,
+            monotonic=lambda: self.now,
+            **options,
+        )
+        self.engine.on_fatal = self.fatal.append
+        await self.engine.open()
+        return self.engine
+
+    async def reopen(self, *, kill=False):
+        if kill:
+            self.disk.kill()
+        else:
+            await self.engine.close()
+        return await self.open()
+
+    def log(self, partition=0, topic_id=TOPIC_ID, topic="t", **config):
+        return self.engine.open_log(topic, topic_id, partition, LogConfig(**config))
+
+    def content(self, path):
+        handle = self.disk.open("/data/" + path)
+        try:
+            return self.disk.read(handle, self.disk.size(handle), 0)
+        finally:
+            self.disk.close(handle)
+
+    def change(self, path, change):
+        """Damage a file behind the engine's back."""
+        content = change(bytearray(self.content(path)))
+        handle = self.disk.open("/data/" + path)
+        self.disk.truncate(handle, 0)
+        self.disk.write(handle, [bytes(content)], 0)
+        self.disk.close(handle)
+
+
+def values(log):
+    data = log.read(log.log_start_offset, max_bytes=10**9)
+    return [record.value for _, batch in iter_batches(data) for record in decode_batch(batch)]
+
+
+async def fill(log, appends, count, **options):
+    """Append ``count`` batches of one record, each in a group of its own."""
+    for _ in range(count):
+        before = len(appends.reports)
+        appends.add(log, b"value %d" % log.log_end_offset, **options)
+        await appends.reported(before + 1)
