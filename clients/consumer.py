@@ -6,7 +6,6 @@ import asyncio
 import logging
 import re
 from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
@@ -107,8 +106,11 @@ class Consumer(ConsumerOffsets):
                 self._group.start()
             self._apply_subscription()
             if self._group is not None and self._subscription.auto_assigned:
-                with self._reading():
+                self._enter()
+                try:
                     await self._group.wait_assigned()
+                finally:
+                    self._leave()
         except BaseException:
             # Whoever was on the way into the group leaves it: the other members would wait for it.
             if self._state == "running":
@@ -261,8 +263,11 @@ class Consumer(ConsumerOffsets):
             raise OptionError(f"max_records={max_records!r}: allowed is at least 1")
         limit = self._options.max_poll_records if max_records is None else max_records
         only = frozenset(TopicPartition(*tp) for tp in partitions) or None
-        with self._reading():
+        self._enter()
+        try:
             return self._intercepted(await self._next(limit, only, timeout_ms))
+        finally:
+            self._leave()
 
     async def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> Records:
         """Kafka's name for `getmany` of all partitions."""
@@ -271,11 +276,15 @@ class Consumer(ConsumerOffsets):
     async def getone(self, *partitions: TopicPartition) -> ConsumerRecord[Any, Any]:
         """The next record; waits for it. Raises as `getmany` does."""
         only = frozenset(TopicPartition(*tp) for tp in partitions) or None
-        with self._reading():
+        self._enter()
+        try:
             while True:
                 records = self._intercepted(await self._next(1, only, None))
                 for batch in records.values():
-                    return batch[0]
+                    for record in batch:
+                        return record
+        finally:
+            self._leave()
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord[Any, Any]]:
         return self
@@ -307,20 +316,19 @@ class Consumer(ConsumerOffsets):
                 pass
             self._running()
 
-    @contextmanager
-    def _reading(self) -> Any:
-        """A call for records: what was given out before is finished."""
+    def _enter(self) -> None:
+        """A call for records begins: what was given out before is finished."""
         self._running()
         self._subscription.finish()
         self._gate.enter()
         if self._group is not None:
             self._group.entered_poll()
-        try:
-            yield
-        finally:
-            self._gate.leave()
-            if self._group is not None:
-                self._group.left_poll()
+
+    def _leave(self) -> None:
+        """A call for records ends."""
+        self._gate.leave()
+        if self._group is not None:
+            self._group.left_poll()
 
     def _raise_errors(self) -> None:
         if self._group is not None:

@@ -237,42 +237,50 @@ class Fetcher:
             KafkaError: a partition cannot be read; raised once nothing before it is left to give.
         """
         records: Records = {}
+        used: list[TopicPartition] = []
         left = limit
-        for tp, fetched in list(self._buffer.items()):
-            if only is not None and tp not in only:
-                continue
-            state = fetched.state
-            if self._subscription.get(tp) is not state or not fetched.current:
-                del self._buffer[tp]
-                continue
-            if not state.readable:
-                continue
-            if left <= 0:
-                break
-            try:
-                taken = self._take_from(fetched, left)
-            except KafkaError:
-                if records:
+        try:
+            for tp, fetched in self._buffer.items():
+                if left <= 0:
                     break
+                if only is not None and tp not in only:
+                    continue
+                state = fetched.state
+                if self._subscription.get(tp) is not state or not fetched.current:
+                    used.append(tp)
+                elif state.readable:
+                    taken = self._take_from(fetched, left, used)
+                    if taken:
+                        records[tp] = taken
+                        left -= len(taken)
+        except KafkaError:
+            if not records:
                 raise
-            if taken:
-                records[tp] = taken
-                left -= len(taken)
+        finally:
+            for tp in used:
+                del self._buffer[tp]
         if not records:
             self._raise_error(only)
-        self.poke()
+        if used or not records:
+            self.poke()
         return records
 
-    def _take_from(self, fetched: FetchedPartition, limit: int) -> list[ConsumerRecord[Any, Any]]:
+    def _take_from(
+        self, fetched: FetchedPartition, limit: int, used: list[TopicPartition]
+    ) -> list[ConsumerRecord[Any, Any]]:
         state = fetched.state
         taken, used_up = fetched.take(limit, self._options.key_deserializer, self._options.value_deserializer)
         if used_up:
-            del self._buffer[state.tp]
+            used.append(state.tp)
             fetched.check_progress()
-        silent = not state.unfinished and not taken
-        state.moved(fetched.next_offset, fetched.epoch)
-        if silent:
-            state.finished()  # nothing was given out: control records and the like need no work
+        if taken:
+            self._subscription.gave(state, fetched.next_offset, fetched.epoch)
+        else:
+            # Control records and the like need no work, unless the user still has records from before them.
+            idle = not state.unfinished
+            state.moved(fetched.next_offset, fetched.epoch)
+            if idle:
+                state.finished()
         return taken
 
     def _raise_error(self, only: frozenset[TopicPartition] | None) -> None:

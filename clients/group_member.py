@@ -139,8 +139,8 @@ class GroupMember(GenerationMachine):
 
     def entered_poll(self, now_ms: float) -> None:
         """The user is in a call."""
-        self._poll.enter()
-        self._proceed(now_ms)
+        if self._poll.enter():
+            self._proceed(now_ms)
 
     def left_poll(self, now_ms: float) -> None:
         """The user's call ended."""

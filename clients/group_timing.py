@@ -51,9 +51,11 @@ class PollWatch:
         self._since_ms = 0.0
         self.expired = False
 
-    def enter(self) -> None:
+    def enter(self) -> bool:
+        """A call begins. True if the user had been away too long."""
         self._calls += 1
-        self.expired = False
+        expired, self.expired = self.expired, False
+        return expired
 
     def leave(self, now_ms: float) -> None:
         self._calls -= 1

@@ -128,6 +128,7 @@ class SubscriptionState:
         self.topics: frozenset[str] = frozenset()
         self.pattern: re.Pattern[str] | None = None
         self._states: dict[TopicPartition, PartitionState] = {}
+        self._given: set[PartitionState] = set()
 
     def subscribe(self, topics: Iterable[str]) -> None:
         """Subscribe to topics by name, in place of what was subscribed to before."""
@@ -226,14 +227,21 @@ class SubscriptionState:
             raise OptionError(f"{tp[0]}-{tp[1]} is not assigned to this consumer")
         return state
 
+    def gave(self, state: PartitionState, offset: int, epoch: int) -> None:
+        """Records before ``offset`` were given to the user."""
+        state.moved(offset, epoch)
+        self._given.add(state)
+
     def finish(self) -> None:
         """The user is done with everything it was given."""
-        for state in self._states.values():
+        for state in self._given:
             state.finished()
+        self._given.clear()
 
     @property
     def unfinished(self) -> bool:
-        return any(state.unfinished for state in self._states.values())
+        """The user has records of partitions that are still assigned."""
+        return any(state.unfinished and self._states.get(state.tp) is state for state in self._given)
 
     def to_commit(self) -> dict[TopicPartition, tuple[int, int]]:
         """Offset and leader epoch by partition of what the user is done with and what is not committed yet."""

@@ -220,7 +220,7 @@ def test_done_is_what_the_user_came_back_from() -> None:
     state.seek(5, 2)
     assert subscription.to_commit() == {T0: (5, 2)}, "where it begins may be committed"
     state.committed = 5
-    state.moved(8, 3)
+    subscription.gave(state, 8, 3)
     assert subscription.unfinished
     assert subscription.to_commit() == {}
     subscription.finish()
