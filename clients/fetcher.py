@@ -85,10 +85,10 @@ class Fetcher:
                 continue
             if state.not_before_ms > now:
                 retry_at.append(state.not_before_ms)
-            elif (leader := self._client.cluster.leader(state.tp)) is None:
+            elif (node_id := self._source(state, now)) is None:
                 self._client.request_refresh()
-            elif leader not in self._busy and self._epoch_checked(state):
-                by_node.setdefault(leader, []).append(state)
+            elif node_id not in self._busy and self._epoch_checked(state):
+                by_node.setdefault(node_id, []).append(state)
         for node_id, states in by_node.items():
             self._busy.add(node_id)
             states.sort(key=lambda state: state.turn)
@@ -96,6 +96,15 @@ class Fetcher:
         if retry_at and self._retry is None:
             pause = max(0.0, min(retry_at) - now) / 1000
             self._retry = asyncio.get_running_loop().call_later(pause, self._retry_now)
+
+    def _source(self, state: PartitionState, now: float) -> int | None:
+        """The broker to fetch from: the nearer replica that the leader named, if any, else the leader."""
+        if state.preferred_replica is not None:
+            node_id, until = state.preferred_replica
+            if now < until and node_id in self._client.cluster.brokers:
+                return node_id
+            state.preferred_replica = None
+        return self._client.cluster.leader(state.tp)
 
     def _epoch_checked(self, state: PartitionState) -> bool:
         """Whether the position may be read in the leader epoch that is known now (KIP-320)."""
@@ -125,6 +134,8 @@ class Fetcher:
             )
         except KafkaError as error:
             log.info("%s: fetch from broker %d failed: %s", self._client.client_id, node_id, error)
+            for state in states:
+                state.preferred_replica = None
             self._client.request_refresh()
             self._delay(states)
             if not error.retriable:
@@ -183,6 +194,9 @@ class Fetcher:
         state.high_watermark = data.high_watermark
         state.last_stable_offset = data.last_stable_offset
         state.log_start_offset = data.log_start_offset
+        if data.preferred_read_replica >= 0:
+            until = self._client.now_ms() + self._options.metadata_max_age_ms
+            state.preferred_replica = (data.preferred_read_replica, until)
         if not data.records:
             return
         self._turn += 1
@@ -198,6 +212,9 @@ class Fetcher:
     def _partition_failed(self, state: PartitionState, data: PartitionData) -> None:
         code = error_code(data.error_code)
         tp = state.tp
+        nearer, state.preferred_replica = state.preferred_replica, None
+        if nearer is not None:
+            return  # whatever is wrong there, the leader knows better
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
             self._out_of_range(state)
         elif code in _STALE_METADATA:

@@ -40,6 +40,7 @@ class PartitionState:
         seeks: grows with every jump, so that what was fetched for an earlier position is recognised.
         without_offset: there is no committed offset, and no policy to reset by.
         validated_epoch: the leader epoch against which the position was last checked (KIP-320).
+        preferred_replica: a nearer broker to fetch from, and until when (KIP-392).
         turn: when it was last fetched with something to show for it; the longest ago comes first.
     """
 
@@ -53,6 +54,7 @@ class PartitionState:
         "paused",
         "position",
         "position_epoch",
+        "preferred_replica",
         "reset",
         "revoking",
         "seeks",
@@ -75,6 +77,7 @@ class PartitionState:
         self.settling = False
         self.seeks = 0
         self.not_before_ms = 0.0
+        self.preferred_replica: tuple[int, float] | None = None
         self.turn = 0
         self.validated_epoch = -1
         self.without_offset = False
