@@ -7,6 +7,7 @@ from kafka import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer, Topic
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from kafka.errors import KafkaConnectionError
 from kafka.structs import MemberState
 
 from tests.e2e.members import Member, Role
@@ -46,15 +47,22 @@ class KafkaPythonMember(Member):
         try:
             consumer.subscribe(list(self.role.topics), listener=_Listener(self))
             while not self._stopping.is_set():
-                # kafka-python 3.0 forgets an answer to its JoinGroup that comes between two calls of poll(), and joins
-                # again: there are few such moments when it polls for longer while it is about to join.
-                stable = consumer.group_metadata().state == MemberState.STABLE
-                for records in consumer.poll(timeout_ms=50 if stable else 2_000).values():
+                for records in self._records(consumer).values():
                     for record in records:
                         self.saw(record.topic, record.partition, record.offset, record.value)
                 self._answer(consumer)
         finally:
             consumer.close()
+
+    @staticmethod
+    def _records(consumer: KafkaConsumer) -> dict[TopicPartition, list[Any]]:
+        # kafka-python 3.0 forgets an answer to its JoinGroup that comes between two calls of poll(), and joins again:
+        # there are few such moments when it polls for longer while it is about to join.
+        stable = consumer.group_metadata().state == MemberState.STABLE
+        try:
+            return consumer.poll(timeout_ms=50 if stable else 2_000)
+        except KafkaConnectionError:
+            return {}  # told when there is no broker while it joins; the next poll() tries again
 
 
 class _Listener(ConsumerRebalanceListener):

@@ -87,6 +87,8 @@ def test_nothing_acknowledged_is_lost(tmp_path: Path, show_log: Callable[[Callab
             committers = [Committer(broker.port, f"committer-{number}") for number in range(2)]
             workers: Sequence[Stream | Raw] = [*streams, raw]
 
+            wait_for(lambda: all(one.owned for one in readers.everyone), "the readers to join", show=readers.describe)
+
             for _ in range(KILLS):
                 let_them_work(broker, workers, committers)
                 time.sleep(chance.uniform(0, 0.5))  # the moment of the kill: anything may be under way
