@@ -70,8 +70,12 @@ def validate_produced(
     if stamped_by_producer and now_ms is not None and header.base_timestamp != NO_TIMESTAMP:
         oldest = None if before_max_ms is None else now_ms - before_max_ms
         newest = None if after_max_ms is None else now_ms + after_max_ms
-    body = decompressed_records(header, data, limit=max_decompressed_bytes)
-    summary = summarize_records(header, body, oldest, newest)
+    try:
+        body = decompressed_records(header, data, limit=max_decompressed_bytes)
+        summary = summarize_records(header, body, oldest, newest)
+    except CorruptBatch as error:
+        # The CRC fits, so this is what was sent: to call it damaged would have producers send it again and again.
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, str(error)) from None
     if summary.out_of_order is not None:
         reason = "the offset delta is not the record's position"
         raise InvalidBatch(ErrorCode.INVALID_RECORD, f"record {summary.out_of_order}: {reason}")

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.protocol.compression import Codec, compress
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import (
     ATTRIBUTES_AT,
     CRC_AT,
@@ -17,6 +18,7 @@ from ottla.protocol.records import (
     BatchError,
     BatchTooLarge,
     CorruptBatch,
+    InvalidBatch,
     Record,
     build_batch,
     decode_batch,
@@ -61,7 +63,7 @@ def test_records_truncated_at_every_byte_behind_a_right_crc(read):
     body = build_batch(SAMPLE)[HEADER_SIZE:]
     read(with_records(body, 4))
     for size in range(len(body)):
-        with pytest.raises(CorruptBatch):
+        with pytest.raises(InvalidBatch if read is validate_produced else CorruptBatch):
             read(with_records(body[:size], 4))
 
 
@@ -139,14 +141,17 @@ def record(body):
 )
 @pytest.mark.parametrize("read", READERS)
 def test_malformed_records(read, body):
-    with pytest.raises(CorruptBatch):
+    """Under a CRC that fits. A producer is told that they are invalid, which is final; damaged would be retried."""
+    with pytest.raises(InvalidBatch if read is validate_produced else CorruptBatch) as caught:
         read(with_records(body, 1))
+    if read is validate_produced:
+        assert caught.value.error_code is ErrorCode.INVALID_RECORD
 
 
 def test_a_timestamp_beyond_int64_is_refused_on_produce():
     batch = bytearray(with_records(record(b"\x00" + encode_varint(5) + b"\x00\x01\x01\x00"), 1))
     struct.pack_into(">q", batch, 27, 2**63 - 2)
-    with pytest.raises(CorruptBatch, match="64 bits"):
+    with pytest.raises(InvalidBatch, match="64 bits"):
         validate_produced(resealed(bytes(batch)))
 
 
