@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ottla.clients.backoff import Backoff
 from ottla.clients.cluster import ClusterMetadata
@@ -83,6 +83,12 @@ class Client:
             if timer is not None:
                 timer.cancel()
         await self.tasks.close()
+        pending: list[asyncio.Task[Any]] = list(self._connecting.values())
+        if self._refreshing is not None:
+            pending.append(self._refreshing)
+        for task in pending:
+            task.cancel()
+        await asyncio.gather(*pending, return_exceptions=True)
         connections = list(self._connections.values())
         self._connections.clear()
         for connection in connections:

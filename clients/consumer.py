@@ -61,6 +61,7 @@ class Consumer(ConsumerOffsets):
         self._group: Coordinator | None = None
         self._gate = UserGate(lambda: self._subscription.unfinished)
         self._news = asyncio.Event()
+        self._gate.on_passed = self._news.set
         self._error: KafkaError | None = None
         self._state = "new"
         if topics:
@@ -304,10 +305,11 @@ class Consumer(ConsumerOffsets):
         while True:
             self._raise_errors()
             self._news.clear()
-            if records := self._fetcher.take(limit, only):
+            if not self._gate.wanted and (records := self._fetcher.take(limit, only)):
                 return records
             pause = None if deadline is None else (deadline - client.now_ms()) / 1000
             if pause is not None and pause <= 0:
+                await asyncio.sleep(0)  # whoever asks without ever waiting lets the rest run
                 return {}
             try:
                 async with asyncio.timeout(pause):

@@ -8,6 +8,9 @@ the same guarantee without holding anything up needlessly. It is open
 * while everything that was given out is finished: nothing was given out, or all of it was committed.
 
 It is closed while the user has records. Whoever never comes back leaves the group after ``max_poll_interval_ms``.
+
+While somebody waits for the gate, calls give out nothing more (``wanted``): a user whose buffer is never empty would
+otherwise be back at work before the rebalance had its turn.
 """
 
 from __future__ import annotations
@@ -27,11 +30,18 @@ class UserGate:
         self._holding = holding
         self._calls = 0
         self._forced = False
+        self._waiting = 0
         self._changed = asyncio.Event()
+        self.on_passed: Callable[[], None] = lambda: None
 
     @property
     def is_open(self) -> bool:
         return self._forced or self._calls > 0 or not self._holding()
+
+    @property
+    def wanted(self) -> bool:
+        """Somebody waits for the gate."""
+        return self._waiting > 0
 
     def enter(self) -> None:
         """A call for records begins."""
@@ -52,7 +62,12 @@ class UserGate:
         self._changed.set()
 
     async def wait(self) -> None:
-        """Wait until the gate is open."""
-        while not self.is_open:
-            self._changed.clear()
-            await self._changed.wait()
+        """Wait until the gate is open. What the caller does until it next waits, happens before the user gets more."""
+        self._waiting += 1
+        try:
+            while not self.is_open:
+                self._changed.clear()
+                await self._changed.wait()
+        finally:
+            self._waiting -= 1
+            self.on_passed()

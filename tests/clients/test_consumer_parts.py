@@ -253,11 +253,16 @@ async def test_the_gate_is_closed_while_the_user_has_records() -> None:
     gate = UserGate(lambda: holding)
     await gate.wait()
     holding = True
+    passed = []
+    gate.on_passed = lambda: passed.append(gate.wanted)
     waiting = asyncio.ensure_future(gate.wait())
     await asyncio.sleep(0)
     assert not waiting.done()
+    assert gate.wanted
     gate.enter()
+    assert gate.wanted, "until it had its turn"
     await waiting
+    assert (gate.wanted, passed) == (False, [False])
     gate.leave()
     assert not gate.is_open
     waiting = asyncio.ensure_future(gate.wait())

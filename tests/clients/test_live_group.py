@@ -126,6 +126,30 @@ async def test_a_rebalance_waits_for_work_in_progress(broker: Broker, name: str)
         await asyncio.gather(waiting, return_exceptions=True)
 
 
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+async def test_a_member_with_much_to_do_hands_over_between_two_calls(broker: Broker, name: str, strategy: str) -> None:
+    """Its buffer is never empty, so no call ever waits; a rebalance gets its turn all the same."""
+    await create(broker, name, 2)
+    await fill(broker, name, 5_000)
+    options = group_options(broker, name, partition_assignment_strategy=strategy)
+    async with Consumer(name, **options) as a:
+        seen = 0
+
+        async def work() -> None:
+            nonlocal seen
+            async for _ in a:
+                seen += 1
+                await asyncio.sleep(0.001)
+
+        job = asyncio.ensure_future(work())
+        await until(lambda: seen > 10, "at work")
+        async with asyncio.timeout(10), Consumer(name, **options) as b:
+            await until(lambda: shared(2, a, b), "shared")
+            assert seen < 5_000
+        job.cancel()
+        await asyncio.gather(job, return_exceptions=True)
+
+
 async def test_committing_everything_says_that_it_is_finished(broker: Broker, name: str) -> None:
     await create(broker, name, 2)
     await fill(broker, name, 2)
