@@ -1,0 +1,247 @@
+"""A trace: what is sent to one broker, and a transcript of what came back that can be held against another's.
+
+Ids that a broker makes up are replaced by their order of appearance. Time is compared by order alone: after each step
+the trace waits until the coordinator has done everything before it (`settle`), then notes which answers have come. A
+parked request therefore shows as a step without an answer, and its answer stands behind the step that caused it.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+from wire import CLOSED, SILENT, Wire, plain
+
+from ottla.protocol.apis import ApiKey, api
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.primitives import ZERO_UUID
+
+UUID = re.compile(r"(\S*)-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+BARRIER = "barrier"
+PATIENCE_S = 0.5
+
+# Lists whose order Kafka takes from a hash map, and the field that names an entry.
+UNORDERED = {
+    (ApiKey.JOIN_GROUP, "members"): "member_id",
+    (ApiKey.DESCRIBE_GROUPS, "members"): "member_id",
+    (ApiKey.LIST_GROUPS, "groups"): "group_id",
+    (ApiKey.DELETE_GROUPS, "results"): "group_id",
+    (ApiKey.DESCRIBE_GROUPS, "groups"): "group_id",
+    (ApiKey.OFFSET_COMMIT, "partitions"): "partition_index",
+    (ApiKey.OFFSET_COMMIT, "topics"): "name",
+    (ApiKey.OFFSET_DELETE, "partitions"): "partition_index",
+    (ApiKey.OFFSET_DELETE, "topics"): "name",
+    (ApiKey.OFFSET_FETCH, "topics"): "name",
+    (ApiKey.OFFSET_FETCH, "partitions"): "partition_index",
+    (ApiKey.METADATA, "topics"): "name",
+    (ApiKey.METADATA, "partitions"): "partition_index",
+    (ApiKey.DESCRIBE_CONFIGS, "configs"): "name",
+    (ApiKey.CREATE_TOPICS, "topics"): "name",
+    (ApiKey.CREATE_TOPICS, "configs"): "name",
+    (ApiKey.DELETE_TOPICS, "responses"): "name",
+    (ApiKey.CREATE_PARTITIONS, "results"): "name",
+    (ApiKey.DELETE_RECORDS, "topics"): "name",
+    (ApiKey.DELETE_RECORDS, "partitions"): "partition_index",
+    (ApiKey.LIST_OFFSETS, "topics"): "name",
+    (ApiKey.PRODUCE, "responses"): "name",
+    (ApiKey.PRODUCE, "partition_responses"): "index",
+}
+
+
+class Trace:
+    """Runs against the broker at ``port``; ``name`` begins every group id and topic name it uses."""
+
+    def __init__(self, port: int, name: str, seed: int = 0, quiet_ms: int = 15) -> None:
+        self.port = port
+        self.name = name
+        self.random = random.Random(f"{name}/{seed}")
+        self.quiet_s = quiet_ms / 1000
+        self.transcript: list[tuple[str, Any]] = []
+        self.answers = 0
+        self.wires: list[Wire] = []
+        self.member: dict[str, str] = {}  # per client: the member id it was told last
+        self.former: dict[str, str] = {}  # and the one before
+        self.generation: dict[str, int] = {}
+        self.settled: list[set[str]] = []  # per step, the requests whose answers came
+        self.peer: Trace | None = None  # the same trace on the other broker
+        self._open: list[tuple[str, Wire]] = []
+        self._names: dict[tuple[str, Any], str] = {}
+        self._counts: dict[str, int] = {}
+
+    def note(self, label: str, value: Any) -> None:
+        self.transcript.append((label, value))
+
+    def wire(self, who: str | None) -> Wire:
+        """A connection of this client without a request under way."""
+        for wire in self.wires:
+            if wire.client_id == who and wire.sent is None and not wire.closed:
+                return wire
+        self.wires.append(Wire(self.port, who))
+        return self.wires[-1]
+
+    def close(self) -> None:
+        for wire in self.wires:
+            wire.close()
+
+    # Sending
+
+    def call(self, who: str | None, key: ApiKey, version: int, /, _timeout_s: float = 10.0, **fields: Any) -> Any:
+        """Send, and wait for the answer: a message, `CLOSED` or `SILENT`."""
+        wire = self.wire(who)
+        wire.send(key, version, api(key).request(**fields))
+        return self._arrived(self._label(who, key, version), wire, key, version, wire.answer(_timeout_s))
+
+    def start(self, who: str | None, key: ApiKey, version: int, /, **fields: Any) -> None:
+        """Send a request that may be parked; its answer shows at the next `settle` that finds it."""
+        wire = self.wire(who)
+        wire.send(key, version, api(key).request(**fields))
+        label = self._label(who, key, version)
+        self._open.append((label, wire))
+        self.note(f"{label} >", None)
+
+    def do(self, who: str | None, key: ApiKey, version: int, /, **fields: Any) -> Any:
+        """`start`, then `settle`; the answer to this request if it has come."""
+        self.start(who, key, version, **fields)
+        _, wire = self._open[-1]
+        return self.settle().get(wire)
+
+    def settle(self, wait_ms: int = 0) -> dict[Wire, Any]:
+        """Wait until the coordinator is done with what was sent; note the answers that came."""
+        time.sleep(wait_ms / 1000)
+        arrived: dict[Wire, Any] = {}
+        self.settled.append(set())
+        self._barrier()
+        if self._open:
+            time.sleep(0.005)  # a join phase without a delay ends by a timer
+            self._barrier()
+        last = time.monotonic()
+        while not self._done(time.monotonic() - last):
+            for label, wire in list(self._open):
+                sent = wire.sent
+                assert sent is not None
+                answer = wire.answer(0)
+                if answer is SILENT:
+                    continue
+                self._open.remove((label, wire))
+                arrived[wire] = (label, sent, answer)
+                self.settled[-1].add(label)
+                last = time.monotonic()
+            time.sleep(0.001)
+        answers = {}
+        for wire, (label, sent, answer) in sorted(arrived.items(), key=lambda item: item[1][1].correlation_id):
+            answers[wire] = self._arrived(label, wire, sent.key, sent.version, answer)
+        return answers
+
+    def _done(self, quiet_s: float) -> bool:
+        """Nothing is open, or it has been quiet and the other broker has answered the same requests so far."""
+        if not self._open:
+            return True
+        step = len(self.settled)
+        other = self.peer.settled if self.peer else self.settled
+        agreed = len(other) >= step and other[step - 1] == self.settled[step - 1]
+        return quiet_s >= (self.quiet_s if agreed else PATIENCE_S)
+
+    def _barrier(self) -> None:
+        """A read that the coordinator answers once every write before it, of this trace's group, is in the log."""
+        wire = self.wire(BARRIER)
+        request = api(ApiKey.OFFSET_FETCH).request(group_id=self.name, topics=[], require_stable=True)
+        wire.send(ApiKey.OFFSET_FETCH, 7, request)
+        wire.answer(10)
+
+    def raw(self, label: str, data: bytes, timeout_s: float = 0.4) -> None:
+        """Send bytes on a connection of their own; note the frame that came, or whether it was closed."""
+        wire = Wire(self.port, None)
+        wire.raw(data)
+        frame = wire.frame(timeout_s)
+        self.answers += 1
+        self.note(label, (CLOSED if wire.closed else SILENT) if frame is None else frame.hex())
+        wire.close()
+
+    def _label(self, who: str | None, key: ApiKey, version: int) -> str:
+        return f"{len(self.transcript)} {who} {key.name} v{version}"
+
+    # Answers
+
+    def _arrived(self, label: str, wire: Wire, key: ApiKey, version: int, answer: Any) -> Any:
+        self.answers += 1
+        if isinstance(answer, str):
+            self.note(label, answer)
+            return answer
+        value = self.tidy(key, plain(answer))
+        if key is ApiKey.JOIN_GROUP:
+            who = str(wire.client_id)
+            if answer.member_id and answer.member_id != self.member.get(who):
+                self.former[who] = self.member.get(who, "")
+                self.member[who] = answer.member_id
+            if answer.error_code == 0:
+                self.generation[who] = answer.generation_id
+        self.note(label, value)
+        return answer
+
+    def tidy(self, key: ApiKey, value: Any, field: str = "") -> Any:
+        """Replace what a broker makes up, and bring lists without an order into one."""
+        match value:
+            case dict():
+                if value.get("error_code") and "error_message" in value:
+                    value = value | {"error_message": "<text>"}  # worded differently, or not at all
+                return {name: self.tidy(key, item, name) for name, item in value.items()}
+            case tuple():
+                return tuple(self.tidy(key, item, field) for item in value)
+            case list():
+                if field == "groups" and key is ApiKey.LIST_GROUPS:
+                    value = [item for item in value if item["group_id"].startswith(self.name)]
+                if field == "topics" and key is ApiKey.METADATA:
+                    value = [item for item in value if (item["name"] or "").startswith((self.name, "__consumer"))
+                             or item["error_code"]]  # fmt: skip
+                if field == "configs" and value:
+                    return {item["name"]: self.tidy(key, item | {"documentation": None}) for item in value}
+                by = UNORDERED.get((key, field))
+                if by:
+                    value = sorted(value, key=lambda item: self._place(item[by]))
+                return [self.tidy(key, item, field) for item in value]
+            case str() if field != "cluster_id":
+                return UUID.sub(lambda found: self._name(found[1], found[0]), value)
+            case bytes() if key is ApiKey.FETCH and field == "records":
+                return whole_batches(value)
+            case _ if field == "cluster_id" and value is not None:
+                return "<cluster id>"
+            case _ if field == "error_code":
+                return ErrorCode(value).name if value in ErrorCode._value2member_map_ else value
+            case _ if field == "producer_id" and value >= 0:
+                return self._name("producer", value)
+            case _ if field == "port" and value == self.port:
+                return "<port>"
+            case _ if field == "topic_id" and value != ZERO_UUID:
+                return "<topic id>"
+        return value
+
+    def _place(self, value: Any) -> Any:
+        """What entries are ordered by: ids that were seen before by their name, the others by their prefix."""
+        if isinstance(value, str | None):
+            found = UUID.fullmatch(value or "")
+            return self._names.get((found[1], found[0]), f"<{found[1]} ~") if found else value or ""
+        return value
+
+    def _name(self, prefix: str, value: Any) -> str:
+        known = self._names.get((prefix, value))
+        if known is None:
+            self._counts[prefix] = self._counts.get(prefix, 0) + 1
+            known = self._names[prefix, value] = f"<{prefix} {self._counts[prefix]}>"
+        return known
+
+
+def whole_batches(records: bytes) -> bytes:
+    """Without the part of a batch that may stand at the end: Kafka cuts where the limit is, we do not."""
+    position = 0
+    while position + 12 <= len(records):
+        end = position + 12 + int.from_bytes(records[position + 8 : position + 12], "big")
+        if end > len(records):
+            break
+        position = end
+    return records[:position]
+
+
+Script = Callable[[Trace], None]

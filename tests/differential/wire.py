@@ -1,0 +1,110 @@
+"""One connection to a broker: requests out of our own codecs, answers as plain values."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import select
+import socket
+import struct
+import time
+from typing import Any, NamedTuple
+
+from ottla.protocol.apis import ApiKey, api
+from ottla.protocol.headers import frame_request
+
+CLOSED = "closed"
+SILENT = "silent"
+
+
+class Sent(NamedTuple):
+    """A request that is under way."""
+
+    key: ApiKey
+    version: int
+    correlation_id: int
+
+
+class Wire:
+    """A connection with a client id, and at most one request under way."""
+
+    _correlation = itertools.count(1)
+
+    def __init__(self, port: int, client_id: str | None) -> None:
+        self.client_id = client_id
+        self.sent: Sent | None = None
+        self.closed = False
+        self._buffer = b""
+        self._socket = socket.create_connection(("127.0.0.1", port), 5)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def send(self, key: ApiKey, version: int, request: Any) -> None:
+        """Send a request of any version, also one that the codecs do not have (with the newest layout)."""
+        entry = api(key)
+        correlation_id = next(self._correlation)
+        flexible = entry.request_header_version(version) == 2
+        body = entry.request.layout(version).encode(request)
+        self.sent = Sent(key, version, correlation_id)
+        self.raw(frame_request(key, version, correlation_id, self.client_id, body, flexible=flexible))
+
+    def raw(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        try:
+            self._socket.sendall(data)
+        except OSError:
+            self.closed = True
+
+    def frame(self, timeout_s: float) -> bytes | None:
+        """The next frame without its length, or None: see `closed` for whether more may come."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            if len(self._buffer) >= 4:
+                size = int.from_bytes(self._buffer[:4], "big")
+                if len(self._buffer) >= 4 + size:
+                    frame, self._buffer = self._buffer[4 : 4 + size], self._buffer[4 + size :]
+                    return frame
+            left = deadline - time.monotonic()
+            if self.closed or not select.select([self._socket], [], [], max(left, 0))[0]:
+                return None
+            try:
+                data = self._socket.recv(1 << 20)
+            except OSError:
+                data = b""
+            self._buffer += data
+            self.closed = not data
+
+    def answer(self, timeout_s: float) -> Any:
+        """The answer to the request under way as a message, `CLOSED`, or `SILENT`."""
+        assert self.sent is not None
+        frame = self.frame(timeout_s)
+        if frame is None:
+            return CLOSED if self.closed else SILENT
+        sent, self.sent = self.sent, None
+        entry = api(sent.key)
+        assert struct.unpack_from(">i", frame)[0] == sent.correlation_id, "an answer to another request"
+        start = 4 + entry.response_header_version(sent.version)
+        version = sent.version
+        if sent.key is ApiKey.API_VERSIONS and frame[start : start + 2] == b"\0\x23":
+            version = 0  # UNSUPPORTED_VERSION is told in the oldest form
+        layout = entry.response.layout(version)
+        message = layout.decode(frame, start)
+        if sent.key is not ApiKey.API_VERSIONS and layout.encode(message) != frame[start:]:
+            raise AssertionError(f"{sent.key.name} v{version} has bytes that its layout does not: {frame.hex()}")
+        return message
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def plain(value: Any) -> Any:
+    """A message as dicts, lists and scalars."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, memoryview):
+        return bytes(value)
+    return value
