@@ -1,0 +1,236 @@
+"""What crosses a member's way into a generation: pauses, late answers, changes of mind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ottla.clients.errors import (
+    KafkaConnectionError,
+    KafkaError,
+    UnsupportedByBroker,
+)
+from ottla.clients.group_effects import Fail, FindCoordinator, MemberState, Send
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.heartbeat import HeartbeatRequest
+from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from tests.clients.member_script import T0, Script, subscriptions
+
+# what is late counts no more
+
+
+def test_an_answer_to_an_abandoned_join_is_ignored() -> None:
+    s = Script()
+    s.subscribe()
+    s.found()
+    s.prepared()
+    s.sent(JoinGroupRequest)
+    old = s.send
+    s.no_answer()
+    s.effects()
+    s.member.coordinator_found(1, s.now)
+    s.wait(100)
+    s.sent(JoinGroupRequest)
+    answer: Any = JoinGroupResponse(generation_id=9, protocol_name="range", leader="o", member_id="old")
+    s.member.answered(old.sent, answer, s.now)
+    s.nothing()
+    assert (s.member.generation_id, s.member.state) == (-1, MemberState.PREPARING_REBALANCE)
+
+
+def test_a_subscription_that_changes_while_joining_is_joined_with_next() -> None:
+    s = Script()
+    s.subscribe("t")
+    s.found()
+    s.prepared()
+    s.sent(JoinGroupRequest)
+    s.subscribe("t", "u")
+    s.nothing()
+    s.joined(1)
+    s.synced(T0)
+    s.completed()
+    s.prepared()
+    join = s.sent(JoinGroupRequest)
+    assert (subscriptions(join)["range"].topics, join.reason) == (["t", "u"], "the subscription changed")
+
+
+def test_a_long_reason_is_cut() -> None:
+    s = Script().stable()
+    s.member.request_rejoin("x" * 300, s.now)
+    s.prepared()
+    assert len(s.sent(JoinGroupRequest).reason) == 255
+
+
+def test_subscribing_to_the_same_again_changes_nothing() -> None:
+    s = Script().stable()
+    s.subscribe("t")
+    s.nothing()
+
+
+def test_requests_go_out_in_the_name_of_the_member() -> None:
+    s = Script(group_instance_id="i").stable()
+    s.wait(3_000)
+    beat = s.sent(HeartbeatRequest)
+    assert (beat.group_id, beat.generation_id, beat.member_id, beat.group_instance_id) == ("g", 1, "m1", "i")
+    sent = [effect.request for effect in s.log if isinstance(effect, Send)]
+    assert all(getattr(request, "group_instance_id", "i") == "i" for request in sent)
+
+
+# pauses
+
+
+def test_a_pause_before_a_lookup_is_kept_whatever_happens() -> None:
+    s = Script()
+    s.subscribe()
+    s.effects()
+    s.member.coordinator_not_found(KafkaError("no", ErrorCode.COORDINATOR_NOT_AVAILABLE), s.now)
+    s.member.entered_poll(s.now)
+    s.subscribe("t", "u")
+    s.nothing()
+    s.wait(100)
+    s.one(FindCoordinator)
+
+
+def test_pauses_begin_small_again_after_a_success() -> None:
+    s = Script()
+    s.subscribe()
+    s.found()
+    s.prepared()
+    s.sent(JoinGroupRequest)
+    for pause in (100, 200):
+        s.answer(JoinGroupResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+        s.wait(pause)
+        s.sent(JoinGroupRequest)
+    s.joined(1)
+    s.synced()
+    s.completed()
+    s.member.request_rejoin("x", s.now)
+    s.prepared()
+    s.sent(JoinGroupRequest)
+    s.answer(JoinGroupResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+    s.wait(100)
+    s.sent(JoinGroupRequest)
+
+
+def test_a_join_during_another_rebalance_is_tried_again_after_a_pause() -> None:
+    s = Script()
+    s.subscribe()
+    s.found()
+    s.prepared()
+    s.sent(JoinGroupRequest)
+    s.answer(JoinGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+    assert s.member.state is MemberState.UNJOINED
+    s.nothing()
+    s.wait(100)
+    s.sent(JoinGroupRequest)
+
+
+def test_a_user_that_comes_back_at_once_after_an_error_waits_for_the_pause() -> None:
+    s = Script()
+    s.subscribe()
+    s.found()
+    s.prepared()
+    s.sent(JoinGroupRequest)
+    s.answer(JoinGroupResponse(error_code=ErrorCode.GROUP_MAX_SIZE_REACHED))
+    s.one(Fail)
+    s.member.resume(s.now)
+    s.nothing()
+    s.wait(100)
+    s.sent(JoinGroupRequest)
+
+
+def test_the_session_counts_from_the_assignment() -> None:
+    s = Script()
+    s.subscribe()
+    s.found()
+    s.prepared()
+    s.sent(JoinGroupRequest)
+    s.joined(1)
+    s.sent(SyncGroupRequest)
+    s.wait(9_000)
+    s.answer(SyncGroupResponse())
+    s.completed()
+    s.at(s.now)
+    s.sent(HeartbeatRequest)
+    s.wait(9_999)
+    s.nothing()
+    assert s.member.coordinator == 1
+
+
+# crossings
+
+
+def test_a_commit_that_ends_the_membership_while_joining_begins_anew() -> None:
+    s = Script().stable(T0)
+    committed_as = s.member.identity()
+    s.member.request_rejoin("x", s.now)
+    s.prepared()
+    s.sent(JoinGroupRequest)
+    old = s.send
+    s.member.membership_refused(ErrorCode.UNKNOWN_MEMBER_ID, committed_as, "commit", s.now)
+    join = s.sent(JoinGroupRequest)
+    assert (join.member_id, join.reason) == ("", "commit failed: unknown member id")
+    s.member.answered(old.sent, JoinGroupResponse(generation_id=2, protocol_name="range", member_id="m1"), s.now)
+    s.nothing()
+    s.joined(3, member_id="m2")
+    assert s.member.member_id == "m2"
+
+
+def test_the_end_of_an_old_connection_does_not_disturb_the_new_one() -> None:
+    s = Script()
+    s.subscribe()
+    s.found()
+    s.prepared()
+    s.sent(JoinGroupRequest)
+    old = s.send
+    s.no_answer()
+    s.effects()
+    s.member.coordinator_found(2, s.now)
+    s.wait(100)
+    s.sent(JoinGroupRequest)
+    s.member.not_answered(old.sent, KafkaConnectionError("the old one"), s.now)
+    s.nothing()
+    assert s.member.coordinator == 2
+    s.joined(1)
+    old = s.send
+    s.sent(SyncGroupRequest)
+    s.member.answered(old.sent, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID), s.now)
+    s.nothing()
+
+
+@pytest.mark.parametrize("at_sync", [False, True], ids=["join", "sync"])
+def test_a_broker_that_cannot_is_told(at_sync: bool) -> None:
+    s = Script()
+    s.subscribe()
+    s.found()
+    s.prepared()
+    s.sent(JoinGroupRequest)
+    if at_sync:
+        s.joined(1)
+        s.sent(SyncGroupRequest)
+    s.no_answer(UnsupportedByBroker("no version in common"))
+    assert s.one(Fail).error.code is ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_a_leader_that_becomes_a_follower_watches_no_more() -> None:
+    s = Script()
+    s.subscribe()
+    s.found()
+    s.prepared()
+    s.sent(JoinGroupRequest)
+    s.joined(1, leader=True)
+    s.effects()
+    s.member.led({"m1": []}, {"t": 1}, s.now)
+    s.synced()
+    s.completed()
+    s.member.request_rejoin("x", s.now)
+    s.prepared()
+    s.sent(JoinGroupRequest)
+    s.member.partition_counts_changed({"t": 2}, s.now)
+    assert not s.member.rejoin_needed
+    s.joined(2)
+    s.synced()
+    s.completed()
+    s.member.partition_counts_changed({"t": 3}, s.now)
+    s.nothing()
