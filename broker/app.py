@@ -116,11 +116,16 @@ class Broker:
         await self._engine.close()
         self.log.info("Stopped")
 
-    def abandon(self) -> None:
-        """Stop serving as a killed process does, for tests: nothing is answered and nothing more is written."""
+    async def abandon(self) -> None:
+        """Stop serving as a killed process does, for tests: connections drop and nothing more is answered.
+
+        The storage is let go in order, so that another broker of this process can open it: records that nobody was
+        told of may be there or not, as after a kill.
+        """
         self._listener.stop_accepting()
         self._driver.silence()
         self._listener.abort_all()
+        await self._engine.close()
 
     # -- parts
 

@@ -91,10 +91,13 @@ class Broker:
             self._end_loop()
 
     def crash(self) -> None:
-        """End as SIGKILL does: connections drop and nothing more is answered."""
+        """End as SIGKILL does: connections drop and nothing more is answered.
+
+        With a ``data_dir`` another broker may start on it at once. `BrokerProcess.kill` is the real thing.
+        """
         if (broker := self._broker) is not None:
             self._broker = None
-            self.run(broker.abandon)
+            self.call(broker.abandon())
             self._end_loop()
 
     def call(self, work: Coroutine[Any, Any, T], timeout_s: float = 30) -> T:
