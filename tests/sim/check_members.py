@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.core.groups.group import Group
 from ottla.broker.observe.events import (
     BarrierClosed,
     BarrierOpened,
@@ -146,9 +147,10 @@ class Membership:
     def __init__(self, world: World, sessions: Sessions) -> None:
         self.world = world
         self.sessions = sessions
-        self.synced: set[tuple[int, str, int, str]] = set()
-        self.replaced: dict[tuple[int, str, str], MemberView] = {}
-        """Life, group and id → a static member as it was before another id took its place."""
+        self.synced: set[tuple[Group, int, str]] = set()
+        """Who has synced in which generation of a group."""
+        self.replaced: dict[tuple[Group, str], MemberView] = {}
+        """Group and id → a static member as it was before another id took its place."""
 
     def step(self, step: Step) -> None:
         self._note_syncs(step)
@@ -176,23 +178,22 @@ class Membership:
             if isinstance(event, (SessionExpired, PendingMemberExpired)):
                 self._expired(step, event.group_id, event.member_id)
             elif isinstance(event, MemberReplaced):
-                old = step.before[event.group_id].members[event.old_member_id]
-                self.replaced[step.life, event.group_id, event.old_member_id] = old
+                before = step.before[event.group_id]
+                self.replaced[before.group, event.old_member_id] = before.members[event.old_member_id]
             elif isinstance(event, ReplacementReverted):
                 self._reverted(step, event)
 
     def _reverted(self, step: Step, event: ReplacementReverted) -> None:
         """A replacement that could not be logged leaves no trace of what it wanted."""
-        old = self.replaced[step.life, event.group_id, event.old_member_id]
-        group = step.after.get(event.group_id)
-        now = group.members.get(event.old_member_id) if group is not None else None
+        group = step.after[event.group_id]
+        old, now = self.replaced[group.group, event.old_member_id], group.members.get(event.old_member_id)
         if now is None or (now.protocols, now.session_ms) != (old.protocols, old.session_ms):
             raise Violation("replacements are taken back", f"{event.old_member_id} was {old} and is now {now}")
 
     def _note_syncs(self, step: Step) -> None:
         request = step.request
         if step.kind == "sync" and (step.answer is None or not step.answer.error_code):
-            self.synced.add((step.life, request.group_id, request.generation_id, request.member_id))
+            self.synced.add((step.before[request.group_id].group, request.generation_id, request.member_id))
 
     def _group_is_gone(self, step: Step, group_id: str, before: GroupView) -> None:
         if step.kind == "unload":
@@ -224,7 +225,7 @@ class Membership:
                 return True
             if isinstance(event, TimerFired) and event.group_id == group_id:
                 if event.timer == "sync":
-                    key = step.life, group_id, before.generation, member.member_id
+                    key = before.group, before.generation, member.member_id
                     if member.member_id in before.owes_sync and key not in self.synced:
                         return True
                 elif event.timer in ("join", "initial delay") and self._is_late(step, member):
@@ -256,6 +257,3 @@ class Membership:
         member = group.members.get(member_id) if group is not None else None
         if member is not None and member.is_parked and not member.is_new:
             raise Violation("sessions last", f"{member_id} expired while its request was parked")
-
-    def died(self, life: int) -> None:
-        self.synced = {key for key in self.synced if key[0] != life}

@@ -79,6 +79,7 @@ MUTANTS = [
         "groups.offsets:_committing_group",
         "if group.state is COMPLETING_REBALANCE:",
         "if False:",
+        focus=("late followers",),
     ),
     Mutant(
         "a replaced static member is not fenced",
@@ -180,6 +181,7 @@ MUTANTS = [
         "groups.offsets:_committing_group",
         "if group.has_sessions:",
         "if False:",
+        focus=("naps",),
     ),
     Mutant(
         "a shorter session is looked after too late",
@@ -198,7 +200,7 @@ MUTANTS = [
         "purgatory:Deadlines.set",
         "if queued is None or at_ms < queued[0]:",
         "if queued is None:",
-        focus=("leaving", "strangers"),
+        focus=("strangers", "impatience"),
     ),
     Mutant(
         "who was answered has no session",
@@ -274,12 +276,14 @@ MUTANTS = [
         "groups.join:_join_known",
         "if group.state is STABLE and unchanged:",
         "if False:",
+        focus=("strangers",),
     ),
     Mutant(
         "a leader that rejoins unchanged starts no rebalance",
         "groups.join:_join_known",
         "if group.state is STABLE and group.leader_id == member_id:",
         "if False:",
+        focus=("eager leaders",),
     ),
     Mutant(
         "a group that rebalances can be deleted",

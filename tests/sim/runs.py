@@ -20,13 +20,18 @@ class Failure:
 
     plan: Plan
     error: Exception
-    trace: list[str]
+    world: World
+
+    @property
+    def trace(self) -> list[str]:
+        return self.world.trace()
 
     @property
     def rule(self) -> str:
         return self.error.rule if isinstance(self.error, Violation) else type(self.error).__name__
 
     def report(self) -> str:
+        trace = self.trace
         driven = " --driven" if self.plan.driven else ""
         number = self.plan.seed.removeprefix("driven ")
         return "\n".join(
@@ -34,8 +39,8 @@ class Failure:
                 f"The simulation fails: {self.error!r}",
                 f"See it again: python -m tests.sim {number}{driven}",
                 self.plan.describe(),
-                f"The last {TAIL} lines of {len(self.trace)}:",
-                *(line[:300] for line in self.trace[-TAIL:]),
+                f"The last {TAIL} lines of {len(trace)}:",
+                *(line[:300] for line in trace[-TAIL:]),
             ]
         )
 
@@ -50,7 +55,7 @@ def run(plan: Plan) -> Failure | None:
     try:
         world.simulate()
     except Exception as error:
-        return Failure(plan, error, world.trace())
+        return Failure(plan, error, world)
     return None
 
 

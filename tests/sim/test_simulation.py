@@ -15,9 +15,9 @@ from tests.sim.mutants import MUTANTS
 from tests.sim.plan import BEHAVIOURS, FAULTS, draw
 from tests.sim.runs import first_to_fail, make_world, run, shrink, survive
 
-CHUNK = 50
+CHUNK = 40
 CHUNKS = 4
-DRIVEN_CHUNK = 20
+DRIVEN_CHUNK = 15
 DRIVEN_CHUNKS = 4
 LONG_CHUNKS = 8
 
@@ -53,7 +53,7 @@ def test_no_seed_of_many_breaks_one_through_frames_and_driver(chunk: int, long_s
 
 @pytest.mark.parametrize("driven", [False, True])
 def test_one_seed_gives_one_trace(driven: bool) -> None:
-    for seed in range(5):
+    for seed in range(3):
         first, second = make_world(draw(seed, driven=driven)), make_world(draw(seed, driven=driven))
         first.simulate()
         second.simulate()
@@ -66,7 +66,7 @@ HASHES = """
 from tests.sim.plan import draw
 from tests.sim.runs import make_world
 for driven in (False, True):
-    for seed in (2, 3, 9):
+    for seed in (2, 9):
         world = make_world(draw(seed, driven=driven))
         world.simulate()
         print(world.trace_hash())
@@ -85,7 +85,7 @@ def test_the_trace_does_not_depend_on_hashes() -> None:
         ).stdout
         for hash_seed in ("1", "4242")
     ]
-    assert len(set(printed[0].split())) == 6
+    assert len(set(printed[0].split())) == 4
     assert printed[0] == printed[1]
 
 

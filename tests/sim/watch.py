@@ -52,7 +52,6 @@ class Watch:
         """A coordinator is gone with everything that it had not made durable."""
         self.answers.died(coordinator.life)
         self.sessions.died(coordinator.life)
-        self.members.died(coordinator.life)
         self.log.given_up(coordinator.life)
 
     def at_rest(self, coordinator: WatchedCoordinator) -> None:
