@@ -269,7 +269,9 @@ def note_log(t: Trace, start: int) -> None:
         rows.append(row)
     for is_deletion, run in itertools.groupby(rows, key=lambda row: row[1] is None):
         # Kafka deletes in the order of a hash map, and twice what is named twice.
-        ordered = sorted(run, key=str) if is_deletion else list(run)
+        ordered = list(run)
+        if is_deletion:
+            ordered.sort(key=str)
         for before, row in zip([None, *ordered], ordered, strict=False):
             if row != before or not is_deletion:
                 t.note("log", row)

@@ -200,6 +200,7 @@ class Trace:
                     return {item["name"]: self.tidy(key, item | {"documentation": None}) for item in value}
                 by = UNORDERED.get((key, field))
                 if by:
+                    self._unite([item[by] for item in value])
                     value = sorted(value, key=lambda item: self._place(item[by]))
                 return [self.tidy(key, item, field) for item in value]
             case str() if field != "cluster_id":
@@ -217,6 +218,17 @@ class Trace:
             case _ if field == "topic_id" and value != ZERO_UUID:
                 return "<topic id>"
         return value
+
+    def _unite(self, values: list[Any]) -> None:
+        """Give one name to ids that begin alike and are all new in one list: their order there says nothing."""
+        new: dict[str, set[str]] = {}
+        for value in values:
+            found = UUID.fullmatch(value) if isinstance(value, str) else None
+            if found and (found[1], found[0]) not in self._names:
+                new.setdefault(found[1], set()).add(found[0])
+        for prefix, ids in new.items():
+            if len(ids) > 1:
+                self._names.update(dict.fromkeys(((prefix, each) for each in ids), f"<{prefix} ?>"))
 
     def _place(self, value: Any) -> Any:
         """What entries are ordered by: ids that were seen before by their name, the others by their prefix."""
