@@ -17,7 +17,7 @@ from tests.sim.runs import first_to_fail, make_world, run, shrink, survive
 
 CHUNK = 40
 CHUNKS = 4
-DRIVEN_CHUNK = 15
+DRIVEN_CHUNK = 12
 DRIVEN_CHUNKS = 4
 LONG_CHUNKS = 8
 
