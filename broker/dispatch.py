@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Callable
 from struct import Struct
 from struct import error as struct_error
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from ottla.broker.context import RequestContext, Transport
 from ottla.broker.handlers import HANDLERS, Handler, handler
@@ -23,7 +23,9 @@ from ottla.protocol.headers import START_SIZE, skip_tags
 # API key and version are read as one number, which is the key of the route.
 _START = Struct(">Iih").unpack_from
 _REPEAT_BYTES = 1024  # longer requests are not kept: a connection's memory stays small
-_CLIENT_ID = 8  # where in a request the correlation id ends and the client id begins
+_CORRELATION_ID = 4  # where in a request the correlation id begins,
+_CLIENT_ID = 8  # and where it ends and the client id begins
+_RESPONSE_ID = 4  # where in a response frame, length included, the correlation id begins
 
 
 class Peer(Transport, Protocol):
@@ -54,18 +56,33 @@ class Route:
     error_response: Callable[[Any, int], Any]
 
 
-class Repeat(NamedTuple):
+class Repeat:
     """The last request of a kind that clients send again and again, as it was decoded and answered.
 
-    A member's heartbeats are the same bytes but for the correlation id. The next one that equals ``rest`` from its
-    client id on is this request, and is served with this context, which was answered at once and so is free.
+    A member's heartbeats are the same bytes but for the correlation id. The next one with the same ``code`` (API key
+    and version) that equals ``rest`` from its client id on is this request. It is served with this context, which was
+    answered at once and so is free; and if the handler gives the same answer, that is the same bytes, too, around
+    another correlation id.
     """
 
-    code: int
-    rest: bytes
-    request: Any
-    ctx: RequestContext
-    route: Route
+    __slots__ = ("after", "before", "code", "ctx", "handle", "request", "response", "rest", "route")
+
+    def __init__(self, frame: bytes, start: int, route: Route, request: Any, ctx: RequestContext) -> None:
+        self.code = frame[start : start + _CORRELATION_ID]
+        self.rest = frame[start + _CLIENT_ID :]
+        self.route = route
+        self.handle = route.handle
+        self.request = request
+        self.ctx = ctx
+        self.response: Any = None
+        self.before = self.after = b""
+
+    def answer(self, response: Any, correlation_id: int) -> bytes:
+        """Encode an answer, and keep its bytes for the next time."""
+        frame = self.route.encode(response, correlation_id)
+        self.response = response
+        self.before, self.after = frame[:_RESPONSE_ID], frame[_RESPONSE_ID + 4 :]
+        return frame
 
 
 class Dispatcher:
@@ -97,35 +114,29 @@ class Dispatcher:
         Raises:
             ProtocolError: the connection is to be closed.
         """
+        repeat = peer.repeat
+        if (
+            repeat is not None
+            and frame[start + _CLIENT_ID :] == repeat.rest
+            and frame[start : start + _CORRELATION_ID] == repeat.code
+        ):
+            try:
+                response = repeat.handle(repeat.request, repeat.ctx, self.services)
+                if response is repeat.response:
+                    return repeat.before + frame[start + _CORRELATION_ID : start + _CLIENT_ID] + repeat.after
+                return repeat.answer(response, _correlation_id(frame, start))
+            except Exception:
+                peer.open = repeat.ctx
+                repeat.ctx.correlation_id = _correlation_id(frame, start)
+                return self._answer_bug(repeat.route, repeat.request, repeat.ctx)
+        return self._serve(frame, start, peer)
+
+    def _serve(self, frame: bytes, start: int, peer: Peer) -> bytes | None:
+        """Serve a request that is not the last one again."""
         try:
             code, correlation_id, size = _START(frame, start)
         except struct_error:
             raise MalformedFrame(f"a frame of {len(frame) - start} bytes is too short for a request header") from None
-        repeat = peer.repeat
-        if repeat is not None and code == repeat.code and frame[start + _CLIENT_ID :] == repeat.rest:
-            _, _, request, ctx, route = repeat
-            ctx.correlation_id = correlation_id
-        else:
-            route, request, ctx = self._read(frame, start, peer, code, correlation_id, size)
-        peer.open = ctx
-        try:
-            response = route.handle(request, ctx, self.services)
-            if response is None:
-                return None
-            if route.is_async:
-                self._spawn(route, request, response, ctx)
-                return None
-            peer.open = None
-            return route.encode(response, correlation_id)
-        except ProtocolError:
-            raise
-        except Exception:
-            return self._answer_bug(route, request, ctx)
-
-    def _read(
-        self, frame: bytes, start: int, peer: Peer, code: int, correlation_id: int, size: int
-    ) -> tuple[Route, Any, RequestContext]:
-        """The rest of the header, and the message."""
         position = start + START_SIZE
         if size > 0:
             raw = frame[position : position + size]
@@ -139,9 +150,23 @@ class Dispatcher:
             position = skip_tags(frame, position) if frame[position : position + 1] != b"\0" else position + 1
         request = route.decode(frame, position)
         ctx = RequestContext(peer, code & 0xFFFF, correlation_id, peer.client_id, route.encode)
-        if route.handler.repeats and len(frame) - start <= _REPEAT_BYTES:
-            peer.repeat = Repeat(code, frame[start + _CLIENT_ID :], request, ctx, route)
-        return route, request, ctx
+        peer.open = ctx
+        try:
+            response = route.handle(request, ctx, self.services)
+            if response is None:
+                return None
+            if route.is_async:
+                self._spawn(route, request, response, ctx)
+                return None
+            peer.open = None
+            if route.handler.repeats and len(frame) - start <= _REPEAT_BYTES:
+                peer.repeat = Repeat(frame, start, route, request, ctx)
+                return peer.repeat.answer(response, correlation_id)
+            return route.encode(response, correlation_id)
+        except ProtocolError:
+            raise
+        except Exception:
+            return self._answer_bug(route, request, ctx)
 
     def _identify(self, peer: Peer, raw: bytes, size: int) -> None:
         if len(raw) < size:
@@ -229,3 +254,7 @@ class Dispatcher:
             return None
         peer.open = None
         return frame
+
+
+def _correlation_id(frame: bytes, start: int) -> int:
+    return int.from_bytes(frame[start + _CORRELATION_ID : start + _CLIENT_ID], "big", signed=True)

@@ -4,7 +4,8 @@ A handler module has ``VERSIONS``, the range that ApiVersions advertises, and ``
 returns the response, or None when it will be given later through ``ctx.reply``. An ``async def handle`` does slow work
 and is run in a task. A module may have ``failed(request, code)``, the answer when we have a bug; it is needed where the
 response has no error code of its own at the top. ``REPEATS = True`` says that clients send the same request again and
-again and that it is always answered at once: its decoded form is kept for the next one.
+again, that it is always answered at once, and that the same answer is the same object: the decoded request and the
+encoded answer are kept for the next one.
 """
 
 from __future__ import annotations

@@ -56,9 +56,11 @@ class Connection(asyncio.Protocol):
         "_pump_scheduled",
         "_read_paused",
         "_reader",
+        "_receive",
         "_serving",
         "_starved",
         "_transport",
+        "_write",
         "_write_paused",
         "active",
         "client_host",
@@ -75,7 +77,9 @@ class Connection(asyncio.Protocol):
     def __init__(self, host: Host, loop: asyncio.AbstractEventLoop) -> None:
         self._host = host
         self._loop = loop
+        self._receive = host.receive
         self._transport: asyncio.Transport | None = None
+        self._write: Callable[[bytes], None] = _nowhere
         self._reader = FrameReader(host.max_request_bytes)
         self._buffered = False  # frames or parts of frames wait in the reader
         self._serving = False  # a request of ours is being handled: answers are collected
@@ -99,6 +103,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self._write = self._transport.write
         peer, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
         self.client_host = "/" + (_plain(peer[0]) if peer else "?")
         self.local_host, self.local_port = (_plain(local[0]), local[1]) if local else ("", 0)
@@ -115,10 +120,30 @@ class Connection(asyncio.Protocol):
             else:
                 self._bound_reading()
             return
-        # The common case: nothing waits, and what was read is one or more whole frames.
+        size = len(data) - 4
+        if not 0 < size <= self._reader.max_frame_bytes or _LENGTH(data)[0] != size:
+            self._serve_many(data)
+            return
+        # The common case: nothing waits, and one whole frame was read.
+        self._serving = True
+        try:
+            frame = self._receive(data, 4, self)
+        except ProtocolError as error:
+            self._flush()
+            self.abort(str(error))
+            return
+        finally:
+            self._serving = False
+        if frame is not None:
+            self._write(frame)
+        elif self._out:
+            self._flush()
+
+    def _serve_many(self, data: bytes) -> None:
+        """Nothing waits, and several frames were read, or parts of some."""
         end, position, collected = len(data), 0, 0
         self._serving = True
-        receive, limit = self._host.receive, self._host.max_request_bytes
+        receive, limit = self._receive, self._reader.max_frame_bytes
         try:
             while end - position >= 4:
                 size = _LENGTH(data, position)[0]
@@ -127,10 +152,7 @@ class Connection(asyncio.Protocol):
                 stop = position + 4 + size
                 if stop > end:
                     break
-                if position == 0 and stop == end:
-                    frame = receive(data, 4, self)
-                else:
-                    frame = receive(data[position + 4 : stop], 0, self)
+                frame = receive(data[position + 4 : stop], 0, self)
                 position = stop
                 if frame is not None:
                     self._out.append(frame)
@@ -166,6 +188,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         ctx, self.open = self.open, None
         self._transport = None
+        self._write = _nowhere
         self._reader.clear()
         self._buffered = False
         self._host.closed(self)
@@ -243,7 +266,7 @@ class Connection(asyncio.Protocol):
         collected = 0
         try:
             while self.open is None and not self._write_paused and (frame := self._reader.next()) is not None:
-                answer = self._host.receive(frame, 0, self)
+                answer = self._receive(frame, 0, self)
                 if answer is not None:
                     self._out.append(answer)
                     collected += len(answer)
@@ -284,6 +307,10 @@ class Connection(asyncio.Protocol):
                 self._transport.pause_reading()
             else:
                 self._transport.resume_reading()
+
+
+def _nowhere(data: bytes) -> None:
+    """Where answers go before there is a transport, and after."""
 
 
 def _plain(host: str) -> str:
