@@ -61,9 +61,7 @@ def handle(request: ListOffsetsRequest, ctx: RequestContext, services: Services)
     return ListOffsetsResponse(topics=answer)
 
 
-def _look_up(
-    row: ListOffsetsPartitionResponse, want: ListOffsetsPartition, partition: Partition, version: int
-) -> None:
+def _look_up(row: ListOffsetsPartitionResponse, want: ListOffsetsPartition, partition: Partition, version: int) -> None:
     """Fill the row. Without transactions the last stable offset is the high watermark, so isolation is no matter."""
     log = partition.log
     found: OffsetAndTimestamp | None

@@ -200,9 +200,7 @@ async def test_a_producer_may_not_claim_log_append_time(world, make_batch, count
 
 
 def sequenced(make_batch, sequence, count=1, epoch=0, pid=9):
-    return make_batch(
-        *[b"s%d" % sequence] * count, producer_id=pid, producer_epoch=epoch, base_sequence=sequence
-    )
+    return make_batch(*[b"s%d" % sequence] * count, producer_id=pid, producer_epoch=epoch, base_sequence=sequence)
 
 
 async def test_a_resent_batch_gets_the_original_offset(world, make_batch):

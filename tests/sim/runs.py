@@ -55,6 +55,8 @@ def run(plan: Plan) -> Failure | None:
     try:
         world.simulate()
     except Exception as error:
+        while isinstance(error, ExceptionGroup):  # of the storage, whose callbacks are told on one by one
+            error = error.exceptions[0]
         return Failure(plan, error, world)
     return None
 
