@@ -73,8 +73,7 @@ class Ledger:
         touched[key.group_id] = None
         if isinstance(key, GroupKey):
             before = self.groups.pop(key.group_id, None)
-            if record.value is None:
-                self.offsets.pop(key.group_id, None)
+            if record.value is None:  # offsets have tombstones of their own
                 self.world.watch.generations.forgotten(key.group_id)
                 return
             value = decode_group_value(record.value)

@@ -114,10 +114,16 @@ class Consumer(Client):
         self.heartbeat_ms = min(self.session_ms, self.rebalance_ms) // 3
 
     def goes_on(self) -> bool:
-        """Whether it will be there in the quiet: who fits with nobody else will not."""
-        if self.is_misfit and not self.world.is_wild:
+        """Whether it will be there in the quiet: who fits with nobody else, or is somebody's double, will not."""
+        if not self.world.is_wild and (self.is_misfit or self.is_double()):
             self.ended = True
         return not self.ended
+
+    def is_double(self) -> bool:
+        """Whether an older consumer goes by the same instance id. Two would fence each other for ever."""
+        mine = self.group_id, self.who.instance_id
+        older = self.world.consumers[: self.world.consumers.index(self)]
+        return mine[1] is not None and any((c.group_id, c.who.instance_id) == mine for c in older if not c.ended)
 
     def protocols(self) -> list[tuple[str, bytes]]:
         subscription = Subscription(topics=self.topics, user_data=str(self.revision).encode())

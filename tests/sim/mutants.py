@@ -446,10 +446,10 @@ MUTANTS = [
         focus=("visitors", "slow appends"),
     ),
     Mutant(
-        "offsets outlive the tombstone of their group",
-        "groups.removal:TombstoneWrite.done",
-        "group.offsets.discard_all()",
-        "pass",
+        "replay drops the offsets of a group with its tombstone",
+        "groups.replay:_replay_group",
+        "if before is not None and before.offsets:",
+        "if False:",
         focus=("small batches", "failed appends", "administration", "simple commits"),
     ),
     Mutant(

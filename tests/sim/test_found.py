@@ -67,18 +67,23 @@ class Coordinator(GroupCoordinator):
 NONE, FAILED = ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS
 
 
-def test_offsets_go_with_the_tombstone_of_their_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The batch with the tombstone of an offset failed, the one with that of the group did not: a replay drops both."""
+def test_a_deletion_that_half_failed_leaves_the_same_with_and_without_compaction(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The tombstone of an offset failed, that of its group did not: the offset stays, for whoever reads the log."""
     monkeypatch.setattr(removal, "BATCH_RECORDS", 1)
     coordinator = Coordinator()
-    commit = calls.commit(Identity("g"), 5, [("t", 0, 7, "")])
-    coordinator.commit_offsets(commit, Ctx(), 0, WALL_MS)
+    coordinator.commit_offsets(calls.commit(Identity("g"), 5, [("t", 0, 7, "")]), Ctx(), 0, WALL_MS)
     coordinator.finish(NONE)
-    coordinator.delete_groups(calls.delete_groups(["g"]), Ctx(), 0, WALL_MS)
+    ctx = Ctx(1)
+    coordinator.delete_groups(calls.delete_groups(["g"]), ctx, 0, WALL_MS)
     coordinator.finish(FAILED, NONE)
+    assert coordinator.replies[ctx].results[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE  # type: ignore[attr-defined]
     answer = coordinator.fetch_offsets(calls.fetch(["g"], 5, [("t", [0])], stable=False), Ctx(), 0)
     assert answer is not None
-    assert answer.topics[0].partitions[0].committed_offset == -1
+    assert answer.topics[0].partitions[0].committed_offset == 7
+    coordinator.assert_replays()
+    del coordinator.log[-1]  # a tombstone that compaction has done away with
     coordinator.assert_replays()
 
 

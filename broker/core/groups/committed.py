@@ -62,10 +62,6 @@ class CommittedOffsets:
         if partitions is not None and partitions.pop(partition, None) is not None and not partitions:
             del self.by_topic[topic]
 
-    def discard_all(self) -> None:
-        """Forget every durable offset; what is on its way stays so."""
-        self.by_topic.clear()
-
     def items(self) -> Iterator[tuple[str, int, CommittedOffset]]:
         """All durable offsets."""
         for topic, partitions in self.by_topic.items():

@@ -58,9 +58,6 @@ class TombstoneWrite(Write):
         for group in self.groups:
             group.group_writes -= 1
             if not error:
-                # Whatever is stored by now stands before the tombstone in the log and goes with it in a replay, even
-                # if the batch with the tombstone of its own failed.
-                group.offsets.discard_all()
                 self._remove(m, group)
         if error:
             m.emit(WriteFailed(group_id=self.group_id, cause=m.cause, what=self.what, error=error.name))

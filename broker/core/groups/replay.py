@@ -52,10 +52,14 @@ def replay(shard: Shard, record: CoordinatorRecord) -> bool:
 
 
 def _replay_group(shard: Shard, group_id: str, value: bytes | None) -> None:
+    before = shard.groups.get(group_id)
     if value is None:
         shard.groups.pop(group_id, None)
+        if before is not None and before.offsets:
+            # What is left of a deletion that half failed. Compaction may have dropped the tombstone, so it must not
+            # matter whether it is read.
+            shard.groups[group_id] = Group(group_id, shard, before.offsets, None)
         return
-    before = shard.groups.get(group_id)
     offsets = CommittedOffsets() if before is None else before.offsets
     shard.groups[group_id] = restore(shard, group_id, decode_group_value(value), offsets)
 
