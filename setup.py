@@ -12,5 +12,6 @@ setup(
     packages=[
         f"ottla.{package}" for room in ROOMS for package in [room, *(f"{room}.{name}" for name in find_packages(room))]
     ],
+    package_data={f"ottla.{room}": ["py.typed"] for room in ROOMS},
     package_dir={f"ottla.{room}": room for room in ROOMS},
 )

@@ -74,10 +74,10 @@ class Broker:
         self._listener: Listener
 
     @property
-    def bootstrap_servers(self) -> str:
-        """``host:port`` to connect to. Known once started."""
-        host, port = self._advertised or (self.host or "127.0.0.1", self.port)
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    def listening(self) -> str:
+        """``host:port`` at which this machine reaches the broker. Known once started."""
+        host = "127.0.0.1" if self.host in ("", "::", "0.0.0.0") else self.host
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
     async def start(self) -> None:
         """Open the storage, load topics and groups, then listen.

@@ -318,6 +318,8 @@ def load(*sources: Mapping[str, str] | Iterable[tuple[str, str]]) -> Loaded:
                 except ValueError:
                     raise BadSetting(f"{key}={text!r}: not a whole number") from None
                 values[target] = parse_value(target, str(number * factor if number >= 0 else number))
+    if "," in values.get("log.dirs", ""):
+        raise BadSetting(f"log.dirs={values['log.dirs']!r}: allowed is one directory")
     settings = Settings(**{FIELDS[key].name: value for key, value in values.items()})
     if settings.group_min_session_timeout_ms > settings.group_max_session_timeout_ms:
         raise BadSetting(

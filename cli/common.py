@@ -102,6 +102,7 @@ def run(main: Coroutine[Any, Any, T], bootstrap: str) -> T:
 
     # What the clients log is said again, shorter, by the error that ends the command.
     logging.getLogger("ottla.clients").addHandler(logging.NullHandler())
+    _await_listener(bootstrap)
     try:
         return asyncio.run(main)
     except KafkaConnectionError as error:
@@ -112,6 +113,29 @@ def run(main: Coroutine[Any, Any, T], bootstrap: str) -> T:
         raise Refused(_sentence(str(error))) from None
     except OptionError as error:
         raise click.UsageError(_sentence(str(error))) from None
+
+
+def _await_listener(bootstrap: str, patience_s: float = 2.0) -> None:
+    """Give a broker that was started a moment ago the time to listen; nothing happens if it never does."""
+    import socket
+    import time
+
+    addresses = [address.strip().rpartition(":") for address in bootstrap.split(",")]
+    deadline = time.monotonic() + patience_s
+    while True:
+        for host, _, port in addresses:
+            if not port.isdigit():
+                return
+            try:
+                socket.create_connection((host.strip("[]"), int(port)), timeout=patience_s).close()
+                return
+            except ConnectionRefusedError:
+                continue
+            except (OSError, OverflowError):
+                return
+        if time.monotonic() > deadline:
+            return
+        time.sleep(0.1)
 
 
 def no_broker(bootstrap: str, error: Exception) -> Refused:

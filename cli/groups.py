@@ -169,7 +169,9 @@ async def _details(admin: Admin, group: GroupDescription, committed: dict[TopicP
                 "client_id": None if owner is None else owner.client_id,
             }
         )
-    return {"lag": sum(row["lag"] or 0 for row in rows), "offsets": rows}
+    lags = [row["lag"] for row in rows]
+    # A partition without a committed offset may hold anything: a sum that leaves it out would look like "done".
+    return {"lag": None if None in lags else sum(lags), "offsets": rows}
 
 
 def _print_head(group: dict[str, Any]) -> None:
@@ -180,7 +182,8 @@ def _print_head(group: dict[str, Any]) -> None:
         words.append(f"assignor {group['assignor']}")
     words.append(f"coordinator {at['node_id']} ({at['host']}:{at['port']})")
     if group["offsets"]:
-        words.append(f"lag {group['lag']:,}")
+        unknown = sum(row["lag"] is None for row in group["offsets"])
+        words.append(f"lag {group['lag']:,}" if not unknown else f"lag unknown ({unknown} without a committed offset)")
     click.secho(f"Group {group['group']}", bold=True, nl=False)
     click.echo(f": {', '.join(words)}")
 

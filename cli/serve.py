@@ -7,12 +7,13 @@ import os
 import signal
 import sys
 from collections.abc import Coroutine
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ottla.broker.settings import BadSetting, Loaded, from_environment, load, parse_properties
+from ottla.broker.settings import ALIASES, FIELDS, BadSetting, Loaded, from_environment, load, parse_properties
 
 
 @click.command("serve")
@@ -59,7 +60,7 @@ def command(
         raise click.UsageError("--ephemeral keeps nothing on disk: leave out --data-dir")
     try:
         loaded = _settings(config_file, pairs)
-        wanted = [_topic(text) for text in topics]
+        wanted = [_topic(text, loaded.settings.num_partitions) for text in topics]
         host, port = _address(listen, "--listen") if listen else _listener(loaded.settings.listeners, "listeners")
         advertised = _advertised(advertise, loaded.settings.advertised_listeners)
     except BadSetting as error:
@@ -68,10 +69,15 @@ def command(
 
     log = logger(log_format, level=log_level)
     for key in loaded.unknown:
-        log.warning("Unknown setting is ignored", key=key)
+        log.warning("Unknown setting is ignored", key=key, **_suggestion(key))
     for key in loaded.without_effect:
         log.warning("This setting has no effect yet", key=key)
-    directory = None if ephemeral else Path(data_dir or loaded.settings.log_dirs.split(",")[0] or "ottla-data")
+    ready = Path(ready_file) if ready_file else None
+    if ready is not None:
+        if not ready.parent.is_dir():
+            raise click.UsageError(f"--ready-file {ready_file!r}: there is no directory {str(ready.parent)!r}")
+        ready.unlink(missing_ok=True)  # of a broker that was killed: it must not say that this one is ready
+    directory = None if ephemeral else Path(data_dir or loaded.settings.log_dirs or "ottla-data")
     serve = _serve(
         loaded,
         directory=directory,
@@ -79,7 +85,7 @@ def command(
         port=port,
         advertised=advertised,
         topics=wanted,
-        ready=Path(ready_file) if ready_file else None,
+        ready=ready,
         log=log,
     )
     sys.exit(_run(serve))
@@ -112,8 +118,8 @@ async def _serve(
         log.error("Cannot start", reason=str(error))
         return 1
     if ready is not None:
-        _write_atomically(ready, f"{broker.bootstrap_servers}\n")
-    print(broker.bootstrap_servers, flush=True)
+        _write_atomically(ready, f"{broker.listening}\n")
+    print(broker.listening, flush=True)
     await stopping.wait()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.remove_signal_handler(number)  # a second one ends the process at once
@@ -141,8 +147,17 @@ def _settings(config_file: str | None, pairs: tuple[str, ...]) -> Loaded:
         key, equals, value = pair.partition("=")
         if not equals:
             raise BadSetting(f"--set {pair!r}: write KEY=VALUE")
-        given[key.strip()] = value
+        key = key.strip()
+        if key not in FIELDS and key not in ALIASES:
+            guess = "".join(f"; did you mean {name}?" for name in _suggestion(key).values())
+            raise BadSetting(f"--set {key}={value}: there is no such setting{guess}")
+        given[key] = value
     return load(*sources, given)
+
+
+def _suggestion(key: str) -> dict[str, str]:
+    close = get_close_matches(key, [*FIELDS, *ALIASES], 1)
+    return {"did_you_mean": close[0]} if close else {}
 
 
 def _address(text: str, option: str) -> tuple[str, int]:
@@ -155,9 +170,9 @@ def _address(text: str, option: str) -> tuple[str, int]:
 
 def _listener(text: str, key: str) -> tuple[str, int]:
     """The address of a Kafka listener setting: ``PLAINTEXT://host:port``."""
-    name, separator, address = text.split(",")[0].strip().partition("://")
-    if not separator or name.upper() != "PLAINTEXT":
-        raise BadSetting(f"{key}={text!r}: allowed is PLAINTEXT://host:port")
+    name, separator, address = text.strip().partition("://")
+    if not separator or name.upper() != "PLAINTEXT" or "," in text:
+        raise BadSetting(f"{key}={text!r}: allowed is one PLAINTEXT://host:port")
     return _address(address, key)
 
 
@@ -175,10 +190,10 @@ def _advertised(option: str | None, setting: str) -> tuple[str, int] | None:
     return address
 
 
-def _topic(text: str) -> tuple[str, int]:
+def _topic(text: str, default: int) -> tuple[str, int]:
     name, colon, count = text.rpartition(":")
     if not colon:
-        name, count = text, "1"
+        name, count = text, str(default)
     if not name or not count.isdigit() or int(count) < 1:
         raise BadSetting(f"--create-topic {text!r}: write NAME:PARTITIONS, with at least one partition")
     return name, int(count)

@@ -26,6 +26,10 @@ __all__ = ["Broker", "BrokerProcess"]
 _MODULES = {"Broker": "ottla.testing.broker", "BrokerProcess": "ottla.testing.process"}
 
 
+def __dir__() -> list[str]:
+    return [*__all__]
+
+
 def __getattr__(name: str) -> Any:
     # pytest imports this package in every run, for the plugin: a broker is only loaded by those who use one.
     if name in _MODULES:

@@ -55,7 +55,7 @@ class Broker:
     @property
     def bootstrap_servers(self) -> str:
         """``127.0.0.1:port``, for any client's option of that name."""
-        return self._running.bootstrap_servers
+        return self._running.listening
 
     @property
     def host(self) -> str:

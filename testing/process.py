@@ -97,8 +97,8 @@ class BrokerProcess:
         return code
 
     def restart(self) -> Self:
-        """Start again after `kill` or `stop`, on the same port and data."""
-        self._reap()
+        """Start again on the same port and data, after `kill` or `stop`; one that runs is stopped first."""
+        self.stop()
         deadline = time.monotonic() + 10
         while True:
             try:

@@ -107,3 +107,8 @@ def test_a_failing_handler_can_say_so(key: ApiKey) -> None:
 def test_the_page_of_supported_versions_is_fresh() -> None:
     page = runpy.run_path(str(ROOT / "docs" / "make_protocol_support.py"))
     assert (ROOT / "docs" / "protocol-support.md").read_text() == page["render"](), "run: make docs"
+
+
+def test_the_page_of_settings_is_fresh() -> None:
+    page = runpy.run_path(str(ROOT / "docs" / "make_settings.py"))
+    assert (ROOT / "docs" / "settings.md").read_text() == page["render"](), "run: make docs"
