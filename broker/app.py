@@ -18,7 +18,7 @@ from ottla.broker.handlers.services import Node, Services
 from ottla.broker.net.listener import Listener
 from ottla.broker.observe.events import Emit, no_op
 from ottla.broker.observe.lines import CoordinatorLines
-from ottla.broker.observe.logs import silent
+from ottla.broker.observe.logs import Silent
 from ottla.broker.runtime.driver import Driver
 from ottla.broker.runtime.loop_clock import LoopClock
 from ottla.broker.runtime.topics import TopicManager
@@ -63,7 +63,7 @@ class Broker:
         self.settings = settings
         self.host, self.port = host, port
         self.on_fatal: Callable[[], None] = lambda: None
-        self.log = log if log is not None else silent()
+        self.log = log if log is not None else Silent()
         self._directory = directory
         self._advertised = advertised
         self._wanted = topics
@@ -106,6 +106,10 @@ class Broker:
         except CannotStart:
             await self._engine.close()
             raise
+
+    def tell_ready(self) -> None:
+        """Log where the broker listens; apart from `start`, so that the address can be printed before any log line."""
+        self.log.info("Ready", listen=self.listening, node_id=self._engine.node_id, cluster_id=self._engine.cluster_id)
 
     async def stop(self) -> None:
         """Answer what is open, close the connections, and make everything durable."""
@@ -215,9 +219,6 @@ class Broker:
             raise CannotStart(
                 f"cannot listen on {where}: {error.strerror or error}; choose another --listen"
             ) from error
-        self.log.info(
-            "Ready", listen=f"{host}:{port}", node_id=self._engine.node_id, cluster_id=self._engine.cluster_id
-        )
         return host, port
 
     def _offsets_log(self, partition: int) -> Log:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import version
 
 import click
 
@@ -39,7 +38,7 @@ class LazyGroup(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     invoke_without_command=False,
 )
-@click.version_option(version("ottla"), prog_name="ottla")
+@click.version_option(package_name="ottla", prog_name="ottla")
 def command() -> None:
     """The broker whose consumer groups you can see, stop, rewind and script."""
 

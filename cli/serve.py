@@ -120,6 +120,7 @@ async def _serve(
     if ready is not None:
         _write_atomically(ready, f"{broker.listening}\n")
     print(broker.listening, flush=True)
+    broker.tell_ready()
     await stopping.wait()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.remove_signal_handler(number)  # a second one ends the process at once
