@@ -18,8 +18,29 @@ from typing import Any, NamedTuple
 
 from ottla.protocol.apis import ApiKey
 
-HANDLERS: tuple[ApiKey, ...] = tuple(ApiKey)
-"""The APIs that are served: every one whose messages are declared."""
+# Their messages are declared, for codecs and clients; nothing here answers them.
+_NOT_SERVED: frozenset[ApiKey] = frozenset(
+    {
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        ApiKey.ADD_OFFSETS_TO_TXN,
+        ApiKey.END_TXN,
+        ApiKey.WRITE_TXN_MARKERS,
+        ApiKey.TXN_OFFSET_COMMIT,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.DESCRIBE_LOG_DIRS,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.DESCRIBE_PRODUCERS,
+        ApiKey.DESCRIBE_TRANSACTIONS,
+        ApiKey.LIST_TRANSACTIONS,
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+    }
+)
+
+HANDLERS: tuple[ApiKey, ...] = tuple(key for key in ApiKey if key not in _NOT_SERVED)
+"""The APIs that are served."""
 
 
 class Handler(NamedTuple):
