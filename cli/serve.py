@@ -13,7 +13,8 @@ from typing import Any
 
 import click
 
-from ottla.broker.settings import ALIASES, FIELDS, BadSetting, Loaded, from_environment, load, parse_properties
+from ottla.broker.setting_sources import ALIASES, Loaded, from_environment, load, parse_properties
+from ottla.broker.settings import FIELDS, BadSetting
 
 
 @click.command("serve")

@@ -8,7 +8,6 @@ from ottla.broker.context import RequestContext
 from ottla.broker.core.topics.catalog import Refusal, invalid_name
 from ottla.broker.core.topics.configs import ConfigSource, ConfigType, EffectiveValue, effective_values
 from ottla.broker.handlers.services import Services
-from ottla.broker.settings import FIELDS, INT32_MAX, SettingRow
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -23,7 +22,6 @@ VERSIONS = range(1, 5)
 
 TOPIC, BROKER, GROUP = 2, 4, 32
 _ADVERTISED = "advertised.listeners"
-_TYPES = {"bool": ConfigType.BOOLEAN, "str": ConfigType.STRING, "list": ConfigType.LIST}
 
 
 def handle(request: DescribeConfigsRequest, ctx: RequestContext, services: Services) -> DescribeConfigsResponse:
@@ -109,17 +107,10 @@ def _broker_rows(ctx: RequestContext, services: Services) -> Iterable[DescribeCo
             read_only=True,
             config_source=source,
             is_sensitive=False,
-            config_type=_type_of(row),
+            config_type=ConfigType[row.type.upper()],
             documentation=row.documentation,
             synonyms=synonyms,
         )
-
-
-def _type_of(row: SettingRow) -> ConfigType:
-    if row.type == "int":
-        high = FIELDS[row.name].metadata["high"]
-        return ConfigType.INT if high is not None and high <= INT32_MAX else ConfigType.LONG
-    return _TYPES.get(row.type, ConfigType.UNKNOWN)
 
 
 def _synonym(name: str, value: str, source: ConfigSource) -> DescribeConfigsSynonym:
