@@ -35,9 +35,20 @@ class RequestContext:
         closed: the connection is gone; an answer goes nowhere.
         on_close: called once if the connection closes while the request is open, to let go of what it holds. Group
             members are *not* removed then: Kafka cannot see a disconnect of a parked request either.
+        overlaps: the request waits for the disk only, and the connection's next one, if it is a Produce too, may be
+            served before it is answered.
     """
 
-    __slots__ = ("_encode", "api_version", "client_id", "closed", "connection", "correlation_id", "on_close")
+    __slots__ = (
+        "_encode",
+        "api_version",
+        "client_id",
+        "closed",
+        "connection",
+        "correlation_id",
+        "on_close",
+        "overlaps",
+    )
 
     def __init__(
         self,
@@ -53,6 +64,7 @@ class RequestContext:
         self.client_id = client_id
         self._encode = encode
         self.closed = False
+        self.overlaps = False
         self.on_close: Callable[[], None] | None = None
 
     @property

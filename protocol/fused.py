@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from ottla.protocol.errors import MalformedFrame
@@ -29,6 +29,9 @@ from ottla.protocol.schema import StructLeaf, WireField
 Decoder = Callable[[bytes, int], Any]
 Encoder = Callable[[Any], bytes]
 ResponseEncoder = Callable[[Any, int], bytes]
+
+SHARED_BYTES: Final = 4096
+"""Records of at least this size are not copied out of their frame."""
 
 
 class _Source:
@@ -187,7 +190,10 @@ class _DecodeWriter:
             source.depth += 1
         source.line(f"q = p + {size}")
         source.line("if q > end: raise bad('short')")
-        source.line(f"{target} = data[p:q]{'.decode()' if leaf.text else ''}")
+        part = f"data[p:q]{'.decode()' if leaf.text else ''}"
+        if leaf.shared:
+            part += f" if {size} < {SHARED_BYTES} else memoryview(data)[p:q]"
+        source.line(f"{target} = {part}")
         source.line("p = q")
         if leaf.nullable:
             source.depth -= 1

@@ -51,6 +51,8 @@ class WireType:
                 return Sized("h", compact=flexible, nullable=nullable, text=True)
             case "bytes":
                 return Sized("i", compact=flexible, nullable=nullable, text=False)
+            case "records":
+                return Sized("i", compact=flexible, nullable=nullable, text=False, shared=True)
             case "uuid":
                 return UuidLeaf()
             case code:
@@ -79,8 +81,9 @@ Boolean = WireType("?", False)
 Uuid = WireType("uuid", UuidLeaf.default)
 String = WireType("string", "")
 Bytes = WireType("bytes", b"")
-Records = Bytes
-"""Record batches: bytes on the wire. They are kept whole; `ottla.protocol.records` looks inside."""
+Records = WireType("records", b"")
+"""Record batches: bytes on the wire. They are kept whole; `ottla.protocol.records` looks inside. Many of them are decoded
+as a view into the frame and not copied."""
 
 
 def leaf_of(declared: Any, version: int, flexible: bool, nullable: bool = False) -> Leaf:

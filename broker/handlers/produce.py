@@ -86,6 +86,8 @@ def handle(request: ProduceRequest, ctx: RequestContext, services: Services) -> 
     if not answer.open and acks != NONE:
         return answer.response
     answer.parked = True
+    # Everything is in its log's queue, so the connection's next Produce cannot overtake it.
+    ctx.overlaps = True
     if not answer.open:
         answer.finish()
     return None

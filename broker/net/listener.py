@@ -100,7 +100,7 @@ class Listener:
         deadline = loop.time() + timeout_ms / 1000
         while self.connections:
             for connection in list(self.connections):
-                if connection.open is None:
+                if not connection.is_waited_for:
                     connection.close()
             if loop.time() >= deadline:
                 break
@@ -182,7 +182,7 @@ class Listener:
         """
         now_ms = self._clock.monotonic_ms()
         for connection in list(self.connections):
-            if connection.active or (connection.open is not None and not connection.half_closed):
+            if connection.active or (connection.is_waited_for and not connection.half_closed):
                 connection.active = False
                 connection.quiet_since_ms = now_ms
             elif now_ms - connection.quiet_since_ms >= self._settings.connections_max_idle_ms:

@@ -26,7 +26,7 @@ KINDS = {
     "bool": "?",
     "string": "string",
     "bytes": "bytes",
-    "records": "bytes",
+    "records": "records",
     "uuid": "uuid",
 }
 
@@ -126,7 +126,7 @@ def default_of(field: dict[str, Any]) -> Any:
     match KINDS.get(kind, "struct"):
         case "string":
             return text or ""
-        case "bytes":
+        case "bytes" | "records":
             return b""
         case "?":
             return str(text).lower() == "true"
