@@ -82,8 +82,8 @@ Uuid = WireType("uuid", UuidLeaf.default)
 String = WireType("string", "")
 Bytes = WireType("bytes", b"")
 Records = WireType("records", b"")
-"""Record batches: bytes on the wire. They are kept whole; `ottla.protocol.records` looks inside. Many of them are decoded
-as a view into the frame and not copied."""
+"""Record batches: bytes on the wire. They are kept whole; `ottla.protocol.records` looks inside. Large ones
+are decoded as a view into the frame and not copied."""
 
 
 def leaf_of(declared: Any, version: int, flexible: bool, nullable: bool = False) -> Leaf:
