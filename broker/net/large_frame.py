@@ -8,6 +8,7 @@ what it reads to a `LargeFrame` until the frame is whole.
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import Final, Protocol
 
 LARGE_BYTES: Final = 32 << 10
@@ -15,6 +16,47 @@ LARGE_BYTES: Final = 32 << 10
 
 _GROWTH: Final = 4
 """Memory follows what was received and not what a length announces: at most so many times as much."""
+
+_KEPT_BUFFERS: Final = 12
+_KEPT_BYTES: Final = 2 << 20
+
+
+class Buffers:
+    """Memory of large frames, used again.
+
+    Fresh memory is cleared before it is filled, which costs as much as receiving it. A buffer is free when nobody else
+    refers to it: what was decoded from a frame refers to it as long as it lives. A few buffers of up to two megabytes
+    are kept.
+    """
+
+    def __init__(self) -> None:
+        self._kept: list[bytearray] = [bytearray(1)]
+        # How many references a buffer has that nobody else knows differs between interpreters, so it is looked up.
+        self._references_of_free = self._references(0)
+
+    def _references(self, index: int) -> int:
+        return sys.getrefcount(self._kept[index])
+
+    def get(self, size: int) -> bytearray:
+        """A buffer of ``size`` bytes with anything in it."""
+        if size > _KEPT_BYTES:
+            return bytearray(size)
+        for index in range(len(self._kept)):
+            if self._references(index) == self._references_of_free:
+                buffer = self._kept[index]
+                if len(buffer) > size:
+                    del buffer[size:]
+                else:
+                    buffer += bytes(size - len(buffer))
+                return buffer
+        buffer = bytearray(size)
+        if len(self._kept) < _KEPT_BUFFERS:
+            self._kept.append(buffer)
+        return buffer
+
+
+buffers: Final = Buffers()
+"""Of the process: whatever asks, asks on the event loop's thread."""
 
 
 class Owner(Protocol):
@@ -53,7 +95,7 @@ class LargeFrame(asyncio.BufferedProtocol):
             self._owner.large_grew()
 
     def _grow(self, head: bytes | bytearray) -> None:
-        grown = bytearray(min(self._size, max(_GROWTH * len(head), LARGE_BYTES)))
+        grown = buffers.get(min(self._size, max(_GROWTH * len(head), LARGE_BYTES)))
         grown[: len(head)] = head
         self._buffer = grown
 

@@ -12,7 +12,7 @@ import pytest
 
 from ottla.broker.context import RequestContext
 from ottla.broker.net.connection import OVERLAPPING_BYTES, OVERLAPPING_REQUESTS, Connection
-from ottla.broker.net.large_frame import LARGE_BYTES, LargeFrame
+from ottla.broker.net.large_frame import LARGE_BYTES, Buffers, LargeFrame
 
 PRODUCE, FETCH = b"\0\0", b"\0\1"
 
@@ -234,6 +234,25 @@ def test_a_large_frame_is_one_and_small_ones_follow(world: World) -> None:
     assert world.transport.protocol is world.connection
     assert world.host.served == bodies
     assert world.transport.written == b"".join(map(answer_to, bodies))
+
+
+def test_memory_in_use_is_not_given_again() -> None:
+    memory = Buffers()
+    first = memory.get(1000)
+    view = memoryview(first)[10:20]
+    del first
+    view[:] = b"0123456789"
+    for size in (1000, 10, 5000, 1000):
+        other = memory.get(size)
+        other[:] = b"x" * size
+        assert len(other) == size
+    assert view == b"0123456789"
+    address = id(view.obj)
+    view.release()
+    del view
+    again = memory.get(900)
+    assert id(again) == address, "what is free is used again"
+    assert len(again) == 900
 
 
 @pytest.mark.parametrize("seed", range(40))
