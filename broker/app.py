@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -11,6 +12,7 @@ from uuid import uuid4
 from ottla.broker.core.fetches import FetchPurgatory
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
+from ottla.broker.core.log_dir import in_memory
 from ottla.broker.core.topics.catalog import OFFSETS_TOPIC, BadCatalog, NewTopic, Refusal
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.handlers import fetch
@@ -20,6 +22,7 @@ from ottla.broker.observe.events import Emit, no_op
 from ottla.broker.observe.lines import CoordinatorLines
 from ottla.broker.observe.logs import Silent
 from ottla.broker.runtime.driver import Driver
+from ottla.broker.runtime.log_dir import measured
 from ottla.broker.runtime.loop_clock import LoopClock
 from ottla.broker.runtime.topics import TopicManager
 from ottla.broker.settings import Settings
@@ -183,6 +186,7 @@ class Broker:
             groups=self._driver,
             topics=self._topics,
             fetches=self._driver,
+            log_dir=in_memory if self._directory is None else partial(measured, self._directory),
         )
         self._engine.on_appended = self._appended
         self._topics.on_touched = self._driver.touched

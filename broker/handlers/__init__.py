@@ -27,15 +27,10 @@ _NOT_SERVED: frozenset[ApiKey] = frozenset(
         ApiKey.WRITE_TXN_MARKERS,
         ApiKey.TXN_OFFSET_COMMIT,
         ApiKey.ALTER_CONFIGS,
-        ApiKey.DESCRIBE_LOG_DIRS,
-        ApiKey.ELECT_LEADERS,
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
-        ApiKey.LIST_PARTITION_REASSIGNMENTS,
         ApiKey.DESCRIBE_PRODUCERS,
         ApiKey.DESCRIBE_TRANSACTIONS,
         ApiKey.LIST_TRANSACTIONS,
-        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
     }
 )
 

@@ -11,6 +11,7 @@ from ottla.broker.clock import Clock
 from ottla.broker.context import RequestContext
 from ottla.broker.core.fetches import Parked
 from ottla.broker.core.groups.offsets import Refusals
+from ottla.broker.core.log_dir import LogDir, in_memory
 from ottla.broker.core.topics.catalog import NewTopic, Refusal, TopicEntry
 from ottla.broker.core.topics.partition import Topic
 from ottla.broker.settings import Settings
@@ -112,3 +113,5 @@ class Services:
     groups: Groups
     topics: Topics
     fetches: Fetches
+    log_dir: Callable[[], LogDir] = in_memory
+    """Where the logs are and how much room there is now. Raises OSError if that cannot be told."""

@@ -20,6 +20,7 @@ import member_traces
 import offset_traces
 import random_traces
 import record_traces
+import small_api_traces
 import topic_traces
 from calls import TOPIC, log_end, note_log
 from explained import Leaf, is_known
@@ -56,7 +57,8 @@ class Case(NamedTuple):
 
 def cases(seeds: int, first: int) -> list[Case]:
     found = []
-    for module in (group_traces, member_traces, offset_traces, topic_traces, log_traces, record_traces, frame_traces):
+    for module in (group_traces, member_traces, offset_traces, topic_traces, log_traces, record_traces, frame_traces,
+                   small_api_traces):  # fmt: skip
         for name, script in vars(module).items():
             if name.startswith("trace_"):
                 profile = "waiting" if name.startswith("trace_waiting_") else "prompt"

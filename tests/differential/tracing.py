@@ -46,6 +46,8 @@ UNORDERED = {
     (ApiKey.DELETE_RECORDS, "topics"): "name",
     (ApiKey.DELETE_RECORDS, "partitions"): "partition_index",
     (ApiKey.LIST_OFFSETS, "topics"): "name",
+    (ApiKey.DESCRIBE_LOG_DIRS, "topics"): "name",
+    (ApiKey.DESCRIBE_LOG_DIRS, "partitions"): "partition_index",
     (ApiKey.PRODUCE, "responses"): "name",
     (ApiKey.PRODUCE, "partition_responses"): "index",
 }
@@ -196,6 +198,10 @@ class Trace:
                 if field == "topics" and key is ApiKey.METADATA:
                     value = [item for item in value if (item["name"] or "").startswith((self.name, "__consumer"))
                              or item["error_code"]]  # fmt: skip
+                if field == "topics" and key is ApiKey.DESCRIBE_LOG_DIRS:
+                    value = [item for item in value if item["name"].startswith(self.name)]
+                if field == "replica_election_results":  # where all were asked for, other traces' topics are named too
+                    value = [item for item in value if item["partition_result"] or item["topic"].startswith(self.name)]
                 if field == "configs" and value:
                     return {item["name"]: self.tidy(key, item | {"documentation": None}) for item in value}
                 by = UNORDERED.get((key, field))
@@ -203,6 +209,8 @@ class Trace:
                     self._unite([item[by] for item in value])
                     value = sorted(value, key=lambda item: self._place(item[by]))
                 return [self.tidy(key, item, field) for item in value]
+            case _ if field in ("log_dir", "total_bytes", "usable_bytes"):
+                return f"<{field}>"
             case str() if field != "cluster_id":
                 return UUID.sub(lambda found: self._name(found[1], found[0]), value)
             case bytes() if key is ApiKey.FETCH and field == "records":

@@ -35,10 +35,15 @@ ADVERTISED = {
     22: (0, 4),
     23: (2, 4),
     32: (1, 4),
+    35: (1, 5),
     37: (0, 3),
     42: (0, 2),
+    43: (0, 2),
+    45: (0, 1),
+    46: (0, 0),
     47: (0, 0),
     60: (0, 1),
+    75: (0, 0),
 }
 """What every client that was tried can work with; more is a decision, and less cuts somebody off."""
 
