@@ -20,7 +20,7 @@ from ottla.clients.group_effects import MemberState
 from ottla.clients.listener import ConsumerRebalanceListener
 from ottla.clients.options import ConsumerOptions
 from ottla.clients.positions import Positions
-from ottla.clients.structs import ConsumerRecord, OffsetAndMetadata, Records
+from ottla.clients.structs import ConsumerGroupMetadata, ConsumerRecord, OffsetAndMetadata, Records
 from ottla.clients.subscription import SubscriptionState
 from ottla.protocol.records import TopicPartition
 
@@ -245,6 +245,19 @@ class Consumer(ConsumerOffsets):
     def generation_id(self) -> int:
         """The group's generation as this consumer knows it; -1 outside one."""
         return -1 if self._group is None else self._group.member.generation_id
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """This consumer as a member of its group, for `Producer.send_offsets_to_transaction`.
+
+        Raises:
+            OptionError: there is no group_id.
+        """
+        group_id = self._options.group_id
+        if group_id is None:
+            raise OptionError("group_id=None: offsets are committed for a group")
+        if self._group is None or not self.member_id or self.generation_id < 0:
+            return ConsumerGroupMetadata(group_id)
+        return ConsumerGroupMetadata(group_id, self.generation_id, self.member_id, self._options.group_instance_id)
 
     # records
 
