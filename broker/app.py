@@ -14,6 +14,7 @@ from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.core.log_dir import in_memory
 from ottla.broker.core.topics.catalog import OFFSETS_TOPIC, BadCatalog, NewTopic, Refusal
+from ottla.broker.core.transactions.config import TransactionConfig
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.handlers import fetch
 from ottla.broker.handlers.services import Node, Services
@@ -25,6 +26,7 @@ from ottla.broker.runtime.driver import Driver
 from ottla.broker.runtime.log_dir import measured
 from ottla.broker.runtime.loop_clock import LoopClock
 from ottla.broker.runtime.topics import TopicManager
+from ottla.broker.runtime.transactions import TransactionDriver
 from ottla.broker.settings import Settings
 from ottla.broker.storage.engine import Engine, EngineError, Log
 from ottla.broker.storage.memory import MemoryEngine
@@ -74,6 +76,7 @@ class Broker:
         self._engine: Engine
         self._topics: TopicManager
         self._driver: Driver
+        self._transactions: TransactionDriver
         self._listener: Listener
 
     @property
@@ -101,6 +104,7 @@ class Broker:
             self._tell_recovered()
             self._compose()
             self._load_groups()
+            self._transactions.load()
             await self._create_wanted()
             self.host, self.port = await self._listen()
         except (EngineError, BadCatalog, MalformedFrame) as error:
@@ -118,6 +122,7 @@ class Broker:
         """Answer what is open, close the connections, and make everything durable."""
         self.log.info("Stopping")
         self._listener.stop_accepting()
+        self._transactions.stop()
         self._driver.stop()
         await self._listener.drain(self.settings.shutdown_drain_ms)
         await self._engine.close()
@@ -131,6 +136,7 @@ class Broker:
         """
         self._listener.stop_accepting()
         self._driver.silence()
+        self._transactions.silence()
         self._listener.abort_all()
         await self._engine.close()
 
@@ -179,6 +185,7 @@ class Broker:
             max_batch_bytes=settings.message_max_bytes,
             report=self.log,
         )
+        self._transactions = self._new_transactions()
         self._services = Services(
             settings=settings,
             clock=clock,
@@ -186,6 +193,7 @@ class Broker:
             groups=self._driver,
             topics=self._topics,
             fetches=self._driver,
+            transactions=self._transactions,
             log_dir=in_memory if self._directory is None else partial(measured, self._directory),
         )
         self._engine.on_appended = self._appended
@@ -193,6 +201,28 @@ class Broker:
         self._topics.on_deleted = lambda topic: self._driver.topic_deleted(topic.name)
         self._dispatcher = Dispatcher(self._services, self.log, settings.protocol_codec)
         self._listener = Listener(settings, clock, self._dispatcher.receive, self.log)
+
+    def _new_transactions(self) -> TransactionDriver:
+        settings = self.settings
+        return TransactionDriver(
+            TransactionConfig(
+                transaction_max_timeout_ms=settings.transaction_max_timeout_ms,
+                transactional_id_expiration_ms=settings.transactional_id_expiration_ms,
+                transaction_abort_timed_out_transaction_cleanup_interval_ms=(
+                    settings.transaction_abort_timed_out_transaction_cleanup_interval_ms
+                ),
+                transaction_remove_expired_transaction_cleanup_interval_ms=(
+                    settings.transaction_remove_expired_transaction_cleanup_interval_ms
+                ),
+            ),
+            self._clock,
+            self._topics,
+            partition_count=settings.transaction_state_log_num_partitions,
+            write_marker=self._driver.write_marker,
+            new_producer_id=self._topics.new_producer_id,
+            max_batch_bytes=settings.message_max_bytes,
+            report=self.log,
+        )
 
     def _tell_recovered(self) -> None:
         """After a crash: what was written and never acknowledged was cut off."""

@@ -136,6 +136,30 @@ class Settings:
         5_000, "How long a write of the coordinator may take.", low=1, high=INT32_MAX, effective=False
     )
 
+    # Transactions
+    transactional_id_expiration_ms: int = setting(
+        604_800_000, "How long a transactional id that is not used is remembered.", low=1, high=INT32_MAX
+    )
+    transaction_max_timeout_ms: int = setting(
+        900_000, "The longest timeout that a transactional producer may ask for.", low=1, high=INT32_MAX
+    )
+    transaction_state_log_num_partitions: int = setting(50, "Partitions of __transaction_state.", low=1, high=INT32_MAX)
+    transaction_state_log_replication_factor: int = setting(
+        1, "Replicas of __transaction_state; one node has one.", low=1, high=32_767, effective=False
+    )
+    transaction_state_log_min_isr: int = setting(
+        1, "Replicas that must have a record of __transaction_state.", low=1, high=INT32_MAX, effective=False
+    )
+    transaction_state_log_segment_bytes: int = setting(
+        104_857_600, "Segment size of __transaction_state.", low=1, high=INT32_MAX
+    )
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = setting(
+        10_000, "How often transactions that are open for too long are looked for.", low=1, high=INT32_MAX
+    )
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = setting(
+        3_600_000, "How often transactional ids that expired are looked for.", low=1, high=INT32_MAX
+    )
+
     # Topics
     auto_create_topics_enable: bool = setting(True, "Create a topic when a client asks for its metadata.")
     delete_topic_enable: bool = setting(True, "Allow topics to be deleted.")

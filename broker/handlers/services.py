@@ -16,13 +16,21 @@ from ottla.broker.core.topics.catalog import NewTopic, Refusal, TopicEntry
 from ottla.broker.core.topics.partition import Topic
 from ottla.broker.settings import Settings
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from ottla.broker.core.transactions.requests import Refused
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
+from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from ottla.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ottla.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from ottla.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ottla.protocol.records import TopicPartition
@@ -113,5 +121,44 @@ class Services:
     groups: Groups
     topics: Topics
     fetches: Fetches
+class Transactions(Protocol):
+    """The transaction coordinator behind its driver; see `ottla.broker.core.transactions.coordinator`.
+
+    None for an answer means that it comes later, through the context.
+    """
+
+    def prepare(self, then: Callable[[ErrorCode], None]) -> None:
+        """See to it that there is something to coordinate with; ``then`` is called at once or later."""
+
+    def init_producer_id(
+        self, request: InitProducerIdRequest, ctx: RequestContext
+    ) -> InitProducerIdResponse | None: ...
+    def add_partitions(
+        self, request: AddPartitionsToTxnRequest, ctx: RequestContext, refused: Refused
+    ) -> AddPartitionsToTxnResponse | None: ...
+    def add_offsets(
+        self, request: AddOffsetsToTxnRequest, ctx: RequestContext, offsets_partition: TopicPartition
+    ) -> AddOffsetsToTxnResponse | None: ...
+    def end(self, request: EndTxnRequest, ctx: RequestContext) -> EndTxnResponse | None: ...
+    def describe(self, request: DescribeTransactionsRequest, ctx: RequestContext) -> DescribeTransactionsResponse: ...
+    def list(self, request: ListTransactionsRequest, ctx: RequestContext) -> ListTransactionsResponse: ...
+    def verify(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        tps: Sequence[TopicPartition],
+        *,
+        add: bool,
+        then: Callable[[Mapping[TopicPartition, ErrorCode]], None],
+    ) -> None:
+        """Whether partitions take part in a producer's transaction; with ``add`` they do from now on, durably.
+
+        ``then`` is called at once or later, with the code of each: those that AddPartitionsToTxn answers, as
+        TRANSACTION_ABORTABLE for one that takes no part.
+        """
+
+
     log_dir: Callable[[], LogDir] = in_memory
     """Where the logs are and how much room there is now. Raises OSError if that cannot be told."""
+    transactions: Transactions

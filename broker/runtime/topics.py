@@ -15,6 +15,7 @@ from ottla.broker.core.topics.catalog import (
     Catalog,
     NewTopic,
     Refusal,
+    TRANSACTIONS_TOPIC,
     TopicEntry,
     within_limit,
 )
@@ -121,6 +122,26 @@ class TopicManager:
             found = log.offset_for_timestamp(now_ms - PRODUCER_ID_EXPIRATION_MS)
             offset = log.high_watermark if found is None else found.offset
             while offset < log.high_watermark:
+    async def create_transactions_topic(self) -> None:
+        """Create the topic of the transaction coordinator if it is not there.
+
+        Raises:
+            EngineError: it could not be created.
+        """
+        async with self._change:
+            if TRANSACTIONS_TOPIC in self.topics:
+                return
+            configs = {
+                "cleanup.policy": "compact",
+                "compression.type": "uncompressed",
+                "segment.bytes": str(self._settings.transaction_state_log_segment_bytes),
+                "unclean.leader.election.enable": "false",
+            }
+            count = self._settings.transaction_state_log_num_partitions
+            entry = TopicEntry(TRANSACTIONS_TOPIC, self._new_topic_id(), count, configs)
+            await self._store(self._catalog.changed(put=[entry]))
+            self._serve(entry)
+
                 for _, batch in iter_batches(log.read(offset, max_bytes=REPLAY_BYTES)):
                     offset = partition.replay(batch, now_ms)
                 await asyncio.sleep(0)

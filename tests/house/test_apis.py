@@ -32,8 +32,11 @@ ADVERTISED = {
     19: (2, 7),
     20: (1, 6),
     21: (0, 2),
-    22: (0, 4),
+    22: (0, 5),
     23: (2, 4),
+    24: (0, 5),
+    25: (0, 4),
+    26: (0, 5),
     32: (1, 4),
     35: (1, 5),
     37: (0, 3),
@@ -45,6 +48,8 @@ ADVERTISED = {
     60: (0, 1),
     75: (0, 0),
 }
+    65: (0, 0),
+    66: (0, 2),
 """What every client that was tried can work with; more is a decision, and less cuts somebody off."""
 
 HANDLER_FOLDER = ROOT / "broker" / "handlers"

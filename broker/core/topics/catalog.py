@@ -16,7 +16,8 @@ from ottla.broker.settings import Settings
 from ottla.protocol.errors import ErrorCode
 
 OFFSETS_TOPIC = "__consumer_offsets"
-INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
+TRANSACTIONS_TOPIC = "__transaction_state"
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"})
 MAX_TOPIC_NAME = 249
 MAX_PARTITIONS_PER_REQUEST = 10_000
 """Kafka refuses requests that create more."""
