@@ -23,8 +23,6 @@ _NOT_SERVED: frozenset[ApiKey] = frozenset(
     {
         ApiKey.WRITE_TXN_MARKERS,
         ApiKey.TXN_OFFSET_COMMIT,
-        ApiKey.ALTER_CONFIGS,
-        ApiKey.INCREMENTAL_ALTER_CONFIGS,
         ApiKey.DESCRIBE_PRODUCERS,
     }
 )

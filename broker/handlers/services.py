@@ -9,28 +9,30 @@ from uuid import UUID
 
 from ottla.broker.clock import Clock
 from ottla.broker.context import RequestContext
+from ottla.broker.core.configs.alterations import Alteration
+from ottla.broker.core.configs.brokers import BrokerConfigs
 from ottla.broker.core.fetches import Parked
 from ottla.broker.core.groups.offsets import Refusals
 from ottla.broker.core.log_dir import LogDir, in_memory
 from ottla.broker.core.topics.catalog import NewTopic, Refusal, TopicEntry
 from ottla.broker.core.topics.partition import Topic
-from ottla.broker.settings import Settings
-from ottla.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from ottla.broker.core.transactions.requests import Refused
-from ottla.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from ottla.broker.settings import Settings
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
-from ottla.protocol.messages.heartbeat import HeartbeatRequest
-from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from ottla.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from ottla.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from ottla.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from ottla.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from ottla.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ottla.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from ottla.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ottla.protocol.records import TopicPartition
@@ -58,6 +60,7 @@ class Topics(Protocol):
     Attributes:
         topics: by name; by_id: by topic id. To be read only. ``partition_count`` is 0 where there is no topic.
         storage_error: what logs raise when the storage fails.
+        broker_configs: the broker's settings in layers, dynamic ones included; group_configs: those of groups.
     """
 
     @property
@@ -66,6 +69,10 @@ class Topics(Protocol):
     def by_id(self) -> Mapping[UUID, Topic]: ...
     @property
     def storage_error(self) -> type[Exception]: ...
+    @property
+    def broker_configs(self) -> BrokerConfigs: ...
+    @property
+    def group_configs(self) -> Mapping[str, Mapping[str, str]]: ...
 
     def partition_count(self, name: str) -> int: ...
     async def create(self, wanted: Sequence[NewTopic], *, validate_only: bool = False) -> list[Outcome]: ...
@@ -77,6 +84,9 @@ class Topics(Protocol):
         *,
         validate_only: bool = False,
     ) -> list[Outcome]: ...
+    async def alter_configs(
+        self, alterations: Sequence[Alteration], *, validate_only: bool = False
+    ) -> list[Refusal | None]: ...
     async def new_producer_id(self) -> int: ...
 
 
@@ -111,16 +121,6 @@ class Groups(Protocol):
     def list_groups(self, request: ListGroupsRequest, ctx: RequestContext) -> ListGroupsResponse: ...
 
 
-@dataclass(slots=True)
-class Services:
-    """What handlers get as their third argument."""
-
-    settings: Settings
-    clock: Clock
-    node: Node
-    groups: Groups
-    topics: Topics
-    fetches: Fetches
 class Transactions(Protocol):
     """The transaction coordinator behind its driver; see `ottla.broker.core.transactions.coordinator`.
 
@@ -159,6 +159,16 @@ class Transactions(Protocol):
         """
 
 
+@dataclass(slots=True)
+class Services:
+    """What handlers get as their third argument."""
+
+    settings: Settings
+    clock: Clock
+    node: Node
+    groups: Groups
+    topics: Topics
+    fetches: Fetches
+    transactions: Transactions
     log_dir: Callable[[], LogDir] = in_memory
     """Where the logs are and how much room there is now. Raises OSError if that cannot be told."""
-    transactions: Transactions

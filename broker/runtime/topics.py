@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from random import Random
 from typing import Any, Protocol
 from uuid import UUID, uuid4
 
 from ottla.broker.clock import Clock
+from ottla.broker.core.configs.alterations import ALL_BROKERS, Alteration, plan
+from ottla.broker.core.configs.brokers import BrokerConfigs
 from ottla.broker.core.topics.catalog import (
     INTERNAL_TOPICS,
     OFFSETS_TOPIC,
     PRODUCER_ID_BLOCK,
+    TRANSACTIONS_TOPIC,
     Catalog,
     NewTopic,
     Refusal,
-    TRANSACTIONS_TOPIC,
     TopicEntry,
     within_limit,
 )
@@ -47,8 +50,10 @@ class TopicManager:
     Args:
         engine: opened before `start`.
         new_topic_id: gives a random id for each new topic.
+        random: draws the jitter of segments.
 
     Attributes:
+        broker_configs: the broker's settings in layers, dynamic ones included.
         on_touched: told of each partition of a topic that was deleted, to wake fetches that wait there.
         on_deleted: told of each topic that was deleted, when nobody can see it any more, to drop its offsets.
     """
@@ -63,13 +68,15 @@ class TopicManager:
         log: EventLog,
         *,
         new_topic_id: Callable[[], UUID] = uuid4,
+        random: Random | None = None,
     ) -> None:
         self.topics: dict[str, Topic] = {}
         self.by_id: dict[UUID, Topic] = {}
         self.on_touched: Callable[[TopicPartition], None] = lambda tp: None
         self.on_deleted: Callable[[Topic], None] = lambda topic: None
         self._engine = engine
-        self._settings = settings
+        self.broker_configs = BrokerConfigs(settings)
+        self._random = random or Random()
         self._clock = clock
         self._log = log
         self._new_topic_id = new_topic_id
@@ -92,6 +99,7 @@ class TopicManager:
             EngineError: ``__consumer_offsets`` could not be created, or one of its logs is damaged.
         """
         self._catalog = Catalog.from_state(self._engine.catalog.load())
+        self.broker_configs = self._layers(self._catalog)
         if OFFSETS_TOPIC not in self._catalog.topics:
             await self._store(self._catalog.changed(put=[self._offsets_topic()]))
         for entry in self._catalog.topics.values():
@@ -114,14 +122,6 @@ class TopicManager:
         }
         return TopicEntry(OFFSETS_TOPIC, self._new_topic_id(), self._settings.offsets_topic_num_partitions, configs)
 
-    async def _replay(self, partition: Partition) -> None:
-        """Rebuild the producers of a partition from the records of the last day; older ones are forgotten anyway."""
-        log = partition.log
-        now_ms = self._clock.wall_ms()
-        try:
-            found = log.offset_for_timestamp(now_ms - PRODUCER_ID_EXPIRATION_MS)
-            offset = log.high_watermark if found is None else found.offset
-            while offset < log.high_watermark:
     async def create_transactions_topic(self) -> None:
         """Create the topic of the transaction coordinator if it is not there.
 
@@ -142,6 +142,14 @@ class TopicManager:
             await self._store(self._catalog.changed(put=[entry]))
             self._serve(entry)
 
+    async def _replay(self, partition: Partition) -> None:
+        """Rebuild the producers of a partition from the records of the last day; older ones are forgotten anyway."""
+        log = partition.log
+        now_ms = self._clock.wall_ms()
+        try:
+            found = log.offset_for_timestamp(now_ms - PRODUCER_ID_EXPIRATION_MS)
+            offset = log.high_watermark if found is None else found.offset
+            while offset < log.high_watermark:
                 for _, batch in iter_batches(log.read(offset, max_bytes=REPLAY_BYTES)):
                     offset = partition.replay(batch, now_ms)
                 await asyncio.sleep(0)
@@ -160,16 +168,10 @@ class TopicManager:
         if topic is None:
             is_internal = entry.name in INTERNAL_TOPICS
             topic = Topic(entry.name, entry.topic_id, is_internal=is_internal, overrides=entry.configs, config=config)
-        log_config = LogConfig(
-            segment_bytes=config.segment_bytes,
-            segment_ms=config.segment_ms,
-            segment_index_bytes=config.segment_index_bytes,
-            index_interval_bytes=config.index_interval_bytes,
-            durability=Durability(config.ottla_durability),
-        )
         for index in range(len(topic.partitions), entry.partition_count):
             try:
-                topic.add_partition(self._engine.open_log(entry.name, entry.topic_id, index, log_config))
+                log = self._engine.open_log(entry.name, entry.topic_id, index, self._log_config(config))
+                topic.add_partition(log)
             except Corrupt as error:
                 if topic.is_internal:
                     raise
@@ -177,6 +179,16 @@ class TopicManager:
         self.topics[entry.name] = topic
         self.by_id[entry.topic_id] = topic
         return topic
+
+    def _log_config(self, config: TopicConfig) -> LogConfig:
+        jitter_ms = min(config.segment_jitter_ms, config.roll_after_ms - 1)
+        return LogConfig(
+            segment_bytes=config.segment_bytes,
+            segment_ms=config.roll_after_ms - (self._random.randint(0, jitter_ms) if jitter_ms else 0),
+            segment_index_bytes=config.segment_index_bytes,
+            index_interval_bytes=config.index_interval_bytes,
+            durability=Durability(config.ottla_durability),
+        )
 
     async def _store(self, catalog: Catalog) -> None:
         """Make a catalog durable, then the one that counts."""
@@ -204,6 +216,56 @@ class TopicManager:
             present = sum(catalog.topics[plan.name].partition_count for plan in plans if isinstance(plan, TopicEntry))
             plans = within_limit(plans, present)
             return plans if validate_only else await self._put(plans)
+
+    async def alter_configs(
+        self, alterations: Sequence[Alteration], *, validate_only: bool = False
+    ) -> list[Refusal | None]:
+        """Change settings of topics, brokers and groups; those that may not be changed so are refused.
+
+        What is answered is durable and in force.
+        """
+        async with self._change:
+            before = self._catalog
+            catalog, refusals = plan(before, alterations, self._settings, self._engine.node_id)
+            if validate_only or all(refusals):
+                return refusals
+            try:
+                await self._store(catalog)
+            except EngineError as error:
+                self._log.error("settings could not be changed", reason=str(error))
+                failed = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+                return [refusal or failed for refusal in refusals]
+            if catalog.broker_configs != before.broker_configs:
+                self.broker_configs = self._layers(catalog)
+                changed = list(catalog.topics.values())
+            else:
+                changed = [entry for name, entry in catalog.topics.items() if entry is not before.topics.get(name)]
+            for entry in changed:
+                self._configure(entry)
+        for alteration, refusal in zip(alterations, refusals, strict=True):
+            if refusal is None:
+                # Values may be secrets of a plugin that we do not know.
+                self._log.info("settings changed", resource_type=alteration.resource_type,
+                               resource=alteration.resource_name,
+                               keys=[change.name for change in alteration.changes])  # fmt: skip
+        return refusals
+
+    def _configure(self, entry: TopicEntry) -> None:
+        """Let a topic and its logs go by the settings that are in force now."""
+        topic = self.topics[entry.name]
+        config = TopicConfig.of(entry.configs, self._settings)
+        topic.overrides = entry.configs
+        if config != topic.config:
+            topic.config = config
+            for partition in topic.partitions:
+                log = self._engine.logs.get(partition.tp)
+                if log is not None:
+                    log.config = self._log_config(config)
+
+    def _layers(self, catalog: Catalog) -> BrokerConfigs:
+        configs = catalog.broker_configs
+        own = configs.get(str(self._engine.node_id), {})
+        return BrokerConfigs(self.broker_configs.static, default=configs.get(ALL_BROKERS, {}), own=own)
 
     async def _put(self, plans: list[Outcome]) -> list[Outcome]:
         entries = [plan for plan in plans if isinstance(plan, TopicEntry)]
@@ -293,6 +355,15 @@ class TopicManager:
             return next(self._producer_ids)
 
     # --------------------------------------------------------------------------------------------------------- looking
+
+    @property
+    def group_configs(self) -> Mapping[str, Mapping[str, str]]:
+        """What was set for groups, by group id."""
+        return self._catalog.group_configs
+
+    @property
+    def _settings(self) -> Settings:
+        return self.broker_configs.settings
 
     def partition(self, tp: TopicPartition) -> Partition | None:
         """A partition that is served, or None."""

@@ -39,17 +39,19 @@ ADVERTISED = {
     26: (0, 5),
     32: (1, 4),
     35: (1, 5),
+    33: (0, 2),
     37: (0, 3),
     42: (0, 2),
     43: (0, 2),
     45: (0, 1),
     46: (0, 0),
+    44: (0, 1),
     47: (0, 0),
     60: (0, 1),
-    75: (0, 0),
-}
     65: (0, 0),
     66: (0, 2),
+    75: (0, 0),
+}
 """What every client that was tried can work with; more is a decision, and less cuts somebody off."""
 
 HANDLER_FOLDER = ROOT / "broker" / "handlers"
