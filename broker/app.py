@@ -28,7 +28,7 @@ from ottla.broker.runtime.loop_clock import LoopClock
 from ottla.broker.runtime.topics import TopicManager
 from ottla.broker.runtime.transactions import TransactionDriver
 from ottla.broker.settings import Settings
-from ottla.broker.storage.engine import Engine, EngineError, Log
+from ottla.broker.storage.engine import Engine, EngineError
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.errors import MalformedFrame
 from ottla.protocol.records import TopicPartition
@@ -179,7 +179,7 @@ class Broker:
             coordinator,
             fetches,
             clock,
-            offsets_log=self._offsets_log,
+            partition=self._topics.partition,
             answer_fetch=lambda parked: fetch.complete(parked, self._services),
             partition_count=partition_count,
             max_batch_bytes=settings.message_max_bytes,
@@ -254,9 +254,6 @@ class Broker:
                 f"cannot listen on {where}: {error.strerror or error}; choose another --listen"
             ) from error
         return host, port
-
-    def _offsets_log(self, partition: int) -> Log:
-        return self._engine.logs[TopicPartition(OFFSETS_TOPIC, partition)]
 
     def _appended(self, tp: TopicPartition) -> None:
         self._driver.appended(tp, self._engine.logs[tp].size_bytes)

@@ -58,6 +58,11 @@ class Write:
 
     __slots__ = ("cause", "shard", "waiters")
     what = "records"
+    producer_id = -1
+    """The transaction that the records belong to; -1 for records that count at once."""
+    producer_epoch = -1
+    verified: object = None
+    """Shows that the transaction may write to the partition, if it has not yet."""
 
     def __init__(self, shard: Shard) -> None:
         self.shard = shard
@@ -184,7 +189,9 @@ class Machine:
         write.shard.in_flight[write] = None
         if isinstance(write, GroupWrite):
             write.begins()
-        self.effects.append(Append(write.shard.partition, records, write))
+        self.effects.append(
+            Append(write.shard.partition, records, write, write.producer_id, write.producer_epoch, write.verified)
+        )
 
     # Timers
 
