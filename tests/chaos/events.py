@@ -1,12 +1,13 @@
 """What a load process tells the test, one line a thing, on its standard output.
 
-A line is written by a single ``write`` as soon as the client has the answer: what was told stays told when the
-process is killed a moment later.
+A line is written as soon as the client has the answer: what was told stays told when the process is killed a moment
+later.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 from typing import NamedTuple
 
 
@@ -90,6 +91,7 @@ _KINDS: dict[str, type[Event]] = {
     "ended": Ended,
 }
 _NAMES = {kind: name for name, kind in _KINDS.items()}
+_one_at_a_time = threading.Lock()
 _NUMBERS = frozenset({"partition", "offset", "generation", "partitions"})
 
 
@@ -114,5 +116,6 @@ def event_of(line: str) -> Event:
 def tell(*events: Event) -> None:
     """Write events to standard output, at once."""
     data = "".join(f"{line_of(event)}\n" for event in events).encode()
-    while data:
-        data = data[os.write(1, data) :]
+    with _one_at_a_time:  # a pipe takes what is longer than a page piece by piece
+        while data:
+            data = data[os.write(1, data) :]

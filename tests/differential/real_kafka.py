@@ -69,10 +69,15 @@ def free_port() -> int:
 
 
 class RealKafka:
-    """The broker; use with ``with``. ``settings`` are Kafka's own and win over those of `ONE_NODE`."""
+    """The broker; use with ``with``. ``settings`` are Kafka's own and win over those of `ONE_NODE`; ``features`` are
+    levels that it is formatted with where they are not to be the newest.
+    """
 
-    def __init__(self, settings: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self, settings: Mapping[str, object] | None = None, *, features: Mapping[str, int] | None = None
+    ) -> None:
         self.settings = dict(settings or {})
+        self.features = dict(features or {})
         self.port = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._directory = Path(tempfile.mkdtemp(prefix="ottla-differential-"))
@@ -97,6 +102,8 @@ class RealKafka:
         java = ["java", *JVM, "-cp", classpath]
         with self.log_file.open("wb") as log:
             command = [*java, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties)]
+            for name, level in self.features.items():
+                command += ["--feature", f"{name}={level}"]
             subprocess.run(command, check=True, stdout=log, stderr=log)
             self._process = subprocess.Popen([*java, "kafka.Kafka", str(properties)], stdout=log, stderr=log)
         self._wait(time.monotonic() + 90)
