@@ -18,17 +18,8 @@ from typing import Any, NamedTuple
 
 from ottla.protocol.apis import ApiKey
 
-# Their messages are declared, for codecs and clients; nothing here answers them.
-_NOT_SERVED: frozenset[ApiKey] = frozenset(
-    {
-        ApiKey.WRITE_TXN_MARKERS,
-        ApiKey.TXN_OFFSET_COMMIT,
-        ApiKey.DESCRIBE_PRODUCERS,
-    }
-)
-
-HANDLERS: tuple[ApiKey, ...] = tuple(key for key in ApiKey if key not in _NOT_SERVED)
-"""The APIs that are served."""
+HANDLERS: tuple[ApiKey, ...] = tuple(ApiKey)
+"""The APIs that are served: every one whose messages are declared."""
 
 
 class Handler(NamedTuple):

@@ -16,6 +16,8 @@ from ottla.broker.core.groups.offsets import Refusals
 from ottla.broker.core.log_dir import LogDir, in_memory
 from ottla.broker.core.topics.catalog import NewTopic, Refusal, TopicEntry
 from ottla.broker.core.topics.partition import Topic
+from ottla.broker.core.topics.producers import Settled
+from ottla.broker.core.topics.transactions import TransactionMarker, Verification
 from ottla.broker.core.transactions.requests import Refused
 from ottla.broker.settings import Settings
 from ottla.protocol.errors import ErrorCode
@@ -35,6 +37,7 @@ from ottla.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCom
 from ottla.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ottla.protocol.records import TopicPartition
 
 
@@ -112,6 +115,10 @@ class Groups(Protocol):
     def commit_offsets(
         self, request: OffsetCommitRequest, ctx: RequestContext, refused: Refusals
     ) -> OffsetCommitResponse | None: ...
+    def commit_transactional_offsets(
+        self, request: TxnOffsetCommitRequest, ctx: RequestContext, refused: Refusals, verified: Verification | None
+    ) -> TxnOffsetCommitResponse | None: ...
+    def write_marker(self, tp: TopicPartition, marker: TransactionMarker, settled: Settled) -> None: ...
     def fetch_offsets(self, request: OffsetFetchRequest, ctx: RequestContext) -> OffsetFetchResponse | None: ...
     def delete_offsets(
         self, request: OffsetDeleteRequest, ctx: RequestContext, refused: Refusals
