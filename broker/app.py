@@ -184,6 +184,7 @@ class Broker:
             partition_count=partition_count,
             max_batch_bytes=settings.message_max_bytes,
             report=self.log,
+            defer=asyncio.get_running_loop().call_soon,
         )
         self._transactions = self._new_transactions()
         self._services = Services(

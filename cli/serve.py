@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -122,6 +123,7 @@ async def _serve(
         _write_atomically(ready, f"{broker.listening}\n")
     print(broker.listening, flush=True)
     broker.tell_ready()
+    _collect_garbage_rarely()
     await stopping.wait()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.remove_signal_handler(number)  # a second one ends the process at once
@@ -129,6 +131,12 @@ async def _serve(
     if ready is not None:
         _remove(ready)
     return 0
+
+
+def _collect_garbage_rarely() -> None:
+    """What a request leaves behind is freed at once by counting references; cycles are rare and can wait."""
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
 
 
 def _run(main: Coroutine[Any, Any, int]) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
 
 from ottla.broker.clock import Clock, TimerHandle
 from ottla.broker.context import RequestContext
@@ -20,6 +19,7 @@ from ottla.broker.core.topics.catalog import OFFSETS_TOPIC
 from ottla.broker.core.topics.partition import Partition
 from ottla.broker.core.topics.producers import Settled
 from ottla.broker.core.topics.transactions import TransactionMarker
+from ottla.broker.runtime.coordinator_appends import CoordinatorAppends, Defer, Report
 from ottla.broker.storage.engine import EngineError
 from ottla.protocol.compression import Buffer
 from ottla.protocol.errors import ErrorCode, MalformedFrame
@@ -36,11 +36,8 @@ from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRespon
 from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ottla.protocol.offsets_topic import CoordinatorRecord
 from ottla.protocol.records import (
-    BatchError,
     BatchHeader,
-    Record,
     TopicPartition,
-    build_batch,
     decode_batch,
     iter_batches,
     parse_marker,
@@ -48,12 +45,6 @@ from ottla.protocol.records import (
 
 LOAD_BYTES = 5 << 20
 """How much of a partition is read at a time while it is loaded (``offsets.load.buffer.size``)."""
-
-
-class Report(Protocol):
-    """Where what went wrong outside of requests is told."""
-
-    def error(self, event: str, **fields: Any) -> Any: ...
 
 
 class Driver:
@@ -64,6 +55,7 @@ class Driver:
         answer_fetch: looks at a woken fetch again.
         partition_count: of ``__consumer_offsets``.
         max_batch_bytes: larger batches of coordinator records are refused as the log would refuse them.
+        defer: calls back before the event loop looks at its sockets again: until then writes are collected.
     """
 
     def __init__(
@@ -77,6 +69,7 @@ class Driver:
         partition_count: int,
         max_batch_bytes: int,
         report: Report,
+        defer: Defer | None = None,
     ) -> None:
         self.coordinator = coordinator
         self.fetches = fetches
@@ -85,7 +78,14 @@ class Driver:
         self._partition = partition
         self._answer_fetch = answer_fetch
         self._partition_count = partition_count
-        self._max_batch_bytes = max_batch_bytes
+        self._appends = CoordinatorAppends(
+            self._offsets,
+            clock,
+            max_batch_bytes=max_batch_bytes,
+            defer=defer,
+            outcome=self._written,
+            report=report,
+        )
         self._report = report
         self._settling = False
         self._outcomes: list[Callable[[], None]] = []  # of appends, not yet told to the coordinator, in their order
@@ -167,6 +167,8 @@ class Driver:
         elif partition.offline:
             settled(-1, ErrorCode.KAFKA_STORAGE_ERROR)
         else:
+            if tp.topic == OFFSETS_TOPIC:
+                self._appends.flush(tp.partition)
             try:
                 partition.append_marker(marker, self._clock.wall_ms(), partial(self._marked, tp, marker, settled))
             except EngineError as error:
@@ -256,6 +258,7 @@ class Driver:
 
     def stop(self) -> None:
         """Give all shards up: parked requests are answered NOT_COORDINATOR, and no timer fires any more."""
+        self._appends.flush_all()
         for partition in range(self._partition_count):
             self.coordinator.unload(partition, *self._now())
         for parked in self.fetches.take_all():
@@ -282,7 +285,7 @@ class Driver:
                 effects = self.coordinator.take_effects()
                 for effect in effects:
                     if type(effect) is Append:
-                        self._append(effect)
+                        self._appends.add(effect)
                     else:
                         self._reply(effect)  # type: ignore[arg-type]
                 wakes = self.fetches.take_effects()
@@ -303,41 +306,13 @@ class Driver:
         except Exception:  # a bug in one answer must not keep the others from theirs
             self._report.error("an answer could not be sent", exc_info=True)
 
-    def _append(self, effect: Append) -> None:
-        wall_ms = self._clock.wall_ms()
-        is_transactional = effect.producer_id >= 0
-        batch = build_batch(
-            [Record(0, wall_ms, record.key, record.value, ()) for record in effect.records],
-            producer_id=effect.producer_id,
-            producer_epoch=effect.producer_epoch,
-            is_transactional=is_transactional,
-        )
-        if len(batch) > self._max_batch_bytes:
-            self._note_outcome(effect.token, ErrorCode.MESSAGE_TOO_LARGE)
-            return
-        served = self._offsets(effect.partition)
-        try:
-            if is_transactional:
-                served.append_offsets(batch, wall_ms, partial(self._offsets_appended, effect.token), effect.verified)
-            else:
-                done = partial(self._appended, effect.token)
-                served.log.append(batch, count=len(effect.records), max_timestamp_ms=wall_ms, done=done)
-        except BatchError as error:
-            self._note_outcome(effect.token, error.error_code)
-        except EngineError as error:
-            self._report.error("a coordinator record was refused", reason=str(error))
-            self._note_outcome(effect.token, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-
-    def _appended(self, token: object, base_offset: int, error: EngineError | None) -> None:
-        self._note_outcome(token, ErrorCode.NONE if error is None else ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    def _written(self, tokens: list[object], error: ErrorCode) -> None:
+        """Writes are over: the coordinator hears of them in their order, and not within one of its own entries."""
+        self._outcomes += [partial(self._tell, token, error) for token in tokens]
         self.settle()
 
-    def _offsets_appended(self, token: object, base_offset: int, error: ErrorCode) -> None:
-        self._note_outcome(token, ErrorCode.COORDINATOR_NOT_AVAILABLE if error else error)
-        self.settle()
-
-    def _note_outcome(self, token: object, error: ErrorCode) -> None:
-        self._outcomes.append(lambda: self.coordinator.appended(token, error, *self._now()))
+    def _tell(self, token: object, error: ErrorCode) -> None:
+        self.coordinator.appended(token, error, *self._now())
 
     def _now(self) -> tuple[int, int]:
         return self._clock.monotonic_ms(), self._clock.wall_ms()

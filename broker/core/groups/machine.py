@@ -149,7 +149,8 @@ class Machine:
         self.new_id = new_id
         self.partition_count = partition_count
         self.emit = emit
-        self.observed = emit is not no_op
+        # Events that only say what was asked and answered are not made for an observer that has no use for them.
+        self.observed = emit is not no_op and getattr(emit, "wants_requests", True)
         self.deadlines: Deadlines[TimerKey] = Deadlines()
         self.effects: list[Effect] = []
         self.shards = [Shard(partition) for partition in range(partition_count)]
