@@ -26,13 +26,11 @@ from ottla.broker.core.topics.configs import TopicConfig
 from ottla.broker.core.topics.partition import Partition, Topic
 from ottla.broker.core.topics.producers import PRODUCER_ID_EXPIRATION_MS
 from ottla.broker.runtime.offline_log import OfflineLog
+from ottla.broker.runtime.producer_states import ProducerStates
 from ottla.broker.settings import Settings
 from ottla.broker.storage.engine import Corrupt, Durability, Engine, EngineError, LogConfig
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.records import BatchError, TopicPartition, iter_batches
-
-REPLAY_BYTES = 1 << 20
-"""How much of a log is read at a time when producers are rebuilt."""
+from ottla.protocol.records import BatchError, TopicPartition
 
 Outcome = TopicEntry | Refusal
 
@@ -41,6 +39,7 @@ class EventLog(Protocol):
     """Where operators read what happened; structlog's interface."""
 
     def info(self, event: str, **fields: Any) -> Any: ...
+    def warning(self, event: str, **fields: Any) -> Any: ...
     def error(self, event: str, **fields: Any) -> Any: ...
 
 
@@ -51,6 +50,7 @@ class TopicManager:
         engine: opened before `start`.
         new_topic_id: gives a random id for each new topic.
         random: draws the jitter of segments.
+        producer_states: rebuilds what partitions remember of producers; without it their logs are read.
 
     Attributes:
         broker_configs: the broker's settings in layers, dynamic ones included.
@@ -69,6 +69,7 @@ class TopicManager:
         *,
         new_topic_id: Callable[[], UUID] = uuid4,
         random: Random | None = None,
+        producer_states: ProducerStates | None = None,
     ) -> None:
         self.topics: dict[str, Topic] = {}
         self.by_id: dict[UUID, Topic] = {}
@@ -77,6 +78,7 @@ class TopicManager:
         self._engine = engine
         self.broker_configs = BrokerConfigs(settings)
         self._random = random or Random()
+        self._producer_states = producer_states or ProducerStates(None, clock, log)
         self._clock = clock
         self._log = log
         self._new_topic_id = new_topic_id
@@ -106,7 +108,7 @@ class TopicManager:
             topic = self._serve(entry)
             if not topic.is_internal:
                 for partition in topic.partitions:
-                    await self._replay(partition)
+                    await self._rebuild(partition)
         if any(partition.offline for topic in self.topics.values() for partition in topic.partitions):
             # To the engine a damaged log is one that nobody has opened: it must not be taken for a deleted topic's.
             return
@@ -142,19 +144,23 @@ class TopicManager:
             await self._store(self._catalog.changed(put=[entry]))
             self._serve(entry)
 
-    async def _replay(self, partition: Partition) -> None:
-        """Rebuild the producers of a partition from the records of the last day; older ones are forgotten anyway."""
-        log = partition.log
-        now_ms = self._clock.wall_ms()
+    async def _rebuild(self, partition: Partition) -> None:
+        """Rebuild what a partition remembers of producers and transactions.
+
+        If transactions were never coordinated here there can be none in the log, and the producers of the last day are
+        enough: older ones are forgotten anyway.
+        """
+        have_been = TRANSACTIONS_TOPIC in self._catalog.topics
+        since_ms = None if have_been else self._clock.wall_ms() - PRODUCER_ID_EXPIRATION_MS
         try:
-            found = log.offset_for_timestamp(now_ms - PRODUCER_ID_EXPIRATION_MS)
-            offset = log.high_watermark if found is None else found.offset
-            while offset < log.high_watermark:
-                for _, batch in iter_batches(log.read(offset, max_bytes=REPLAY_BYTES)):
-                    offset = partition.replay(batch, now_ms)
-                await asyncio.sleep(0)
+            await self._producer_states.rebuild(partition, since_ms=since_ms)
         except (EngineError, BatchError) as error:
             self._take_offline(partition, error)
+
+    def client_partitions(self) -> list[Partition]:
+        """The partitions that clients write to."""
+        topics = (topic for topic in self.topics.values() if not topic.is_internal)
+        return [partition for topic in topics for partition in topic.partitions]
 
     def _take_offline(self, partition: Partition, error: Exception) -> None:
         self._log.error("partition is offline", topic=partition.tp.topic, partition=partition.tp.partition,
@@ -308,6 +314,7 @@ class TopicManager:
         del self.by_id[topic.topic_id]
         self._log.info("topic deleted", topic=topic.name, topic_id=str(topic.topic_id))
         for partition in topic.partitions:
+            self._producer_states.forget(partition.tp)
             self.on_touched(partition.tp)
         self.on_deleted(topic)
         deletions = (self._engine.delete_log(partition.tp) for partition in topic.partitions)

@@ -125,16 +125,19 @@ class ActiveProducer(NamedTuple):
 class Partition:
     """One partition: its log, and what it remembers of idempotent producers and of transactions.
 
-    ``offline``: its log is damaged, so it has no leader; whoever asks is told so.
+    Attributes:
+        offline: its log is damaged, so it has no leader; whoever asks is told so.
+        failures: how many appends have failed.
     """
 
-    __slots__ = ("log", "offline", "producers", "topic", "tp", "transactions")
+    __slots__ = ("failures", "log", "offline", "producers", "topic", "tp", "transactions")
 
     def __init__(self, topic: Topic, index: int, log: Log) -> None:
         self.topic = topic
         self.tp = TopicPartition(topic.name, index)
         self.log = log
         self.offline = False
+        self.failures = 0
         self.producers = Producers()
         self.transactions = Transactions()
 
@@ -361,7 +364,10 @@ class _Appending:
         self.batch: ProducedBatch | None = None
 
     def __call__(self, base_offset: int, error: Exception | None) -> None:
-        code = ErrorCode.NONE if error is None else ErrorCode.KAFKA_STORAGE_ERROR
+        code = ErrorCode.NONE
+        if error is not None:
+            code = ErrorCode.KAFKA_STORAGE_ERROR
+            self.partition.failures += 1
         if self.change is not None:
             if code:
                 self.partition.take_back(self.change)

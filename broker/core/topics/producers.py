@@ -55,6 +55,15 @@ class ProducedBatch:
         self.last_offset = base_offset + header.last_offset_delta
         self.waiting: list[Settled] | None = None if durable else []
 
+    @classmethod
+    def remembered(cls, base_sequence: int, last_sequence: int, base_offset: int, last_offset: int) -> ProducedBatch:
+        """One that has been durable for long."""
+        batch = cls.__new__(cls)
+        batch.base_sequence, batch.last_sequence = base_sequence, last_sequence
+        batch.base_offset, batch.last_offset = base_offset, last_offset
+        batch.waiting = None
+        return batch
+
 
 class ProducerState:
     """One producer id in one partition.
