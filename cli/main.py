@@ -14,6 +14,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "produce": ("ottla.cli.produce", "Send lines of a file or of standard input to a topic."),
     "consume": ("ottla.cli.consume", "Print the records of topics, alone or as a member of a group."),
     "offsets": ("ottla.cli.offsets", "Read __consumer_offsets, of a broker or of files."),
+    "doctor": ("ottla.cli.doctor", "Check the machine, the disk and the settings."),
     "log": ("ottla.cli.log", "Look into segment files: print, check and follow them."),
 }
 
