@@ -8,6 +8,7 @@ import socket
 import subprocess
 import tempfile
 import time
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -39,7 +40,7 @@ class NoJava(Exception):
 
 
 def jars() -> Path:
-    """The directory of the jars of the version that pom.xml names, fetched from Maven Central at the first call.
+    """The directory of the jars that pom.xml names, fetched from Maven Central at the first call.
 
     Raises:
         NoJava: there is no ``java`` or, at the first call, no ``mvn``.
@@ -47,12 +48,14 @@ def jars() -> Path:
     if shutil.which("java") is None:
         raise NoJava("java was not found")
     target = CACHE / f"jars-{version()}"
-    if not (target / "complete").exists():
+    # The mark of another list of jars does not count.
+    complete = target / f"complete-{zlib.crc32((HERE / 'pom.xml').read_bytes()):08x}"
+    if not complete.exists():
         if shutil.which("mvn") is None:
             raise NoJava("mvn was not found, and it is needed once to fetch Kafka's jars")
         command = ["mvn", "-q", "-B", "-f", str(HERE / "pom.xml"), "dependency:copy-dependencies"]
         subprocess.run([*command, f"-DoutputDirectory={target}"], check=True)
-        (target / "complete").touch()
+        complete.touch()
     return target
 
 
