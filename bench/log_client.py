@@ -98,9 +98,9 @@ def consume(address: str, topic: str, partitions: int, size: int, records: int) 
         start, got = time.perf_counter(), 0
         consumer.assign(beginning)
         while got < records and time.perf_counter() < start + PATIENCE_SECONDS:
-            messages = consumer.consume(10_000, timeout=0.05)
+            messages = consumer.consume(500, timeout=0.005)
             for message in messages:
-                if message.error() is not None or len(message.value()) != size:
+                if message.error() is not None or len(message.value() or b"") != size:
                     raise SystemExit(f"a record that was not sent: {message.error()}")
             got += len(messages)
         seconds += time.perf_counter() - start

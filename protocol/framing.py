@@ -5,6 +5,26 @@ from __future__ import annotations
 from ottla.protocol.errors import FrameTooLarge, MalformedFrame
 
 
+class Gathered:
+    """A large frame in pieces, which go out one after the other: nobody copies them into one.
+
+    Attributes:
+        pieces: whatever they are, they are not changed any more.
+    """
+
+    __slots__ = ("_size", "pieces")
+
+    def __init__(self, pieces: list[bytes], size: int) -> None:
+        self.pieces = pieces
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __bytes__(self) -> bytes:
+        return b"".join(self.pieces)
+
+
 class FrameReader:
     """Collects bytes and gives whole frames, without their length.
 

@@ -29,6 +29,7 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 from construct import StreamError
 
 from ottla.protocol.errors import MalformedFrame, UnsupportedVersion
+from ottla.protocol.framing import Gathered
 from ottla.protocol.primitives import MAX_ITEMS, ArrayLeaf, Fixed, Leaf, Sized, UuidLeaf, remaining, uvarint_bytes
 
 T = TypeVar("T")
@@ -379,12 +380,12 @@ class Layout:
 
         return fused_encoder(self.construct)
 
-    def response_encoder(self, *, header_tags: bool, fused: bool = True) -> Callable[[Any, int], bytes]:
+    def response_encoder(self, *, header_tags: bool, fused: bool = True) -> Callable[[Any, int], bytes | Gathered]:
         """A function ``(message, correlation_id) -> frame``: length, response header, message.
 
         Args:
             header_tags: response header version 1 (an empty tag section) rather than 0.
-            fused: compiled code; else the construct reference.
+            fused: compiled code, which leaves large responses with records in pieces; else the construct reference.
         """
         if fused:
             from ottla.protocol.fused import fused_response_encoder

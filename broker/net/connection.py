@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ottla.broker.net.large_frame import LARGE_BYTES, LargeFrame
 from ottla.protocol.errors import ProtocolError
-from ottla.protocol.framing import FrameReader, check_length
+from ottla.protocol.framing import FrameReader, Gathered, check_length
 
 if TYPE_CHECKING:
     from ottla.broker.context import RequestContext
@@ -37,12 +37,14 @@ OVERLAPPING_BYTES = 8 << 20
 
 _PRODUCE = b"\0\0"  # how its frames begin
 
+Frame = bytes | Gathered
+
 
 class Host(Protocol):
     """What a connection needs from its listener."""
 
     max_request_bytes: int
-    receive: Callable[[Any, int, Connection], bytes | None]
+    receive: Callable[[Any, int, Connection], Frame | None]
 
     def opened(self, connection: Connection) -> bool: ...
     def closed(self, connection: Connection) -> None: ...
@@ -103,7 +105,7 @@ class Connection(asyncio.Protocol):
         self._open_bytes = 0
         self._buffered = False  # frames or parts of frames wait in the reader
         self._serving = False  # a request of ours is being handled: answers are collected
-        self._out: list[bytes] = []
+        self._out: list[Frame] = []
         self.half_closed = False
         self._write_paused = False
         self._read_paused = False
@@ -151,8 +153,10 @@ class Connection(asyncio.Protocol):
             return
         finally:
             self._serving = False
-        if frame is not None:
+        if frame.__class__ is bytes:
             self._write(frame)
+        elif frame is not None:
+            self._send(frame)
         else:
             self._open_bytes = size
             if self._out:
@@ -245,7 +249,7 @@ class Connection(asyncio.Protocol):
         """A request waits for its answer."""
         return self.open is not None or bool(self._line)
 
-    def finish(self, ctx: RequestContext, frame: bytes | None) -> None:
+    def finish(self, ctx: RequestContext, frame: Frame | None) -> None:
         """End an open request with an answer (or, acks=0, without) and go on to the frames that wait."""
         if self.open is ctx:
             self.open = None
@@ -262,8 +266,8 @@ class Connection(asyncio.Protocol):
             if frame is not None:
                 self._out.append(frame)
             return
-        if frame is not None and self._transport is not None:
-            self._transport.write(frame)
+        if frame is not None:
+            self._send(frame)
         if self._buffered or self._read_paused or self.half_closed:
             self._schedule_pump()
 
@@ -383,10 +387,24 @@ class Connection(asyncio.Protocol):
 
     def _flush(self) -> None:
         out = self._out
-        if out:
-            if self._transport is not None:
-                self._transport.write(out[0] if len(out) == 1 else b"".join(out))
-            out.clear()
+        if not out:
+            return
+        if len(out) == 1:
+            self._send(out[0])
+        elif any(frame.__class__ is Gathered for frame in out):
+            for frame in out:
+                self._send(frame)
+        else:
+            self._send(b"".join(out))  # type: ignore[arg-type]
+        out.clear()
+
+    def _send(self, frame: Frame) -> None:
+        if self._transport is None:
+            return
+        if isinstance(frame, Gathered):
+            self._transport.writelines(frame.pieces)
+        else:
+            self._transport.write(frame)
 
     def _bound_reading(self) -> None:
         """Stop reading while enough waits behind an open request, or the broker holds enough; else read."""

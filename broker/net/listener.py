@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from ottla.broker.clock import Clock, TimerHandle
-from ottla.broker.net.connection import Connection
+from ottla.broker.net.connection import Connection, Frame
 from ottla.broker.settings import Settings
 
 # Connections whose unfinished request is smaller than this are always read: they can finish, and so give memory back.
@@ -50,7 +50,7 @@ class Listener:
     """
 
     def __init__(
-        self, settings: Settings, clock: Clock, receive: Callable[[bytes, int, Connection], bytes | None], log: Log
+        self, settings: Settings, clock: Clock, receive: Callable[[bytes, int, Connection], Frame | None], log: Log
     ) -> None:
         self.max_request_bytes = settings.socket_request_max_bytes
         self.receive = receive
