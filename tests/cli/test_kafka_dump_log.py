@@ -23,7 +23,10 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 TOOL = "org.apache.kafka.tools.DumpLogSegments"
 RECORDS = 5_000
-COMPLAINTS = re.compile(r"isvalid: false|mismatch|non-consecutive|out of order|invalid bytes|corrupt|exception", re.I)
+COMPLAINTS = re.compile(r"isvalid: false|mismatch|non-consecutive|out of order|invalid bytes|is followed by|corrupt|exception", re.I)
+
+# With records the tool says this of every segment that does not begin at 0, whoever wrote it.
+FIRST_OFFSET = re.compile(r"Non-consecutive offsets in \S+\n(  -1 is followed by \d+\n)")
 
 
 @pytest.fixture(scope="module")
@@ -75,8 +78,9 @@ def dump(classpath: str, *options: str, files: list[Path]) -> str:
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    complaint = COMPLAINTS.search(done.stdout + done.stderr)
-    assert complaint is None, (done.stdout + done.stderr)[max(0, complaint.start() - 500) : complaint.end() + 500]
+    said = FIRST_OFFSET.sub("", done.stdout + done.stderr)
+    complaint = COMPLAINTS.search(said)
+    assert complaint is None, said[max(0, complaint.start() - 500) : complaint.end() + 500]
     return done.stdout
 
 
