@@ -23,7 +23,9 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 TOOL = "org.apache.kafka.tools.DumpLogSegments"
 RECORDS = 5_000
-COMPLAINTS = re.compile(r"isvalid: false|mismatch|non-consecutive|out of order|invalid bytes|is followed by|corrupt|exception", re.I)
+COMPLAINTS = re.compile(
+    r"isvalid: false|mismatch|non-consecutive|is followed by|out of order|invalid bytes|corrupt|exception", re.I
+)
 
 # With records the tool says this of every segment that does not begin at 0, whoever wrote it.
 FIRST_OFFSET = re.compile(r"Non-consecutive offsets in \S+\n(  -1 is followed by \d+\n)")
