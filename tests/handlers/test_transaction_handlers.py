@@ -170,6 +170,19 @@ async def test_a_topic_that_does_not_exist(world):
     assert await state(world) == "Empty"
 
 
+@pytest.mark.parametrize("topic", ["__consumer_offsets", TRANSACTIONS_TOPIC, "__share_group_state"])
+async def test_clients_do_not_add_internal_topics(world, topic):
+    await world.topic("t")
+    who = await begun(world)
+    for version in range(4):
+        assert await added(world, who, topic, "t", version=version) == [
+            E.TOPIC_AUTHORIZATION_FAILED,
+            E.OPERATION_NOT_ATTEMPTED,
+        ]
+    there = topic != "__share_group_state"
+    assert (await added(world, who, topic, version=4)) == [E.NONE if there else E.UNKNOWN_TOPIC_OR_PARTITION]
+
+
 @pytest.mark.parametrize("version", range(5))
 async def test_the_offsets_of_a_group(world, version):
     who = await begun(world)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from ottla.broker.core.effects import Asker
@@ -58,9 +58,8 @@ def transactions_of(request: AddPartitionsToTxnRequest, ctx: Asker) -> list[AddP
 
 
 def partitions_of(transaction: AddPartitionsToTxnTransaction) -> list[TopicPartition]:
-    """What a transaction names, without repetitions."""
-    named = (TopicPartition(topic.name, index) for topic in transaction.topics for index in topic.partitions)
-    return list(dict.fromkeys(named))
+    """What a transaction names, as often as it does."""
+    return [TopicPartition(topic.name, index) for topic in transaction.topics for index in topic.partitions]
 
 
 class _Gathered:
@@ -71,8 +70,7 @@ class _Gathered:
         self._count = count
         self._answer = answer
 
-    def put(self, place: int, transactional_id: str, results: Results) -> None:
-        rows = topic_results(results)
+    def put(self, place: int, transactional_id: str, rows: list[AddPartitionsToTxnTopicResult]) -> None:
         self._rows[place] = AddPartitionsToTxnResult(transactional_id=transactional_id, topic_results=rows)
         if len(self._rows) == self._count:
             self.finish()
@@ -83,10 +81,10 @@ class _Gathered:
         self._answer.give(AddPartitionsToTxnResponse(results_by_transaction=rows, results_by_topic_v3_and_below=old))
 
 
-def topic_results(results: Results) -> list[AddPartitionsToTxnTopicResult]:
+def topic_results(results: Iterable[tuple[TopicPartition, ErrorCode]]) -> list[AddPartitionsToTxnTopicResult]:
     """Results by topic, in the order in which topics were named."""
     topics: dict[str, AddPartitionsToTxnTopicResult] = {}
-    for tp, error in results.items():
+    for tp, error in results:
         row = topics.setdefault(tp.topic, AddPartitionsToTxnTopicResult(name=tp.topic, results_by_partition=[]))
         row.results_by_partition.append(
             AddPartitionsToTxnPartitionResult(partition_index=tp.partition, partition_error_code=error)
@@ -114,19 +112,21 @@ def _add_partitions(
     transaction: AddPartitionsToTxnTransaction,
     ctx: Asker,
     refused: Refused,
-    put: Callable[[Results], None],
+    put: Callable[[list[AddPartitionsToTxnTopicResult]], None],
 ) -> None:
     named = partitions_of(transaction)
-    if any(tp in refused for tp in named):
+    each = dict.fromkeys(named)
+    if any(tp in refused for tp in each):
         # All or nothing.
-        put({tp: refused.get(tp, ErrorCode.OPERATION_NOT_ATTEMPTED) for tp in named})
+        put(topic_results((tp, refused.get(tp, ErrorCode.OPERATION_NOT_ATTEMPTED)) for tp in each))
         return
     who = transaction.transactional_id, transaction.producer_id, transaction.producer_epoch
     if transaction.verify_only:
-        put(verify(m, *who, named))
+        put(topic_results(verify(m, *who, each).items()))
         return
     version = TRANSACTION_V2 if ctx.api_version >= BATCHED_FROM else 0
-    add(m, *who, named, version, lambda error: put(dict.fromkeys(named, _told(error, ctx))))
+    # What is named twice is answered twice here, and only here, as Kafka does.
+    add(m, *who, each, version, lambda error: put(topic_results((tp, _told(error, ctx)) for tp in named)))
 
 
 def add_offsets(

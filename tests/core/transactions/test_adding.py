@@ -56,6 +56,14 @@ def test_what_is_there_is_not_logged_again(world: World) -> None:
     assert not world.appends
 
 
+def test_what_is_named_twice_is_answered_twice(world: World) -> None:
+    who = world.producer()
+    assert world.add(who, T0, T0, T1).codes == [NONE] * 3
+    assert world.add((7, 7), T0, T0).codes == [E.INVALID_PRODUCER_ID_MAPPING] * 2
+    assert world.add(who, T0, T0, version=4, verify=True).codes == [NONE]
+    assert len(world.add(who, T0, T0, T1, refused=[T1]).codes) == 2
+
+
 def test_no_partitions_at_all(world: World) -> None:
     who = world.producer()
     request = AddPartitionsToTxnRequest(
