@@ -22,9 +22,11 @@ from ottla.broker.net.listener import Listener
 from ottla.broker.observe.events import Emit, no_op
 from ottla.broker.observe.lines import CoordinatorLines
 from ottla.broker.observe.logs import Silent
+from ottla.broker.runtime.cleaner import Cleaner
 from ottla.broker.runtime.driver import Driver
 from ottla.broker.runtime.log_dir import measured
 from ottla.broker.runtime.loop_clock import LoopClock
+from ottla.broker.runtime.producer_states import ProducerStates
 from ottla.broker.runtime.topics import TopicManager
 from ottla.broker.runtime.transactions import TransactionDriver
 from ottla.broker.settings import Settings
@@ -32,6 +34,9 @@ from ottla.broker.storage.engine import Engine, EngineError
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.errors import MalformedFrame
 from ottla.protocol.records import TopicPartition
+
+PRODUCERS = "producers"
+"""The folder of a data directory with what partitions remember of producers; it may be deleted."""
 
 
 class CannotStart(Exception):
@@ -74,8 +79,10 @@ class Broker:
         self._wanted = topics
         self._emit = emit if emit is not no_op or log is None else CoordinatorLines(self.log)
         self._engine: Engine
+        self._producer_states: ProducerStates
         self._topics: TopicManager
         self._driver: Driver
+        self._cleaner: Cleaner
         self._transactions: TransactionDriver
         self._listener: Listener
 
@@ -99,7 +106,11 @@ class Broker:
         except EngineError as error:
             raise CannotStart(str(error)) from error
         try:
-            self._topics = TopicManager(self._engine, self.settings, self._clock, self.log)
+            directory = None if self._directory is None else self._directory / PRODUCERS
+            self._producer_states = ProducerStates(directory, self._clock, self.log)
+            self._topics = TopicManager(
+                self._engine, self.settings, self._clock, self.log, producer_states=self._producer_states
+            )
             await self._topics.start()
             self._tell_recovered()
             self._compose()
@@ -107,6 +118,9 @@ class Broker:
             self._transactions.load()
             await self._create_wanted()
             self.host, self.port = await self._listen()
+            if self._directory is None:
+                self._cleaner.start()
+            self._producer_states.start(self._topics.client_partitions)
         except (EngineError, BadCatalog, MalformedFrame) as error:
             await self._engine.close()
             raise CannotStart(str(error)) from error
@@ -125,6 +139,8 @@ class Broker:
         self._transactions.stop()
         self._driver.stop()
         await self._listener.drain(self.settings.shutdown_drain_ms)
+        await self._cleaner.stop()
+        await self._producer_states.stop(self._topics.client_partitions())
         await self._engine.close()
         self.log.info("Stopped")
 
@@ -138,6 +154,8 @@ class Broker:
         self._driver.silence()
         self._transactions.silence()
         self._listener.abort_all()
+        await self._cleaner.stop()
+        await self._producer_states.stop(())
         await self._engine.close()
 
     # -- parts
@@ -197,6 +215,7 @@ class Broker:
             transactions=self._transactions,
             log_dir=in_memory if self._directory is None else partial(measured, self._directory),
         )
+        self._cleaner = Cleaner(self._engine, self._topics, clock, self.log, directory=self._directory)
         self._engine.on_appended = self._appended
         self._topics.on_touched = self._driver.touched
         self._topics.on_deleted = lambda topic: self._driver.topic_deleted(topic.name)
