@@ -13,27 +13,43 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.chaos.under_load import Broken, UnderLoad
+from tests.chaos.exactly_once import ExactlyOnce
+from tests.chaos.killing import Broken
+from tests.chaos.under_load import UnderLoad
+
+KINDS = {"load": UnderLoad, "exactly-once": ExactlyOnce}
+
+
+def run(kind: str, rounds: int, seed: int, *, quiet: bool = False) -> None:
+    """Run so many rounds.
+
+    Raises:
+        Broken: the message says what was promised and not kept.
+    """
+    print(f"{kind}: {rounds} rounds, seed {seed} (again with --seed {seed})", flush=True)
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="ottla-chaos-") as directory:
+
+        def say(words: str) -> None:
+            if not quiet:
+                print(words, flush=True)
+
+        totals = KINDS[kind](Path(directory) / "data", seed, say).run(rounds)
+    print(f"passed: {rounds} rounds in {time.monotonic() - began:.0f} s; {totals}", flush=True)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kind", choices=["load", "exactly-once"])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kind", choices=sorted(KINDS))
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     parser.add_argument("--quiet", action="store_true", help="no line for each round")
     given = parser.parse_args(arguments)
-    print(f"{given.kind}: {given.rounds} rounds, seed {given.seed} (again with --seed {given.seed})", flush=True)
-    began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="ottla-chaos-") as directory:
-        say = (lambda words: None) if given.quiet else (lambda words: print(words, flush=True))
-        test = UnderLoad(Path(directory) / "data", given.seed, say)
-        try:
-            test.run(given.rounds)
-        except Broken as broken:
-            print(f"FAILED, seed {given.seed}:\n{broken}", flush=True)
-            return 1
-    print(f"passed: {given.rounds} rounds in {time.monotonic() - began:.0f} s; {test.ledger.totals()}", flush=True)
+    try:
+        run(given.kind, given.rounds, given.seed, quiet=given.quiet)
+    except Broken as broken:
+        print(f"FAILED, seed {given.seed}:\n{broken}", flush=True)
+        return 1
     return 0
 
 

@@ -97,11 +97,17 @@ def test_control_records_are_not_for_the_user() -> None:
     marker = build_batch([Record(key=b"\0\0\0\1", value=b"")], base_offset=1, is_transactional=True, is_control=True)
     assert read(state_at(0), batch(0, b"a") + marker) == ([0], True, 2)
     assert read(state_at(1), marker) == ([], True, 2)
+
+
+def test_what_is_not_for_the_user_counts_for_the_epoch() -> None:
+    """A position behind a marker of a later epoch is not a position in an epoch that ended before the marker."""
+    record = Record(key=b"\0\0\0\1", value=b"")
+    end = build_batch([record], base_offset=1, leader_epoch=9, is_transactional=True, is_control=True)
     state = state_at(1)
     state.position_epoch = 8
-    fetched = FetchedPartition(state, marker)
+    fetched = FetchedPartition(state, end)
     fetched.take(1, None, None)
-    assert (fetched.next_offset, fetched.epoch) == (2, 8)
+    assert (fetched.next_offset, fetched.epoch) == (2, 9)
 
 
 def transactional(offset: int, producer_id: int, *values: bytes) -> bytes:
