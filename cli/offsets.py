@@ -12,7 +12,7 @@ import click
 from ottla.cli.common import DEFAULT_BOOTSTRAP, run
 from ottla.cli.internal_records import GROUP, OFFSET, OFFSETS_TOPIC, described, in_words
 from ottla.cli.log_rows import control_type, records_of, when
-from ottla.cli.output import Cell, Refused, note, print_table
+from ottla.cli.output import Cell, Refused, note, print_table, printable
 from ottla.cli.segments import PartitionFiles, Unreadable, find_partitions, read_batches
 
 if TYPE_CHECKING:
@@ -158,26 +158,33 @@ async def _read_all(consumer: Consumer, places: list[TopicPartition]) -> list[En
 def in_force(entries: Iterable[Entry]) -> Iterator[dict[str, Any]]:
     """The records that compaction would leave, without tombstones, as `described` rows.
 
-    Offsets of a transaction count from its commit marker on, and never if it is aborted or still open.
+    Offsets of a transaction count from its commit marker on, and never if it is aborted or still open. As in brokers,
+    one gives way to a record of the same key that was written after it, and a tombstone takes those with it that wait.
     """
     state: dict[tuple[int, bytes], Entry] = {}
-    pending: dict[tuple[int, int], list[Entry]] = {}
+    pending: dict[tuple[int, int], dict[bytes, Entry]] = {}
 
     def apply(entry: Entry) -> None:
         place = (entry.partition, entry.key or b"")
+        if place in state and state[place].offset > entry.offset:
+            return
         state.pop(place, None)
         if entry.value is not None:
             state[place] = entry
 
     for entry in entries:
         if entry.marker:
-            for one in pending.pop((entry.partition, entry.producer_id), ()):
-                if entry.marker == "COMMIT":
-                    apply(one)
+            waiting = pending.pop((entry.partition, entry.producer_id), {})
+            for one in waiting.values() if entry.marker == "COMMIT" else ():
+                apply(one)
         elif entry.producer_id != _NO_PRODUCER:
-            pending.setdefault((entry.partition, entry.producer_id), []).append(entry)
+            pending.setdefault((entry.partition, entry.producer_id), {})[entry.key or b""] = entry
         else:
             apply(entry)
+            if entry.value is None:
+                for (partition, _), waiting in pending.items():
+                    if partition == entry.partition:
+                        waiting.pop(entry.key or b"", None)
     for entry in state.values():
         yield _row(entry)
 
@@ -233,7 +240,7 @@ def _print_state(rows: list[dict[str, Any]], as_json: bool) -> None:
             row["offset"],
             row["leader_epoch"] if row["leader_epoch"] >= 0 else None,
             when(row["commit_timestamp"]),
-            row["metadata"] or None,
+            printable(row["metadata"]) or None,
         )
         for row in rows
         if row["type"] == OFFSET

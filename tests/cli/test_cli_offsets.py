@@ -272,3 +272,21 @@ def test_a_running_broker(ottla_broker_factory: Callable[..., Any], tmp_path: Pa
     (row,) = [row for row in rows("-b", broker.bootstrap_servers, "--latest") if row["type"] == "OffsetCommit"]
     assert (row["group"], row["topic"], row["partition"], row["offset"]) == ("g", "orders", 0, 3)
     assert rows("-b", broker.bootstrap_servers, "--group", "nobody") == []
+
+
+def test_a_later_commit_wins_over_a_transaction_that_began_before() -> None:
+    entries = [
+        entry(0, "a", 1, producer_id=7),
+        entry(1, "a", 2),
+        Entry(0, 2, NOW_MS, b"", b"", 7, "COMMIT"),
+    ]
+    assert [row["offset"] for row in in_force(entries)] == [2]
+
+
+def test_a_tombstone_takes_what_waits() -> None:
+    entries = [
+        entry(0, "a", 1, producer_id=7),
+        entry(1, "a", None),
+        Entry(0, 2, NOW_MS, b"", b"", 7, "COMMIT"),
+    ]
+    assert list(in_force(entries)) == []

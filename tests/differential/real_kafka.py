@@ -86,6 +86,11 @@ class RealKafka:
         self._directory = Path(tempfile.mkdtemp(prefix="ottla-differential-"))
 
     @property
+    def data(self) -> Path:
+        """Its log directory; gone when the broker is."""
+        return self._directory / "data"
+
+    @property
     def log_file(self) -> Path:
         """What the broker has logged, warnings and worse."""
         return self._directory / "log"
@@ -97,7 +102,7 @@ class RealKafka:
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
             "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
-            "log.dirs": self._directory / "data",
+            "log.dirs": self.data,
         }
         lines = [f"{key}={value}" for key, value in (settings | self.settings).items()]
         properties = self._directory / "server.properties"
