@@ -216,6 +216,7 @@ class Broker:
             log_dir=in_memory if self._directory is None else partial(measured, self._directory),
         )
         self._cleaner = Cleaner(self._engine, self._topics, clock, self.log, directory=self._directory)
+        self._cleaner.on_markers_gone = self._producer_states.forget
         self._engine.on_appended = self._appended
         self._topics.on_touched = self._driver.touched
         self._topics.on_deleted = lambda topic: self._driver.topic_deleted(topic.name)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Generator
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ottla.broker.clock import Clock, TimerHandle
-from ottla.broker.core.cleaning.choice import Dirt, cleanable_from, cleanable_upto, dirt_of, grouped
+from ottla.broker.core.cleaning.choice import Dirt, cleanable_from, cleanable_upto, dirt_of, joins
 from ottla.broker.core.cleaning.compaction import AbortedTransaction, KeyScan, LastBatch, Sieve
 from ottla.broker.core.cleaning.retention import expired
 from ottla.broker.core.topics.configs import TopicConfig
@@ -57,6 +57,15 @@ class _Job(NamedTuple):
     dirt: Dirt
 
 
+class _Written:
+    """What is to come in the place of some segments, as far as it has got."""
+
+    def __init__(self, directory: Path | None) -> None:
+        self.segments: list[SegmentInfo] = []
+        self.spool = Spool(directory)
+        self.changed = False
+
+
 class Cleaner:
     """Retention every ``log.retention.check.interval.ms``; compaction of the dirtiest log, again and again.
 
@@ -69,6 +78,8 @@ class Cleaner:
     Attributes:
         counters: what was done.
         uncleanable: the partitions that are left alone for good.
+        on_markers_gone: told of a partition from which markers of aborted transactions go, before they go: what was
+            written down about them must be forgotten.
     """
 
     def __init__(
@@ -76,6 +87,7 @@ class Cleaner:
     ) -> None:
         self.counters = Counters()
         self.uncleanable: set[TopicPartition] = set()
+        self.on_markers_gone: Callable[[TopicPartition], None] = lambda tp: None
         self._engine = engine
         self._topics = topics
         self._clock = clock
@@ -260,9 +272,19 @@ class Cleaner:
             wall_ms=self._clock.wall_ms(),
         )
         end_offset = scan.keys.latest_offset + 1
-        closed = [segment for segment in log.segments() if segment.next_offset <= dirt.upto_offset]
-        for group in grouped(closed, end_offset=end_offset, segment_bytes=config.segment_bytes):
-            await self._replace(partition, log, group, sieve)
+        written = _Written(self._directory)
+        try:
+            for segment in log.segments():
+                if segment.base_offset >= end_offset or segment.next_offset > dirt.upto_offset:
+                    break
+                group = written.segments
+                if group and not joins(group[0], segment, written.spool.size_bytes, config.segment_bytes):
+                    await self._replace(partition, log, written, sieve)
+                    written = _Written(self._directory)
+                await self._sift(log, segment, sieve, written)
+            await self._replace(partition, log, written, sieve)
+        finally:
+            written.spool.close()
         log.mark_cleaned(end_offset)
         self.counters.compactions += 1
         self.counters.records_read += sieve.records
@@ -272,26 +294,31 @@ class Cleaner:
                        bytes_before=size_bytes, bytes_after=log.size_bytes, keys=len(scan.keys),
                        ms=self._clock.monotonic_ms() - began_ms)  # fmt: skip
 
-    async def _replace(self, partition: Partition, log: Log, group: list[SegmentInfo], sieve: Sieve) -> None:
-        """Put one segment in the place of a group, unless it is one already of which everything stays."""
-        first_offset, next_offset = group[0].base_offset, group[-1].next_offset
-        spool = Spool(self._directory)
-        changed = len(group) > 1
+    async def _sift(self, log: Log, segment: SegmentInfo, sieve: Sieve, written: _Written) -> None:
+        """Add what stays of a segment."""
+        written.segments.append(segment)
+        offset = max(segment.base_offset, log.log_start_offset)
+        async for header, batch in self._batches(log, offset, segment.next_offset):
+            kept = await self._in_turns(sieve.sift(header, batch))
+            written.changed = written.changed or kept is not batch
+            if kept is not None:
+                written.spool.add(kept)
+
+    async def _replace(self, partition: Partition, log: Log, written: _Written, sieve: Sieve) -> None:
+        """Put one segment in the place of some, unless it is a single one of which everything stays."""
+        group = written.segments
         try:
-            async for header, batch in self._batches(log, max(first_offset, log.log_start_offset), next_offset):
-                kept = await self._in_turns(sieve.sift(header, batch))
-                changed = changed or kept is not batch
-                if kept is not None:
-                    spool.add(kept)
-            if changed:
-                # First, as a reader who is told of an aborted transaction waits for its marker. Of one whose marker
-                # goes there is nothing left that anybody would have to be warned of.
-                partition.transactions.aborted.forget(sieve.markers_gone)
-                sieve.markers_gone.clear()
-                await log.replace(first_offset, next_offset, spool)
-                self.counters.bytes_written += spool.size_bytes
+            if written.changed or len(group) > 1:
+                if sieve.markers_gone:
+                    # First, as a reader who is told of an aborted transaction waits for its marker. Of one whose
+                    # marker goes there is nothing left that anybody would have to be warned of.
+                    self.on_markers_gone(partition.tp)
+                    partition.transactions.aborted.forget(sieve.markers_gone)
+                    sieve.markers_gone.clear()
+                await log.replace(group[0].base_offset, group[-1].next_offset, written.spool)
+                self.counters.bytes_written += written.spool.size_bytes
         finally:
-            spool.close()
+            written.spool.close()
 
     async def _batches(self, log: Log, offset: int, upto_offset: int) -> AsyncIterator[tuple[BatchHeader, memoryview]]:
         """The batches of a log from ``offset`` to an end of a segment."""

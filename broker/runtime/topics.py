@@ -148,10 +148,11 @@ class TopicManager:
         """Rebuild what a partition remembers of producers and transactions.
 
         If transactions were never coordinated here there can be none in the log, and the producers of the last day are
-        enough: older ones are forgotten anyway.
+        enough: older ones are forgotten anyway. But not where compaction leaves empty batches, which a search by time
+        does not find.
         """
-        have_been = TRANSACTIONS_TOPIC in self._catalog.topics
-        since_ms = None if have_been else self._clock.wall_ms() - PRODUCER_ID_EXPIRATION_MS
+        everything = TRANSACTIONS_TOPIC in self._catalog.topics or partition.topic.config.compacted
+        since_ms = None if everything else self._clock.wall_ms() - PRODUCER_ID_EXPIRATION_MS
         try:
             await self._producer_states.rebuild(partition, since_ms=since_ms)
         except (EngineError, BatchError) as error:

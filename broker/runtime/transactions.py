@@ -173,8 +173,9 @@ class TransactionDriver:
         log = self._log(partition)
         self.coordinator.load_started(partition)
         offset = log.log_start_offset
-        while offset < log.high_watermark:
-            for header, batch in iter_batches(log.read(offset, max_bytes=LOAD_BYTES)):
+        # Nothing is read where compaction has emptied the end of the log.
+        while offset < log.high_watermark and (batches := log.read(offset, max_bytes=LOAD_BYTES)):
+            for header, batch in iter_batches(batches):
                 offset = header.last_offset + 1
                 for record in decode_batch(batch) if header.record_count and not header.is_control else ():
                     if record.key is None:

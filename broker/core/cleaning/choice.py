@@ -1,15 +1,13 @@
-"""Which log is compacted next, up to where, and which of its segments become one."""
+"""Which log is compacted next, up to where, and which segments become one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from ottla.broker.core.cleaning.segments import Segment
 from ottla.broker.core.topics.configs import TopicConfig
 from ottla.broker.settings import INT32_MAX
-
-_Segment = TypeVar("_Segment", bound=Segment)
 
 
 class Dirt(NamedTuple):
@@ -81,18 +79,7 @@ def dirt_of(
     return Dirt(from_offset, upto_offset, dirty_bytes, ratio, overdue)
 
 
-def grouped(segments: Iterable[_Segment], *, end_offset: int, segment_bytes: int) -> Iterator[list[_Segment]]:
-    """Neighbouring segments that fit into one, of those that begin below ``end_offset``; all of them are closed."""
-    group: list[_Segment] = []
-    size = 0
-    for segment in segments:
-        if segment.base_offset >= end_offset or not segment.is_closed:
-            break
-        too_wide = bool(group) and segment.next_offset - group[0].base_offset > INT32_MAX
-        if group and (too_wide or size + segment.size_bytes > segment_bytes):
-            yield group
-            group, size = [], 0
-        group.append(segment)
-        size += segment.size_bytes
-    if group:
-        yield group
+def joins(first: Segment, segment: Segment, written_bytes: int, segment_bytes: int) -> bool:
+    """Whether a segment may become one with those before it, from ``first`` on, of which so many bytes have stayed."""
+    fits = written_bytes + segment.size_bytes <= segment_bytes
+    return fits and segment.next_offset - first.base_offset <= INT32_MAX

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.broker.core.cleaning.choice import cleanable_from, cleanable_upto, dirt_of, grouped
+from ottla.broker.core.cleaning.choice import cleanable_from, cleanable_upto, dirt_of, joins
 from ottla.broker.core.topics.configs import TopicConfig
 from ottla.broker.storage.engine import SegmentInfo
 
@@ -76,23 +76,12 @@ def test_after_the_longest_lag_the_ratio_does_not_matter(first_dirty_ms, overdue
         assert found.overdue
 
 
-def bases(**options):
-    return [[segment.base_offset for segment in group] for group in grouped(SEGMENTS, **options)]
-
-
 def test_neighbours_become_one_as_far_as_they_fit():
-    assert bases(end_offset=40, segment_bytes=1000) == [[0, 10, 20, 30]]
-    assert bases(end_offset=40, segment_bytes=200) == [[0, 10], [20, 30]]
-    assert bases(end_offset=40, segment_bytes=50) == [[0], [10], [20], [30]]
-    assert bases(end_offset=21, segment_bytes=1000) == [[0, 10, 20]]
-    assert bases(end_offset=99, segment_bytes=1000) == [[0, 10, 20, 30]]
-    assert bases(end_offset=0, segment_bytes=1000) == []
+    assert joins(SEGMENTS[0], SEGMENTS[1], 50, 150)
+    assert not joins(SEGMENTS[0], SEGMENTS[1], 51, 150)
 
 
 def test_offsets_of_a_segment_fit_into_32_bits():
-    far = [
-        SegmentInfo(0, 10, 1, 0, True),
-        SegmentInfo(10, 2**31 + 5, 1, 0, True),
-        SegmentInfo(2**31 + 5, 2**31 + 6, 1, 0, True),
-    ]
-    assert [len(group) for group in grouped(far, end_offset=2**32, segment_bytes=10)] == [1, 2]
+    first = SegmentInfo(5, 10, 1, 0, True)
+    assert joins(first, SegmentInfo(10, 2**31 + 4, 1, 0, True), 0, 100)
+    assert not joins(first, SegmentInfo(10, 2**31 + 5, 1, 0, True), 0, 100)
