@@ -30,7 +30,9 @@ producer then holds on to the coordinator that it has thrown away: its calls nev
 """
 
 OVER = {KafkaError.FENCED_INSTANCE_ID, KafkaError._FATAL}
-"""A static member that another has replaced."""
+"""A static member that another has replaced; or that stood still for longer than its session: librdkafka then sends a
+heartbeat without its member id, and is taken for another. Both are the end of the consumer.
+"""
 
 
 class Unusable(Exception):
