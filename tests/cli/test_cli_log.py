@@ -5,12 +5,15 @@ from __future__ import annotations
 import fcntl
 import json
 import struct
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ottla.cli.log import Enough, Wish, follow
 from ottla.cli.log_tail import Follower
@@ -391,3 +394,47 @@ def test_tail_stops_after_so_many(directory: Path) -> None:
 def test_tail_ends_at_damage(directory: Path) -> None:
     flip(directory / f"{0:020d}.log", 80)
     assert "byte 0: the CRC is" in ottla("log", "tail", directory, "--from-beginning", expect=1).stderr
+
+
+# -- bytes that nobody meant
+
+
+@given(st.data())
+def test_damage_of_any_kind_is_told_and_never_raised(data: st.DataObject) -> None:
+    whole = b"".join(build_batch(records(b"a" * 30, b"b"), base_offset=offset) for offset in (0, 2, 4))
+    changed = bytearray(whole)
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(changed) - 1))
+        match data.draw(st.sampled_from(["set", "cut", "insert"])):
+            case "set":
+                changed[at] = data.draw(st.integers(0, 255))
+            case "cut":
+                del changed[at : at + data.draw(st.integers(1, 80))]
+            case _:
+                changed[at:at] = data.draw(st.binary(max_size=20))
+        if not changed:
+            break
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / f"{0:020d}.log"
+        path.write_bytes(changed)
+        sound = _verdict(path)["ok"]
+        result = CliRunner().invoke(command, ["log", "dump", str(path), "--print-data-log", "--decode"])
+        assert result.exception is None or isinstance(result.exception, SystemExit)
+        if sound:
+            assert result.exit_code == 0
+
+
+@given(st.binary(max_size=200), st.sampled_from([".index", ".timeindex"]))
+def test_index_files_of_any_bytes(content: bytes, suffix: str) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        path = write_log(Path(directory), [records(b"a"), records(b"b", b"c")])
+        path.with_suffix(suffix).write_bytes(content)
+        found = _verdict(path)
+        assert all(fault["file"].endswith(suffix) for fault in found["faults"])
+        for offset in ("0", "1", "2"):
+            done = CliRunner().invoke(
+                command, ["log", "dump", str(path), "--offset", offset, "--print-data-log", "--format", "json"]
+            )
+            assert done.exit_code == 0
+            first = json.loads(done.stdout.splitlines()[0])
+            assert first["records"][0]["offset"] == int(offset), "whatever the index says"
