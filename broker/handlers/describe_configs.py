@@ -106,8 +106,8 @@ def _broker_rows(ctx: RequestContext, services: Services) -> _Rows:
         read_only = not FIELDS[row.name].metadata["dynamic"]
         yield _row(row.name, synonyms, ConfigType[row.type.upper()], row.documentation, read_only=read_only)
     for name in sorted({*configs.own, *configs.default} - FIELDS.keys()):
-        source = ConfigSource.DYNAMIC_BROKER_CONFIG if name in configs.own else _DEFAULT_BROKER
-        yield _unknown_row(name, source)
+        own = [ConfigSource.DYNAMIC_BROKER_CONFIG] if name in configs.own else []
+        yield _unknown_row(name, [*own, _DEFAULT_BROKER] if name in configs.default else own)
 
 
 def _default_rows(configs: BrokerConfigs) -> _Rows:
@@ -117,12 +117,13 @@ def _default_rows(configs: BrokerConfigs) -> _Rows:
             documentation = FIELDS[name].metadata["documentation"]
             yield _row(name, (Synonym(name, value, _DEFAULT_BROKER),), ConfigType[type_of(name).upper()], documentation)
         else:
-            yield _unknown_row(name, _DEFAULT_BROKER)
+            yield _unknown_row(name, [_DEFAULT_BROKER])
 
 
-def _unknown_row(name: str, source: ConfigSource) -> DescribeConfigsResourceResult:
+def _unknown_row(name: str, sources: Iterable[ConfigSource]) -> DescribeConfigsResourceResult:
     """A key that is not ours: nobody knows whether its value is a secret, so it is not shown."""
-    row = _row(name, (Synonym(name, None, source),), ConfigType.UNKNOWN, None)
+    synonyms = [Synonym(name, None, source) for source in sources]
+    row = _row(name, synonyms, ConfigType.UNKNOWN, None, read_only=True)
     row.is_sensitive = True
     return row
 

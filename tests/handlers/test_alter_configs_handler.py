@@ -257,6 +257,8 @@ async def test_lists_of_brokers(world):
         ("group.max.size", SET, "3"),
         ("log.cleaner.enable", SET, "false"),
         ("log.retention.check.interval.ms", SET, "1000"),
+        ("log.retention.hours", SET, "5"),
+        ("log.segment.bytes", SET, "1048575"),
         ("log.retention.ms", SET, "soon"),
         ("log.retention.ms", SET, None),
         ("log.retention.ms", APPEND, "5"),

@@ -6,9 +6,13 @@ import dataclasses
 from collections.abc import Mapping
 
 from ottla.broker.core.configs.kinds import ConfigSource, Synonym
+from ottla.broker.core.topics.keys import TOPIC_KEYS
+from ottla.broker.setting_sources import ALIASES
 from ottla.broker.settings import FIELDS, BadSetting, Settings, as_text, parse_value
 
 _NOTHING: Mapping[str, str] = {}
+# What is not allowed for a topic is not for all topics either.
+_OF_TOPICS = {key.broker_key: key for key in TOPIC_KEYS.values()}
 
 
 class BrokerConfigs:
@@ -53,12 +57,15 @@ class BrokerConfigs:
 
 def invalid_setting(key: str, text: str) -> str | None:
     """What is wrong with a dynamic value, or None. Nothing is known of keys that are not ours."""
+    if key in ALIASES or (key in FIELDS and not FIELDS[key].metadata["dynamic"]):
+        return f"{key} cannot be changed while the broker runs"
     if key not in FIELDS:
         return None
-    if not FIELDS[key].metadata["dynamic"]:
-        return f"{key} cannot be changed while the broker runs"
     try:
         parse_value(key, text)
     except BadSetting as error:
         return f"Invalid value {text} for configuration {key}: {error}"
+    topic_key = _OF_TOPICS.get(key)
+    if topic_key is not None and (problem := topic_key.check(text.strip())):
+        return f"Invalid value {text} for configuration {key}: {problem}"
     return None
