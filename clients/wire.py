@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from ottla.clients.errors import KafkaError, KafkaTimeout, UnsupportedByBroker, error_code, error_of
 from ottla.protocol.apis import Api, ApiKey, api
@@ -198,7 +198,7 @@ class Conversation:
             # Taken off before it is decoded: what follows it on the wire is lost anyway when that fails.
             request = self._open.popleft()
             try:
-                answer = self._decode(request, frame)
+                answer = self._decode(request, cast(bytes, frame))  # nothing is put into this reader
             except ProtocolError as error:
                 request.done(KafkaError(f"{request.row.key.name}: unreadable answer: {error}"))
                 raise
