@@ -48,7 +48,8 @@ async def bill_orders(bootstrap: str) -> None:
                     await producer.send_offsets_to_transaction(ends, member)
             except TransactionFailed as failure:
                 print(f"  taken back: {failure}")
-                await consumer.seek_to_committed()
+                for tp in consumer.assignment():
+                    consumer.seek(tp, await consumer.committed(tp) or 0)  # read again what did not count
 
 
 async def take_orders(bootstrap: str) -> None:
