@@ -1,11 +1,19 @@
-"""AddPartitionsToTxn and AddOffsetsToTxn: what takes part in a transaction, and whether something does."""
+"""AddPartitionsToTxn and AddOffsetsToTxn: what takes part in a transaction, and whether something does.
+
+A producer that has just ended a transaction begins the next one at once, while markers of the last one are still being
+written. Kafka refuses that with CONCURRENT_TRANSACTIONS, and clients come again after a while, mostly longer than it
+takes. So such requests wait here, for a bounded time, before they hear it. Those that brokers make for a Produce
+(KIP-890) wait for whatever is under way, as several of one transaction may come at the same time.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 
 from ottla.broker.core.transactions.machine import Machine
 from ottla.broker.core.transactions.state import ONGOING, PREPARED
+from ottla.broker.core.transactions.transaction import Waiter
 from ottla.broker.core.transactions.transitions import with_partitions
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import TopicPartition
@@ -19,11 +27,16 @@ def add(
     partitions: Collection[TopicPartition],
     version: int,
     then: Callable[[ErrorCode], None],
+    *,
+    waits_for_all: bool = False,
+    deadline_ms: int | None = None,
 ) -> None:
     """Let partitions take part, durably; ``then`` is called at once or later.
 
     Args:
         version: the ``transaction.version`` that the client follows.
+        waits_for_all: wait for anything that is under way, not only for the end of the last transaction.
+        deadline_ms: of a request that has waited already.
     """
     if not transactional_id:
         then(ErrorCode.INVALID_REQUEST)
@@ -34,7 +47,13 @@ def add(
         return
     tx = entry.current
     if entry.pending is not None:
-        then(ErrorCode.CONCURRENT_TRANSACTIONS)
+        if not waits_for_all and entry.complete is None:
+            then(ErrorCode.CONCURRENT_TRANSACTIONS)
+            return
+        deadline_ms = m.now_ms + m.config.concurrent_wait_ms if deadline_ms is None else deadline_ms
+        again = partial(add, m, transactional_id, producer_id, producer_epoch, partitions, version, then,
+                        waits_for_all=waits_for_all, deadline_ms=deadline_ms)  # fmt: skip
+        m.wait(entry, Waiter(deadline_ms, again, partial(then, ErrorCode.CONCURRENT_TRANSACTIONS)))
     elif tx.producer_id != producer_id:
         then(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     elif tx.producer_epoch != producer_epoch:

@@ -178,7 +178,10 @@ class TransactionCoordinator:
         else:
             entry = m.find(str(key.subject))
             assert isinstance(entry, Entry)
-            retry(m, entry)
+            if key.timer is Timer.RETRY:
+                retry(m, entry)
+            else:
+                m.end_waits(entry)
 
     # Ownership
 
@@ -240,10 +243,14 @@ class TransactionCoordinator:
             entry.markers.clear()
             m.ongoing.pop(entry, None)
             m.deadlines.cancel(TimerKey(Timer.RETRY, entry.transactional_id))
+            m.deadlines.cancel(TimerKey(Timer.WAIT, entry.transactional_id))
+        waiters = [waiter for entry in shard.entries.values() for waiter in entry.waiters]
         m.deadlines.cancel(TimerKey(Timer.EXPIRY, partition))
         shard.entries = {}
         for write in writes:
             write.given_up(m)
+        for waiter in waiters:
+            waiter.again()  # and finds that the partition is gone
 
     def durable_state(self) -> dict[str, Snapshot]:
         """What a coordinator that replays the log must arrive at, but for ``last_producer_epoch``."""

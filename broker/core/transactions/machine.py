@@ -16,7 +16,7 @@ from ottla.broker.core.transactions.config import TransactionConfig
 from ottla.broker.core.transactions.effects import Effect, WriteMarker
 from ottla.broker.core.transactions.records import record
 from ottla.broker.core.transactions.state import ONGOING, TransactionState
-from ottla.broker.core.transactions.transaction import Entry, Snapshot
+from ottla.broker.core.transactions.transaction import Entry, Snapshot, Waiter
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition
 from ottla.protocol.offsets_topic import CoordinatorRecord
@@ -38,10 +38,11 @@ class Timer(enum.StrEnum):
     TIMEOUTS = "transactions open for too long"
     EXPIRY = "ids unused for too long"
     RETRY = "a marker or completion that failed"
+    WAIT = "a request that waits for what is under way"
 
 
 class TimerKey(NamedTuple):
-    """The key of a deadline; the subject is a transactional id for ``RETRY``, a partition for ``EXPIRY``."""
+    """The key of a deadline; the subject is a partition for ``EXPIRY``, a transactional id for what follows it."""
 
     timer: Timer
     subject: str | int = ""
@@ -144,6 +145,7 @@ class StateWrite(Write):
         if error is ErrorCode.NONE:
             m.follow(self.entry, self.snapshot)
         self.then(error)
+        m.release(self.entry)
 
     def given_up(self, m: Machine) -> None:
         self.then(ErrorCode.NOT_COORDINATOR)
@@ -222,6 +224,32 @@ class Machine:
         elif entry not in self.ongoing:
             self.ongoing[entry] = None
             self.arm_timeouts()
+
+    # Waiting
+
+    def wait(self, entry: Entry, waiter: Waiter) -> None:
+        """Let a request wait until nothing is under way for an id."""
+        entry.waiters.append(waiter)
+        key = TimerKey(Timer.WAIT, entry.transactional_id)
+        if key not in self.deadlines:
+            self.deadlines.set(key, waiter.deadline_ms)
+
+    def release(self, entry: Entry) -> None:
+        """Something was under way and is over: whoever waited for it goes on, unless the next thing is under way."""
+        while entry.waiters and entry.pending is None:
+            entry.waiters.pop(0).again()
+        if not entry.waiters:
+            self.deadlines.cancel(TimerKey(Timer.WAIT, entry.transactional_id))
+
+    def end_waits(self, entry: Entry) -> None:
+        """Tell those that it takes too long."""
+        late = [waiter for waiter in entry.waiters if waiter.deadline_ms <= self.now_ms]
+        entry.waiters = [waiter for waiter in entry.waiters if waiter.deadline_ms > self.now_ms]
+        if entry.waiters:
+            first_ms = min(waiter.deadline_ms for waiter in entry.waiters)
+            self.deadlines.set(TimerKey(Timer.WAIT, entry.transactional_id), first_ms)
+        for waiter in late:
+            waiter.late()
 
     # Effects
 

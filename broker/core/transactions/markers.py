@@ -35,6 +35,7 @@ class CompletionWrite(Write):
         m.follow(entry, entry.complete)
         entry.complete = entry.pending = None
         entry.failures = 0
+        m.release(entry)
 
     def given_up(self, m: Machine) -> None:
         """Whoever has the partition next finds the decision in the log, and completes it."""

@@ -186,5 +186,9 @@ def verify_or_add(
     if not adds:
         return verify(m, *who, partitions)
     answer: Answer[Results] = Answer(ctx)
-    add(m, *who, partitions, TRANSACTION_V2, lambda error: answer.give(dict.fromkeys(partitions, error)))
+
+    def then(error: ErrorCode) -> None:
+        answer.give(dict.fromkeys(partitions, error))
+
+    add(m, *who, partitions, TRANSACTION_V2, then, waits_for_all=True)
     return answer.taken(m)

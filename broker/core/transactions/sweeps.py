@@ -47,6 +47,7 @@ class TombstoneWrite(Write):
             entry.pending = None
             if not error:
                 del self.shard.entries[entry.transactional_id]
+            m.release(entry)
         if error:
             m.note("Expired transactional ids could not be removed", ids=len(self.entries), error=error.name)
         else:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.core.transactions.state import EMPTY, TransactionState
 from ottla.protocol.records import TopicPartition
@@ -50,6 +51,14 @@ class Snapshot:
         return self.producer_epoch >= LAST_GIVEN_EPOCH
 
 
+class Waiter(NamedTuple):
+    """A request that waits until nothing is under way: then ``again`` is called, at the deadline ``late``."""
+
+    deadline_ms: int
+    again: Callable[[], None]
+    late: Callable[[], None]
+
+
 class Entry:
     """One transactional id.
 
@@ -60,9 +69,10 @@ class Entry:
         complete: what to log when all markers are written, None outside of that time.
         markers: the partitions whose marker is not written yet, with the token of the attempt; None between attempts.
         failures: of markers and completions in a row.
+        waiters: who waits until nothing is under way, in the order in which they came.
     """
 
-    __slots__ = ("complete", "current", "failures", "markers", "pending", "shard", "transactional_id")
+    __slots__ = ("complete", "current", "failures", "markers", "pending", "shard", "transactional_id", "waiters")
 
     def __init__(self, transactional_id: str, shard: Shard, current: Snapshot) -> None:
         self.transactional_id = transactional_id
@@ -72,6 +82,7 @@ class Entry:
         self.complete: Snapshot | None = None
         self.markers: dict[TopicPartition, object | None] = {}
         self.failures = 0
+        self.waiters: list[Waiter] = []
 
     def __repr__(self) -> str:
         return f"<Entry {self.transactional_id} {self.current.state} {self.current.producer_epoch}>"

@@ -101,10 +101,10 @@ def test_while_something_is_on_its_way(world: World) -> None:
     world.add(who, T0)
     assert world.add(who, T1).codes == [E.CONCURRENT_TRANSACTIONS]
     assert world.add((7, 7), T1).codes == [E.CONCURRENT_TRANSACTIONS], "which is looked at first"
+    assert world.add_offsets(who).error is E.CONCURRENT_TRANSACTIONS
     world.settle()
     world.end(who)
-    world.append()
-    assert world.add(who, T1).codes == [E.CONCURRENT_TRANSACTIONS], "markers are"
+    assert world.add(who, T1).codes == [E.CONCURRENT_TRANSACTIONS], "the decision is"
 
 
 def test_a_failed_append(world: World) -> None:
@@ -161,6 +161,95 @@ def test_several_transactions_at_once(world: World) -> None:
 def test_no_transaction_at_all(world: World) -> None:
     asked = world.add_request(AddPartitionsToTxnRequest(transactions=[]), 4)
     assert asked.answer.results_by_transaction == []
+
+
+class TestWaiting:
+    """The next transaction begins while the last one is being completed."""
+
+    @pytest.fixture
+    def ending(self, world: World) -> tuple[int, int]:
+        """A producer whose markers are being written; the epoch is the one to go on with."""
+        who = world.open(T0, version=4)
+        world.prompt = False
+        asked = world.end(who, version=5)
+        world.append()
+        return asked.identity[1:]
+
+    @pytest.mark.parametrize("version", [3, 4])
+    def test_it_is_answered_once_the_last_one_is_complete(
+        self, world: World, ending: tuple[int, int], version: int
+    ) -> None:
+        asked = world.add(ending, T1, version=version)
+        world.mark()
+        world.advance(100)
+        assert asked.answer is None
+        world.append()
+        assert asked.answer is None, "it is not durable"
+        world.append()
+        assert asked.codes == [NONE]
+        assert world.snapshot().partitions == {T1}
+
+    def test_not_for_ever(self, world: World, ending: tuple[int, int]) -> None:
+        early = world.add_offsets(ending)
+        world.advance(300)
+        late = world.verify(ending, T1, adds=True)
+        world.advance(199)
+        assert early.answer is None
+        world.advance(1)
+        assert early.error is E.CONCURRENT_TRANSACTIONS
+        assert late.answer is None
+        world.advance(300)
+        assert late.answer == {T1: E.CONCURRENT_TRANSACTIONS}
+        world.settle()
+        assert world.state() == "CompleteCommit"
+
+    def test_waiting_again_does_not_take_longer(self, world: World, ending: tuple[int, int]) -> None:
+        first = world.verify(ending, T1, adds=True)
+        second = world.verify(ending, T2, adds=True)
+        world.advance(400)
+        world.mark()
+        world.append()
+        world.advance(100)
+        assert first.answer is None, "it is on its way to the log"
+        assert second.answer == {T2: E.CONCURRENT_TRANSACTIONS}
+        world.append()
+        assert first.answer == {T1: NONE}
+
+    def test_several_partitions_at_the_same_time(self, world: World) -> None:
+        who = world.producer()
+        world.prompt = False
+        asked = [world.verify(who, tp, adds=True) for tp in (T0, T1, T2)]
+        for count, tp in enumerate((T0, T1, T2)):
+            assert [each.answer is None for each in asked] == [False] * count + [True] * (3 - count)
+            world.append()
+            assert asked[count].answer == {tp: NONE}
+        assert world.coordinator.next_deadline_ms() == 11_000, "nobody waits any more"
+
+    def test_who_is_fenced_meanwhile(self, world: World) -> None:
+        who = world.open(T0)
+        world.prompt = False
+        world.init()
+        world.append()
+        asked = world.add(who, T1)
+        world.settle()
+        assert asked.codes == [E.PRODUCER_FENCED]
+
+    def test_a_failed_append_lets_the_next_one_go(self, world: World) -> None:
+        who = world.producer()
+        world.prompt = False
+        first, second = world.verify(who, T0, adds=True), world.verify(who, T1, adds=True)
+        world.append(E.COORDINATOR_NOT_AVAILABLE)
+        assert first.answer == {T0: E.COORDINATOR_NOT_AVAILABLE}
+        world.append()
+        assert second.answer == {T1: NONE}
+        assert world.snapshot().partitions == {T1}
+
+    def test_a_partition_given_up(self, world: World, ending: tuple[int, int]) -> None:
+        asked = world.add(ending, T1)
+        for partition in range(3):
+            world.coordinator.unload(partition, *world.now)
+        world.take()
+        assert asked.codes == [E.NOT_COORDINATOR]
 
 
 class TestVerify:

@@ -150,7 +150,7 @@ def test_a_completion_is_tried_again_until_it_is_logged(world: World) -> None:
     world.mark()
     for _ in range(3):
         world.append(E.COORDINATOR_NOT_AVAILABLE)
-        assert world.add(who).codes == [E.CONCURRENT_TRANSACTIONS]
+        assert world.init().error is E.CONCURRENT_TRANSACTIONS
         while not world.appends:
             world.advance(50)
     world.append()
@@ -325,7 +325,7 @@ class TestRestart:
         world.mark()
         world.written.clear()
         world.restart()
-        assert world.add(who).codes == [E.CONCURRENT_TRANSACTIONS]
+        assert world.init().error is E.CONCURRENT_TRANSACTIONS
         world.settle()
         epoch = who[1] + (version == 5)
         assert markers_of(world) == [(T0, 101, epoch, commit), (T1, 101, epoch, commit)]

@@ -108,6 +108,18 @@ MUTANTS = [
         "if False:",
     ),
     Mutant(
+        "who has waited is let through unseen",
+        "transactions.machine:Machine.release",
+        "entry.waiters.pop(0).again()",
+        "entry.waiters.pop(0).again.args[-1](ErrorCode.NONE)",
+    ),
+    Mutant(
+        "nobody who waits is called",
+        "transactions.markers:CompletionWrite.done",
+        "m.release(entry)",
+        "entry.waiters.clear()",
+    ),
+    Mutant(
         "an old epoch may add partitions",
         "transactions.adding:add",
         "elif tx.producer_epoch != producer_epoch:",
@@ -158,8 +170,8 @@ MUTANTS = [
     Mutant(
         "a partition takes part as soon as somebody asks",
         "transactions.requests:verify_or_add",
-        "add(m, *who, partitions, TRANSACTION_V2, lambda error: answer.give(dict.fromkeys(partitions, error)))",
-        "add(m, *who, partitions, 2, lambda error: None); answer.give(dict.fromkeys(partitions, ErrorCode.NONE))",
+        "add(m, *who, partitions, TRANSACTION_V2, then, waits_for_all=True)",
+        "add(m, *who, partitions, 2, str, waits_for_all=True); then(ErrorCode.NONE)",
     ),
     Mutant(
         "readers are shown what is open",

@@ -278,6 +278,7 @@ class World:
         self.requests: list[tuple[App, int, Call]] = []
         self.answers: list[tuple[App, int, Any]] = []
         self.marks: list[Callable[[], None]] = []
+        self.parked: dict[Ctx, str] = {}
         self.timer: tuple[int, Callable[[], None]] | None = None
         self.apps: list[App] = []
         self.txns: list[Txn] = []
@@ -359,6 +360,7 @@ class World:
         self.marks.clear()
         self.requests.clear()
         self.answers.clear()
+        self.parked.clear()
         self.timer = None
         self._start()
 
@@ -403,9 +405,12 @@ class World:
             return
 
         def reply(answer: Any) -> None:
+            self.parked.pop(ctx, None)
             self.answers.append((app, serial, answer))
 
-        found = handler(key).handle(request, Ctx(version, reply), self.services)
+        ctx = Ctx(version, reply)
+        self.parked[ctx] = f"{key.name} of {app.name}"
+        found = handler(key).handle(request, ctx, self.services)
         if isinstance(found, Coroutine):
             found = _run(found)
         if found is not None:
@@ -541,11 +546,11 @@ class World:
             app.over = True
         self.requests.clear()
         for _ in range(30_000):
-            if not (self.callbacks or self.marks or self._unfinished()):
+            if not (self.callbacks or self.marks or self.parked or self._unfinished()):
                 break
             self.step()
         else:
-            raise Broken(f"transactions do not come to an end: {self._unfinished()}")
+            raise Broken(f"it does not come to an end: {self._unfinished()}, parked {list(self.parked.values())}")
         self.check_log()
         for partition in self.topics[TOPIC].partitions:
             if partition.last_stable_offset != partition.log.high_watermark:
