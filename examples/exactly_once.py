@@ -35,9 +35,9 @@ async def bill_orders(bootstrap: str) -> None:
     async with producer, consumer:
         while True:
             batches = await consumer.getmany(timeout_ms=1_000, max_records=50)
-            member = consumer.group_metadata()
             if not batches:
                 continue
+            member = consumer.group_metadata()
             try:
                 async with producer.transaction():
                     await asyncio.sleep(0.02)  # hard work

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from ottla.clients.errors import KafkaError, OptionError, RecordCorrupt, RecordNotReadable
+from ottla.clients.consumer import Consumer
+from ottla.clients.errors import CommitFailed, KafkaError, OptionError, RecordCorrupt, RecordNotReadable
 from ottla.clients.fetched import FetchedPartition
 from ottla.clients.gate import UserGate
+from ottla.clients.structs import ConsumerGroupMetadata
 from ottla.clients.subscription import EARLIEST, PartitionState, SubscriptionState
 from ottla.protocol.compression import Codec
 from ottla.protocol.errors import ErrorCode
@@ -286,3 +288,12 @@ async def test_the_gate_can_be_forced() -> None:
     gate.force()
     await waiting
     assert gate.is_open
+
+
+def test_who_a_consumer_is_for_a_transaction() -> None:
+    """Never nobody in particular while it is to be a member: its offsets could not be refused."""
+    assert Consumer(group_id="g").group_metadata() == ConsumerGroupMetadata("g", -1, "", None)
+    with pytest.raises(CommitFailed, match="not in the group"):
+        Consumer("t", group_id="g").group_metadata()
+    with pytest.raises(OptionError, match="group_id=None"):
+        Consumer().group_metadata()

@@ -12,6 +12,7 @@ from ottla.clients import (
     Admin,
     ConfigChange,
     Consumer,
+    ConsumerGroupMetadata,
     ErrorCode,
     InvalidTransactionState,
     KafkaError,
@@ -225,6 +226,9 @@ async def a_member_left_behind_commits_nothing(bootstrap: str, name: str) -> Non
         async with one.transaction():
             await one.send_offsets_to_transaction({place: 1}, consumer.group_metadata())
         assert await offsets_of(bootstrap, name) == {place: 1}
+        await consumer.unsubscribe()
+        consumer.assign([place])
+        assert consumer.group_metadata() == ConsumerGroupMetadata(name), "nobody in particular"
 
 
 async def many_transactions_in_a_row(bootstrap: str, name: str) -> None:
