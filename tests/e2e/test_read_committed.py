@@ -11,8 +11,9 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as AioTopicPartition
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
-from kafka import KafkaConsumer
+from kafka import KafkaAdminClient, KafkaConsumer
 from kafka import TopicPartition as PythonTopicPartition
+from kafka.admin import AbortTransactionSpec
 
 from ottla.testing import Broker, BrokerProcess
 from tests.e2e.confluent_client import QUIET
@@ -209,3 +210,24 @@ def test_after_the_broker_comes_back(tmp_path: Path, name: str, orderly: bool) -
         assert list((tmp_path / "producers").glob("*.snapshot")) != [] or not orderly
         for read in (confluent_read, kafka_python_read, aiokafka_read):
             assert read(broker.bootstrap_servers, name, len(wanted)) == wanted
+
+
+def test_an_administrator_ends_a_hanging_transaction(broker: Broker, name: str) -> None:
+    servers = broker.bootstrap_servers
+    writer = producer(servers, name)
+    writer.begin_transaction()
+    say(writer, name, "hanging")
+    say(producer(servers), name, "after")
+    assert confluent_read(servers, name, 0) == []
+    partition = PythonTopicPartition(name, 0)
+    admin = KafkaAdminClient(bootstrap_servers=servers)
+    try:
+        states = admin.describe_producers([partition])[partition].active_producers
+        (hanging,) = [state for state in states if state.current_transaction_start_offset == 0]
+        assert hanging.last_sequence == 0
+        admin.abort_transaction(AbortTransactionSpec(partition, hanging.producer_id, hanging.producer_epoch))
+        states = admin.describe_producers([partition])[partition].active_producers
+        assert all(state.current_transaction_start_offset == -1 for state in states)
+    finally:
+        admin.close()
+    assert confluent_read(servers, name, 1) == [b"after"]
