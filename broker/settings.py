@@ -137,6 +137,9 @@ class Settings:
     )
 
     # Transactions
+    producer_id_expiration_ms: int = setting(
+        86_400_000, "How long a partition remembers a producer that does not write.", low=1, high=INT32_MAX
+    )
     transactional_id_expiration_ms: int = setting(
         604_800_000, "How long a transactional id that is not used is remembered.", low=1, high=INT32_MAX
     )

@@ -24,7 +24,6 @@ from ottla.broker.core.topics.catalog import (
 )
 from ottla.broker.core.topics.configs import TopicConfig
 from ottla.broker.core.topics.partition import Partition, Topic
-from ottla.broker.core.topics.producers import PRODUCER_ID_EXPIRATION_MS
 from ottla.broker.runtime.offline_log import OfflineLog
 from ottla.broker.runtime.producer_states import ProducerStates
 from ottla.broker.settings import Settings
@@ -147,12 +146,12 @@ class TopicManager:
     async def _rebuild(self, partition: Partition) -> None:
         """Rebuild what a partition remembers of producers and transactions.
 
-        If transactions were never coordinated here there can be none in the log, and the producers of the last day are
-        enough: older ones are forgotten anyway. But not where compaction leaves empty batches, which a search by time
-        does not find.
+        If transactions were never coordinated here there can be none in the log, and the producers of the last time
+        (``producer.id.expiration.ms``) are enough: older ones are forgotten anyway. But not where compaction leaves
+        empty batches, which a search by time does not find.
         """
         everything = TRANSACTIONS_TOPIC in self._catalog.topics or partition.topic.config.compacted
-        since_ms = None if everything else self._clock.wall_ms() - PRODUCER_ID_EXPIRATION_MS
+        since_ms = None if everything else self._clock.wall_ms() - self._settings.producer_id_expiration_ms
         try:
             await self._producer_states.rebuild(partition, since_ms=since_ms)
         except (EngineError, BatchError) as error:
@@ -178,7 +177,8 @@ class TopicManager:
         for index in range(len(topic.partitions), entry.partition_count):
             try:
                 log = self._engine.open_log(entry.name, entry.topic_id, index, self._log_config(config))
-                topic.add_partition(log)
+                partition = topic.add_partition(log)
+                partition.producers.expiration_ms = self._settings.producer_id_expiration_ms
             except Corrupt as error:
                 if topic.is_internal:
                     raise

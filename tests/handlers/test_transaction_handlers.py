@@ -269,3 +269,9 @@ async def test_a_feature_is_not_promised_without_its_versions(world, monkeypatch
         monkeypatch.undo()
         api_versions.transaction_level.cache_clear()
     assert (answer.supported_features, answer.finalized_features, answer.finalized_features_epoch) == ([], [], -1)
+
+
+async def test_how_long_producers_are_remembered(new_world):
+    world = await new_world(producer_id_expiration_ms=5_000).start()
+    topic = await world.topic("t")
+    assert topic.partitions[0].producers.expiration_ms == 5_000
