@@ -329,6 +329,7 @@ class Cleaner:
             self.counters.bytes_read += len(data)
             for header, batch in iter_batches(data):
                 offset = header.last_offset + 1
+                self._work += header.record_count
                 yield header, batch
             await self._throttle(len(data))
 
