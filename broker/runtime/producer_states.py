@@ -57,6 +57,8 @@ class ProducerStates:
         """How large the log was at the last snapshot."""
         self._saved: dict[TopicPartition, int] = {}
         """Up to which offset there is a snapshot."""
+        self._forgotten: dict[TopicPartition, int] = {}
+        """How often a partition was forgotten: what was taken before must not be written after."""
         self._task: asyncio.Task[None] | None = None
 
     # Starting
@@ -103,7 +105,7 @@ class ProducerStates:
         except NotUsable as error:
             self._report.warning("a snapshot of producers is of no use", path=str(path), reason=str(error))
             # What it has seen may be appended anew, and then it would seem to fit.
-            path.unlink(missing_ok=True)
+            self._remove(path)
             return None
 
     # Running
@@ -125,11 +127,12 @@ class ProducerStates:
 
     async def _save_when_durable(self, partition: Partition) -> None:
         document, failures = take(partition), partition.failures
+        forgotten = self._forgotten.get(partition.tp)
         while partition.log.high_watermark < document["offset"]:
             if partition.failures != failures:
                 return  # the end that it has seen is not the log's any more
             await asyncio.sleep(0.05)
-        if partition.failures == failures:
+        if partition.failures == failures and self._forgotten.get(partition.tp) == forgotten:
             await self._save(partition, document)
 
     async def stop(self, partitions: Iterable[Partition]) -> None:
@@ -148,22 +151,33 @@ class ProducerStates:
                 await self._save(partition, take(partition))
 
     def forget(self, tp: TopicPartition) -> None:
-        """The partition is gone."""
+        """The partition is gone, or its snapshot says what is not true any more."""
+        self._forgotten[tp] = self._forgotten.get(tp, 0) + 1
         self._sizes.pop(tp, None)
         self._saved.pop(tp, None)
         if (path := self._path(tp)) is not None:
-            path.unlink(missing_ok=True)
+            self._remove(path)
 
     async def _save(self, partition: Partition, document: dict[str, Any]) -> None:
         self._sizes[partition.tp] = document["size_bytes"]
         path = self._path(partition.tp)
         if path is None:
             return
+        forgotten = self._forgotten.get(partition.tp)
         try:
             await asyncio.to_thread(_write, path, _encode(document))
-            self._saved[partition.tp] = document["offset"]
+            if self._forgotten.get(partition.tp) == forgotten:
+                self._saved[partition.tp] = document["offset"]
+            else:
+                self._remove(path)
         except OSError as error:
             self._report.warning("a snapshot of producers could not be written", path=str(path), reason=str(error))
+
+    def _remove(self, path: Path) -> None:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            self._report.warning("a snapshot of producers could not be removed", path=str(path), reason=str(error))
 
     def _path(self, tp: TopicPartition) -> Path | None:
         name = f"{tp.topic}-{tp.partition}"

@@ -212,6 +212,22 @@ async def test_what_has_failed_is_in_no_snapshot(world, monkeypatch):
     assert not world.directory.exists()
 
 
+async def test_what_was_taken_before_a_partition_was_forgotten_is_not_written_after(world):
+    await world.open()
+    world.send(0)
+    saving = asyncio.ensure_future(world.states._save_when_durable(world.partition))
+    await asyncio.sleep(0)
+    world.states.forget(world.partition.tp)
+    world.run()
+    await saving
+    assert not world.directory.exists()
+    writing = asyncio.ensure_future(world.states.stop([world.partition]))
+    await asyncio.sleep(0)
+    world.states.forget(world.partition.tp)
+    await writing
+    assert list(world.directory.iterdir()) == []
+
+
 async def test_without_a_directory_nothing_is_kept(world):
     states = ProducerStates(None, SimpleNamespace(wall_ms=lambda: WALL_MS), world.report)
     world.states = states
