@@ -7,8 +7,9 @@ from functools import cache
 
 import pytest
 
+from tests.core.transactions.txn_apps import Plan
 from tests.core.transactions.txn_mutants import MUTANTS
-from tests.core.transactions.txn_sim import Plan, run
+from tests.core.transactions.txn_sim import run
 from tests.sim.mutants import Mutant
 
 SEEDS = int(os.environ.get("OTTLA_SIM_SEEDS", "150"))
