@@ -368,8 +368,13 @@ def _aborted(partition: Partition) -> list[AbortedTransaction]:
 
 
 def _last_batches(partition: Partition) -> dict[int, LastBatch]:
-    """What the partition knows of its producers, as far as it is durable."""
-    found = {}
+    """What the partition knows of its producers, as far as it is durable.
+
+    Nothing for topics that coordinators write: they give no sequence numbers.
+    """
+    found: dict[int, LastBatch] = {}
+    if partition.topic.is_internal:
+        return found
     for producer_id, state in partition.producers.items():
         durable = [batch.last_offset for batch in state.batches if batch.waiting is None and batch.base_offset >= 0]
         found[producer_id] = LastBatch(state.epoch, durable[-1] if durable else None)
