@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
+import config_traces
 import frame_traces
 import group_traces
 import log_traces
@@ -61,7 +62,7 @@ class Case(NamedTuple):
 def cases(seeds: int, first: int) -> list[Case]:
     found = []
     for module in (group_traces, member_traces, offset_traces, topic_traces, log_traces, record_traces, frame_traces,
-                   small_api_traces, transaction_traces):  # fmt: skip
+                   small_api_traces, transaction_traces, config_traces):  # fmt: skip
         for name, script in vars(module).items():
             if name.startswith("trace_"):
                 profile = "waiting" if name.startswith("trace_waiting_") else "prompt"
@@ -219,7 +220,8 @@ def main() -> int:
     wanted = [
         case
         for case in cases(options.seeds, options.first)
-        if not options.patterns or any(fnmatch.fnmatch(case.name, pattern) for pattern in options.patterns)
+        if (not options.patterns and not case.name.startswith("slow-"))
+        or any(fnmatch.fnmatch(case.name, pattern) for pattern in options.patterns)
     ]
     try:
         return run(wanted, options.all)

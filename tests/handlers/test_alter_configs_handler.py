@@ -139,7 +139,7 @@ async def test_lists_grow_and_shrink(world):
     assert await after(APPEND, "compact,delete") == ("delete,compact", True, True)
     assert await after(SUBTRACT, "delete") == ("compact", True, False)
     assert await after(SUBTRACT, "delete,compact") == ("", False, False)
-    assert await after(SET, "delete") == ("delete", False, True)
+    assert await after(SET, "delete, delete") == ("delete", False, True)
 
 
 @pytest.mark.parametrize(

@@ -174,19 +174,19 @@ def altered(
         if value is None:
             return _bad_request(f"{name} needs a value")
         if operation == Operation.SET:
-            configs[name] = value.strip()
+            configs[name] = value.strip() if list_of(name) is None else _listed("", value, append=True)
         elif operation in (Operation.APPEND, Operation.SUBTRACT):
             items = list_of(name)
             if items is None:
                 text = f"{name} is no list: nothing can be added to it or taken from it"
                 return Refusal(ErrorCode.INVALID_CONFIG, text)
-            configs[name] = _listed(configs.get(name, items), value, operation == Operation.APPEND)
+            configs[name] = _listed(configs.get(name, items), value, append=operation == Operation.APPEND)
         else:
             return _bad_request(f"There is no operation {operation}")
     return configs
 
 
-def _listed(present: str, value: str, append: bool) -> str:
+def _listed(present: str, value: str, *, append: bool) -> str:
     items, others = as_list(present), as_list(value)
     if append:
         return ",".join([*items, *(item for item in dict.fromkeys(others) if item not in items)])
