@@ -160,7 +160,7 @@ class TransactionDriver:
             ottla.protocol.errors.MalformedFrame: a record of ours does not parse.
         """
         count = self._topics.partition_count(TRANSACTIONS_TOPIC)
-        if not count or self._loaded:
+        if not count or self._loaded or self._stopped:
             return
         self.coordinator = self._new_coordinator(count)  # of the topic as it is: the setting may have been changed
         self.coordinator.start(self._clock.monotonic_ms())

@@ -371,3 +371,46 @@ def trace_txn_api_versions(t: Trace) -> None:
         t.note(f"epoch v{version}", answer.finalized_features_epoch >= 0)
         t.note(f"versions v{version}", [(row.api_key, row.min_version, row.max_version) for row in answer.api_keys
                                         if row.api_key in (24, 25, 26, 28, 65, 66)])  # fmt: skip
+
+
+def trace_slow_txn_epochs(t: Trace) -> None:
+    """Epochs that are used up; it takes a minute to get there, so it runs only where it is asked for."""
+    name = made(t)
+    for scenario in ("end", "expected", "fence", "timeout"):
+        each = f"{t.name}-{scenario}"
+        wire = t.wire("bumper")
+        request = api(ApiKey.INIT_PRODUCER_ID).request(
+            transactional_id=each, transaction_timeout_ms=1_000 if scenario == "timeout" else 60_000
+        )
+        who = NOBODY
+        while who.epoch < 32_765:
+            wire.send(ApiKey.INIT_PRODUCER_ID, 5, request)
+            answer = wire.answer(10)
+            who = Producer(answer.producer_id, answer.producer_epoch)
+        who = init(t, name=each, timeout=request.transaction_timeout_ms)
+        describe(t, each)
+        if scenario != "expected":
+            add(t, who, {name: [0]}, 4, name=each)
+        if scenario == "timeout":
+            time.sleep(2)
+            rest(t, each)
+        if scenario == "expected":
+            # An older epoch is a bug for Kafka here (UNKNOWN_SERVER_ERROR); we say PRODUCER_FENCED.
+            init(t, name=each, expected=who)
+            after = init(t, name=each, expected=who)
+            init(t, name=each, expected=who.at(32_765))
+            init(t, name=each, expected=after)
+        elif scenario == "fence":
+            init(t, name=each)
+            rest(t, each)
+            init(t, name=each)
+        else:
+            end(t, who, 5, name=each, commit=scenario == "end")
+            describe(t, each)
+            end(t, who, 5, name=each, commit=scenario == "end")
+            end(t, who, 5, name=each, commit=scenario != "end")
+            end(t, who, 4, name=each)
+            end(t, who.at(32_767), 5, name=each)
+            init(t, name=each, expected=who)
+        describe(t, each)
+        batches(t, name)

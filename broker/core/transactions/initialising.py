@@ -47,10 +47,8 @@ def init_producer_id(m: Machine, request: InitProducerIdRequest, ctx: Asker) -> 
             refuse(error)
             return
         m.note(
-            "Initialised a transactional id",
-            transactional_id=entry.transactional_id,
-            producer_id=snapshot.producer_id,
-            producer_epoch=snapshot.producer_epoch,
+            f"Initialized transactionalId {entry.transactional_id} with producerId {snapshot.producer_id} and producer "
+            f"epoch {snapshot.producer_epoch} on partition __transaction_state-{entry.shard.partition}"
         )
         answer.give(InitProducerIdResponse(producer_id=snapshot.producer_id, producer_epoch=snapshot.producer_epoch))
 

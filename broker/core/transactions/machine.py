@@ -25,7 +25,7 @@ from ottla.protocol.records import TopicPartition
 R = TypeVar("R")
 
 Note = Callable[..., None]
-"""Takes the name of something that operators may want to read of, and fields."""
+"""Takes something that operators may want to read of, in Kafka's words where Kafka logs it, and fields."""
 
 
 def no_note(event: str, **fields: Any) -> None:

@@ -26,11 +26,10 @@ def abort_timed_out(m: Machine) -> None:
 
 def _note_abort(m: Machine, entry: Entry, error: ErrorCode) -> None:
     if error:
-        m.note("A transaction could not be aborted after its timeout", transactional_id=entry.transactional_id,
-               error=error.name)  # fmt: skip
+        m.note(f"Rollback of ongoing transaction for transactionalId {entry.transactional_id} failed due to error "
+               f"{error.name}")  # fmt: skip
     else:
-        m.note("Aborted a transaction after its timeout", transactional_id=entry.transactional_id,
-               producer_id=entry.current.producer_id, timeout_ms=entry.current.timeout_ms)  # fmt: skip
+        m.note(f"Completed rollback of ongoing transaction for transactionalId {entry.transactional_id} due to timeout")
 
 
 class TombstoneWrite(Write):
