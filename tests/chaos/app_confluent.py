@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -20,6 +21,7 @@ from tests.chaos.pipeline import (
     SESSION_MS,
     TAKEN_BACK,
     TRANSACTION_TIMEOUT_MS,
+    WORK_S,
     Application,
     application_of,
 )
@@ -112,6 +114,7 @@ def step(app: Application, producer: Producer, consumer: Consumer, stopping: thr
     producer.begin_transaction()
     try:
         send(app, producer, messages, TAKEN_BACK if gives_up else PROMISED)
+        time.sleep(app.chance.uniform(0, WORK_S))
         insist(lambda: producer.send_offsets_to_transaction(ends_of(messages), member, 10), stopping)
         if gives_up:
             insist(lambda: producer.flush(10), stopping)

@@ -18,6 +18,7 @@ from tests.chaos.pipeline import (
     SESSION_MS,
     TAKEN_BACK,
     TRANSACTION_TIMEOUT_MS,
+    WORK_S,
     Application,
     application_of,
 )
@@ -73,6 +74,7 @@ async def step(app: Application, producer: Producer, consumer: Consumer, batches
             for tp, records in batches.items():
                 for record in records:
                     await producer.send(app.output, prefix + record.value, partition=tp.partition)
+            await asyncio.sleep(app.chance.uniform(0, WORK_S))
             await producer.send_offsets_to_transaction(
                 {tp: records[-1].offset + 1 for tp, records in batches.items()}, member
             )

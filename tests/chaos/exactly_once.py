@@ -87,10 +87,7 @@ class ExactlyOnce:
         name = f"{kind}-{which}"
         draw = chance.random()
         if draw < FREEZE and not self._frozen:
-            os.kill(crew.workers[name].process.pid, signal.SIGSTOP)
-            self._frozen[name] = number + FROZEN_ROUNDS
-            self._counts["zombie"] += 1
-            return f"{name} frozen"
+            return self._freeze(crew, kind, name, number)
         kill_broker = draw < FREEZE + BROKER + BOTH
         kill_application = not kill_broker or draw < FREEZE + BOTH
         if kill_application:
@@ -104,6 +101,25 @@ class ExactlyOnce:
         if kill_application:
             self._start_application(crew, kind, which)
         return " and ".join(["broker"] * kill_broker + [name] * kill_application) + " killed"
+
+    def _freeze(self, crew: Crew, kind: str, name: str, number: int) -> str:
+        """Let a process stand still, in the middle of a transaction as like as not: either until others have taken its
+        partitions over, or for some rounds of what else may happen.
+        """
+        os.kill(crew.workers[name].process.pid, signal.SIGSTOP)
+        self._counts["zombie"] += 1
+        if self._killing.chance.random() < 0.5:
+            self._frozen[name] = number + FROZEN_ROUNDS
+            return f"{name} frozen"
+        self._frozen[name] = number
+        before = self.results.reached(output_of(kind))
+
+        def taken_over() -> bool:
+            now = self.results.reached(output_of(kind))
+            return len(now) == PARTITIONS and all(now[one] > before.get(one, 0) for one in now)
+
+        self._killing.wait(crew, taken_over, f"others to take over from {name}", self.results.totals)
+        return f"{name} frozen and replaced"
 
     def _thaw(self, crew: Crew, number: int | None) -> None:
         for name, until in list(self._frozen.items()):

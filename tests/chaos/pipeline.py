@@ -14,6 +14,8 @@ PROCESSES = 2
 BATCH = 40
 ABORTS = 0.08
 """How often an application aborts a transaction of its own accord, when all of it is sent."""
+WORK_S = 0.04
+"""The longest that the work on a batch takes, between reading and committing."""
 SESSION_MS = 2_000
 TRANSACTION_TIMEOUT_MS = 15_000
 PROMISED, TAKEN_BACK = "done:", "aborted:"

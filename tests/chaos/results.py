@@ -66,6 +66,14 @@ class Results:
         if len(self.problems) < 50:
             self.problems.append(words)
 
+    def reached(self, topic: str) -> dict[int, int]:
+        """By partition the number that comes next, as the watcher has it that is ahead."""
+        numbers: dict[int, int] = {}
+        for (_, (name, partition)), number in self._next.items():
+            if name == topic:
+                numbers[partition] = max(number, numbers.get(partition, 0))
+        return numbers
+
     def missing(self, watcher: str, topic: str) -> int:
         """How many inputs have no result yet."""
         return len(self.fed) - len(self.shown[watcher, topic])
