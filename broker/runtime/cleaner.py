@@ -268,6 +268,7 @@ class Cleaner:
             scan.keys,
             aborted,
             _last_batches(partition),
+            upto_offset=dirt.upto_offset,
             delete_retention_ms=config.delete_retention_ms,
             wall_ms=self._clock.wall_ms(),
         )

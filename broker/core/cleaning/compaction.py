@@ -3,7 +3,8 @@
 A record stays if no later record has its key. A tombstone stays until its batch's delete horizon, which is set when
 compaction first meets it (KIP-534), so that every reader has ``delete.retention.ms`` to see it. Records of aborted
 transactions go. A marker stays as long as a batch of its transaction is there, and then until its own horizon. The last
-batch of every producer stays, be it empty, since it tells the sequence number that comes next.
+batch of every producer stays, be it empty, since it tells the sequence number that comes next; and so does the last of
+what is compacted, since it tells where the log has got to (KAFKA-17076).
 
 Both halves are generators over one batch: they stop every few hundred records, so that whoever runs them can let others
 have their turn.
@@ -134,6 +135,7 @@ class Sieve:
 
     Args:
         last_batches: the producers that the partition knows.
+        upto_offset: where what is compacted ends.
         wall_ms: Unix time at which the compaction began.
 
     Attributes:
@@ -147,6 +149,7 @@ class Sieve:
         aborted: Iterable[AbortedTransaction],
         last_batches: Mapping[int, LastBatch],
         *,
+        upto_offset: int,
         delete_retention_ms: int,
         wall_ms: int,
     ) -> None:
@@ -155,6 +158,7 @@ class Sieve:
         self._keys = keys
         self._transactions = TransactionsSeen(aborted)
         self._last_batches = last_batches
+        self._last_offset = upto_offset - 1
         self._horizon_ms = wall_ms + delete_retention_ms
         self._wall_ms = wall_ms
 
@@ -162,7 +166,8 @@ class Sieve:
         """The batch as it stays, the very same one if nothing of it goes, or None. Raises ``BatchError``."""
         check_crc(header, batch)
         self.records += header.record_count
-        fate = Fate.STAYS_EMPTY if self._is_last_of_producer(header) else Fate.GOES
+        is_needed = self._is_last_of_producer(header) or header.last_offset == self._last_offset
+        fate = Fate.STAYS_EMPTY if is_needed else Fate.GOES
         if header.is_control:
             return self._sift_marker(header, batch, fate)
         is_aborted = self._transactions.is_aborted(header)

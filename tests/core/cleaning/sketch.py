@@ -185,7 +185,12 @@ def compact(
     else:
         scan.keys.latest_offset = upto_offset - 1
     sieve = code.Sieve(
-        scan.keys, sketch.aborted, last_batches, delete_retention_ms=delete_retention_ms, wall_ms=wall_ms
+        scan.keys,
+        sketch.aborted,
+        last_batches,
+        upto_offset=upto_offset,
+        delete_retention_ms=delete_retention_ms,
+        wall_ms=wall_ms,
     )
     stay = []
     for batch in encoded:
@@ -217,6 +222,7 @@ def expect(sketch, *, upto_offset, wall_ms, delete_retention_ms, last_batches):
             if last.last_offset is not None
             else batch.marker is not None and last.producer_epoch == batch.producer_epoch
         )
+        needed = needed or batch.last_offset == upto_offset - 1
         had_records = bool(batch.records)
         if batch.marker is not None:
             if batch.transaction not in busy and had_records:

@@ -36,6 +36,7 @@ BUGS = {
     "the last marker of a producer goes": (
         "return header.is_control and header.producer_epoch == last.producer_epoch", "return False"
     ),
+    "the end of what is compacted goes": ("or header.last_offset == self._last_offset", ""),
     "any marker of a producer stays": (
         "return header.is_control and header.producer_epoch == last.producer_epoch", "return header.is_control"
     ),
