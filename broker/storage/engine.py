@@ -90,6 +90,19 @@ class EpochEnd(NamedTuple):
     end_offset: int
 
 
+class SegmentInfo(NamedTuple):
+    """A stretch of a log that is kept, and goes, as a whole. Offsets, bytes, Unix milliseconds."""
+
+    base_offset: int
+    next_offset: int
+    """The base offset of its successor; the log end offset for the last one."""
+    size_bytes: int
+    max_timestamp_ms: int
+    """-1 if no record has one."""
+    is_closed: bool
+    """Nothing will be appended to it: it may be compacted."""
+
+
 class Done(Protocol):
     """Told once what became of an append, with the base offset that ``append`` returned."""
 
@@ -169,6 +182,34 @@ class Log(Protocol):
         rest is still at least ``max_bytes``. ``log_start_offset`` when there is nothing to do; what may go at a time
         is a segment, or a batch where there are no segments. Records without a timestamp have no age and stay.
         """
+        ...
+
+    def segments(self) -> Sequence[SegmentInfo]:
+        """What the log consists of, oldest first. An empty log has none."""
+        ...
+
+    async def roll(self) -> None:
+        """End the segment that is being written, if it holds anything, so that it is closed. Durable on return."""
+        ...
+
+    async def replace(self, first_offset: int, next_offset: int, batches: Sequence[Buffer]) -> None:
+        """Put ``batches`` in the place of the closed segments from ``first_offset`` up to ``next_offset``.
+
+        Both ends must be ends of closed segments; the batches are whole, have their offsets, leader epochs and CRCs,
+        rise, and lie between the ends. They become one segment with the base offset ``first_offset``, which may be empty.
+        Atomic and durable: after a crash there are either the old segments or the new one. Log start, log end and high
+        watermark stay. Raises ``ValueError`` where the ends do not fit, ``StorageFull`` or ``Unavailable`` when
+        nothing was changed. Readers see one or the other.
+        """
+        ...
+
+    @property
+    def cleaned_offset(self) -> int:
+        """Compaction has seen everything below. 0 at first; may fall after a crash."""
+        ...
+
+    def mark_cleaned(self, offset: int) -> None:
+        """Compaction has seen everything below ``offset``; made durable at the engine's leisure."""
         ...
 
     async def trim(self, offset: int) -> int:
