@@ -7,11 +7,19 @@ import uuid
 from ottla.broker.storage.engine import (
     LogConfig,
 )
-from ottla.broker.storage.local.engine import LocalEngine
+from ottla.broker.storage.local.engine import LocalEngine, Sizes
 from ottla.broker.storage.local.simulated import SimulatedDisk
 from ottla.protocol.records import decode_batch, iter_batches
 
 TOPIC_ID = uuid.UUID(int=7)
+SMALL = {
+    "journal_file_bytes": 16384,
+    "first_journal_file_bytes": 4096,
+    "checkpoint_bytes": 16384,
+    "ballast_bytes": 2048,
+    "gulp_bytes": 1,
+}
+"""Sizes at which everything happens soon: what is acknowledged is brought to its segment at once."""
 
 
 class Simulated:
@@ -50,7 +58,7 @@ class Simulated:
             files=self.disk,
             threaded=False,
             monotonic=lambda: self.now,
-            **options,
+            sizes=Sizes(**(SMALL | options)),
         )
         self.engine.on_fatal = self.fatal.append
         await self.engine.open()

@@ -222,6 +222,16 @@ class SimulatedDisk:
         del directory.entries[name]
         directory.changed()
 
+    def allocate(self, handle: int, size: int) -> None:
+        file, path = self._handles[handle]
+        self._count("allocate", path)
+        self._require_room(size - len(file.content))
+        self._put(file, bytes(size - len(file.content)), len(file.content))
+
+    def free_space(self, path: str) -> tuple[int, int]:
+        room = self._room()
+        return (2**40, 2**41) if room is None or self.capacity is None else (max(room, 0), self.capacity)
+
     def lock(self, path: str) -> int:
         if path in self._locked:
             raise BlockingIOError(errno.EWOULDBLOCK, "locked", path)
