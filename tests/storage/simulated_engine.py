@@ -1,5 +1,6 @@
 """A local engine on a simulated disk, and small steps that its tests share."""
 
+import asyncio
 import errno
 import os
 import uuid
@@ -71,6 +72,11 @@ class Simulated:
             await self.engine.close()
         return await self.open()
 
+    async def settle(self):
+        """Let what is acknowledged come to its segments."""
+        for _ in range(5):
+            await asyncio.sleep(0)
+
     def log(self, partition=0, topic_id=TOPIC_ID, topic="t", **config):
         return self.engine.open_log(topic, topic_id, partition, LogConfig(**config))
 
@@ -101,3 +107,5 @@ async def fill(log, appends, count, **options):
         before = len(appends.reports)
         appends.add(log, b"value %d" % log.log_end_offset, **options)
         await appends.reported(before + 1)
+    for _ in range(5):
+        await asyncio.sleep(0)

@@ -256,7 +256,7 @@ class World:
         self.disk.capacity = None
 
 
-@pytest.mark.parametrize("seed", range(int(os.environ.get('N','200'))))
+@pytest.mark.parametrize("seed", range(int(os.environ.get("N", "200"))))
 def test_acknowledged_means_recovered(seed):
     world = World(seed)
     for _ in range(LIVES):

@@ -224,6 +224,7 @@ class Committer:
                 end_lsn = append.end_lsn
             else:
                 append.error = append.front.fail(append.attempt, refusal)
+                append.front.lose_track()
         journal.abandon(end_lsn)
 
     def _sync(self) -> None:

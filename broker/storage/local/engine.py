@@ -29,6 +29,7 @@ from ottla.broker.storage.local.keeper import Keeper, Materialise, StoreCatalog,
 from ottla.broker.storage.local.kept_log import KeptLog
 from ottla.broker.storage.local.layout import (
     DELETED_SUFFIX,
+    FORMAT,
     Layout,
     decode_catalog,
     decode_meta,
@@ -207,7 +208,7 @@ class LocalEngine:
         files, layout, sizes = self._files, self.layout, self._sizes
         self._make_data_directory()
         self._take_lock()
-        self._read_meta()
+        is_old = self._read_meta()
         for directory in (layout.logs, layout.journal):
             with contextlib.suppress(FileExistsError):
                 files.make_directory(directory)
@@ -219,6 +220,10 @@ class LocalEngine:
             if name.endswith(DELETED_SUFFIX):
                 # Finish a deletion that a crash interrupted.
                 remove_tree(files, layout.log_directory(name))
+        if is_old:
+            from ottla.broker.storage.local.upgrade import upgrade
+
+            upgrade(files, layout, self.cluster_id, self.node_id)
         materialiser = Materialiser(files, layout, most_handles=sizes.most_writers)
         found = recover(files, layout, materialiser)
         self.was_clean = found.checkpoint.clean
@@ -288,16 +293,18 @@ class LocalEngine:
         files.truncate(self._lock, 0)
         write_all(files, self._lock, [b"%d\n" % os.getpid()], 0)
 
-    def _read_meta(self) -> None:
+    def _read_meta(self) -> bool:
+        """Read what the directory says of itself, or say it; tell whether it has the format before this one."""
         path = self.layout.meta
         data = read_file(self._files, path)
         if data is None:
             self.cluster_id = new_cluster_id(self._new_uuid)
             replace_file(self._files, path, encode_meta(self.cluster_id, self.node_id), sync_name=False)
-            return
-        self.cluster_id, node_id, _ = decode_meta(data, path)
+            return False
+        self.cluster_id, node_id, found_format = decode_meta(data, path)
         if node_id != self.node_id:
             raise Corrupt(f"{path}: the directory belongs to node {node_id}, this is node {self.node_id}")
+        return found_format < FORMAT
 
     def _release(self) -> None:
         self._readers.close_all()

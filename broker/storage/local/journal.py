@@ -86,7 +86,8 @@ class Journal:
         with self._guard:
             spare = self._spares.popleft() if self._spares and self._spares[0].capacity >= size else None
         if spare is None:
-            spare = self._make_spare(max(size, self._first_bytes))
+            # Nobody had the time to fill one: room is all that can be had at once.
+            spare = self._make_spare(max(size, self._next_capacity()), fill=not self._chain)
         path = os.path.join(self._directory, journal_name(self.end_lsn))
         handle = self._files.open(spare.path)
         try:
@@ -150,9 +151,7 @@ class Journal:
 
     def prepare_spare(self) -> None:
         """Fill a file with zeros, for when the present one is full. Raises ``OSError`` and ``SyncFailed``."""
-        with self._guard:
-            capacity = self._chain[-1].capacity if self._chain else self._first_bytes
-        spare = self._make_spare(min(max(capacity, self._first_bytes) * 4, self._file_bytes))
+        spare = self._make_spare(self._next_capacity(), fill=True)
         with self._guard:
             self._spares.append(spare)
 
@@ -207,12 +206,19 @@ class Journal:
             self._names += 1
             return os.path.join(self._directory, f"{_SPARE_PREFIX}{self.end_lsn:x}-{self._names}")
 
-    def _make_spare(self, capacity: int) -> JournalFile:
+    def _next_capacity(self) -> int:
+        with self._guard:
+            capacity = self._chain[-1].capacity if self._chain else 0
+        return min(max(capacity * 4, self._first_bytes), self._file_bytes)
+
+    def _make_spare(self, capacity: int, *, fill: bool) -> JournalFile:
         capacity = (capacity + 7) & ~7
         path = self._spare_path()
         handle = self._files.open(path, create=True)
         try:
-            for start in range(0, capacity, len(_ZEROS)):
+            if not fill:
+                self._files.allocate(handle, capacity)
+            for start in range(0, capacity if fill else 0, len(_ZEROS)):
                 piece = _ZEROS if capacity - start >= len(_ZEROS) else _ZEROS[: capacity - start]
                 error = write_all(self._files, handle, (piece,), start)[1]
                 if error is not None:

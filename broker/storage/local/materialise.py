@@ -3,7 +3,8 @@
 import contextlib
 import os
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import Final
 
 from ottla.broker.storage.local.files import (
     Files,
@@ -28,7 +29,8 @@ from ottla.broker.storage.local.segment import OFFSET_ENTRY_BYTES, TIME_ENTRY_BY
 _MOST_GULP_BYTES: Final = 16 * 1024 * 1024
 
 
-class Written(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Written:
     """Batches that are in a segment now."""
 
     segment_base: int

@@ -67,10 +67,12 @@ class Front:
         """Let every append fail that was queued before the event loop hears of ``error``."""
         self.failed_attempt = attempt
         self.failure = error
-        # Frames that were counted may be gone: nothing is known of the segment but that it will not be gone on with.
+        return error
+
+    def lose_track(self) -> None:
+        """Frames that were counted are gone: the segment is not gone on with."""
         self.active_base = None
         self.is_known = False
-        return error
 
 
 class Append(Operation):

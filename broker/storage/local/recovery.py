@@ -15,11 +15,18 @@ from uuid import UUID
 from ottla.broker.storage.engine import Corrupt, LogConfig
 from ottla.broker.storage.epochs import EpochHistory
 from ottla.broker.storage.local.checkpoint import Checkpoint, decode_checkpoint
-from ottla.broker.storage.local.files import Files, read_file, sync
+from ottla.broker.storage.local.files import Files, file_size, read_file, sync
 from ottla.broker.storage.local.frames import NEW_SEGMENT, Frame, Kind, Window, claimed_bytes, read_frame, scan_frames
 from ottla.broker.storage.local.journal import parse_journal_name
 from ottla.broker.storage.local.kept_log import KeptLog
-from ottla.broker.storage.local.layout import LOG_SUFFIX, METADATA_NAME, Layout, decode_metadata, parse_segment_name, segment_name
+from ottla.broker.storage.local.layout import (
+    LOG_SUFFIX,
+    METADATA_NAME,
+    Layout,
+    decode_metadata,
+    parse_segment_name,
+    segment_name,
+)
 from ottla.broker.storage.local.materialise import Materialiser
 from ottla.broker.storage.local.replace import finish_replacing
 from ottla.broker.storage.local.segment import remove_segment
@@ -198,7 +205,9 @@ def _check_end(
     for frame in reader.frames_beyond():
         beyond = frame.lsn if beyond is None else beyond
         torn_end = max(torn_end, frame.end_lsn)
-        if frame.kind == Kind.BATCH:
+        if frame.kind == Kind.LOG:
+            names[frame.log_id] = frame.body[16:].decode(errors="replace")
+        elif frame.kind == Kind.BATCH:
             concerned[frame.log_id] = None
     if end_lsn < reader.synced_lsn:
         upto = min(beyond or reader.synced_lsn, reader.synced_lsn)
@@ -320,6 +329,20 @@ def settle(files: Files, log: KeptLog) -> tuple[list[int], int]:
     if (bases[0] if bases else log.next_offset) > log.log_start_offset:
         raise Corrupt(f"{directory}: the segments from offset {log.log_start_offset} on are missing")
     return bases, _cut(files, log)
+
+
+def is_whole(files: Files, log: KeptLog) -> bool:
+    """Whether the directory has what the log is known to have, without changing it."""
+    try:
+        metadata = read_file(files, os.path.join(log.directory, METADATA_NAME))
+        bases = [base for name in files.list(log.directory) if (base := parse_segment_name(name)) is not None]
+        if decode_metadata(metadata) != log.topic_id:
+            return False
+        if log.active_base is None:
+            return bool(bases) or log.next_offset == log.log_start_offset
+        return log.active_base in bases and file_size(files, segment_path(log, log.active_base)) >= log.size
+    except OSError:
+        return False
 
 
 def segment_path(log: KeptLog, base_offset: int) -> str:

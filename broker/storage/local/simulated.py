@@ -73,6 +73,10 @@ class SimulatedDisk:
     def open_handles(self) -> int:
         return len(self._handles)
 
+    def path_of(self, handle: int) -> str:
+        """The name under which a handle was opened."""
+        return self._handles[handle][1]
+
     # --- the ends of a process ---
 
     def kill(self) -> None:
@@ -130,7 +134,7 @@ class SimulatedDisk:
         return self._next_handle
 
     def close(self, handle: int) -> None:
-        path = self._handles.pop(handle)[1]
+        path = self._handles.pop(handle, (None, ""))[1]
         self._locked.discard(path)
 
     def read(self, handle: int, size: int, offset: int) -> bytes:
