@@ -6,10 +6,11 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 	if $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$p; break; fi; done)
 WORKERS ?= 4
 DEMO ?=
+ROUNDS ?= 200
 COMMA := ,
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit e2e sim types lint format bench image-check docs dist clean
+.PHONY: help demo test unit e2e sim chaos types lint format bench image-check docs dist clean
 
 help: ## show the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -43,6 +44,10 @@ e2e: $(VENV)/.test ## real clients on real sockets
 
 sim: $(VENV)/.test ## the long simulation: many seeds, every planted bug
 	@$(BIN)/python -m pytest -m slow tests/sim $(ARGS)
+
+chaos: $(VENV)/.test ## kill a broker under load, and applications besides (ROUNDS=200; about ten minutes)
+	@$(BIN)/python -m tests.chaos.run load --rounds $(ROUNDS) $(ARGS)
+	@$(BIN)/python -m tests.chaos.run exactly-once --rounds $$(( ($(ROUNDS) + 1) / 2 )) $(ARGS)
 
 types: $(VENV)/.test ## mypy --strict
 	@$(BIN)/python -m mypy -p ottla.protocol -p ottla.broker -p ottla.clients -p ottla.testing -p ottla.cli

@@ -11,36 +11,36 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import platform
-import re
 import resource
-import shlex
 import statistics
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import click
-from heartbeat_servers import (
+from heartbeat_groups import form_groups, heartbeats
+from report import describe, rewrite_section
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+from servers import (
     BenchError,
+    Load,
     Run,
     Server,
     choose_cores,
     compile_generator,
-    form_groups,
     measure,
     running,
 )
-from rich.console import Console
-from rich.progress import Progress
-from rich.table import Table
 
 SERVERS = ("bare", "ottla", "mock")
+OPTIONS = {
+    # Long enough for all members of a group to join its first generation.
+    "ottla": ("--ephemeral", "--set", "group.initial.rebalance.delay.ms=1000"),
+}
 CROWDED = 0.05
 """Share of a run that a process may wait for its core before the figure is called unreliable."""
 
@@ -238,35 +238,6 @@ def as_json(results: Results, about: dict[str, str]) -> str:
     return json.dumps({"about": about, "rows": rows, "goals": goals}, indent=2)
 
 
-def rewrite_section(path: Path, section: str) -> None:
-    """Put the section in the place of the one with its heading, or at the file's end."""
-    text = path.read_text() if path.exists() else "# Results\n"
-    heading = section.split("\n", 1)[0]
-    pattern = re.compile(rf"^{re.escape(heading)}\n.*?(?=^## |\Z)", re.DOTALL | re.MULTILINE)
-    if pattern.search(text):
-        text = pattern.sub(lambda _: section + "\n", text, count=1)
-    else:
-        text = text.rstrip("\n") + "\n\n" + section
-    path.write_text(text.rstrip("\n") + "\n")
-
-
-def describe(pinned: bool) -> dict[str, str]:
-    """The machine, the versions and the command."""
-    model = re.search(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text())
-    cores = f"{os.cpu_count()} cores, server and generator {'each on one' if pinned else 'on any'}"
-    names = []
-    for distribution in ("ottla", "uvloop", "confluent-kafka"):
-        with contextlib.suppress(PackageNotFoundError):
-            names.append(f"{distribution} {version(distribution)}")
-    command = ["bench/heartbeat.py", *sys.argv[1:]]
-    return {
-        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "machine": f"{model[1] if model else platform.machine()}, {cores}, Linux {platform.release()}",
-        "versions": ", ".join([f"Python {platform.python_version()}", *names]),
-        "command": f"`{shlex.join(command)}`",
-    }
-
-
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What to measure."""
@@ -292,9 +263,10 @@ def run_plan(plan: Plan, step: Callable[[str], None]) -> Results:
     for connections in plan.connections:
         with contextlib.ExitStack() as stack:
             servers: list[Server] = []
+            loads: dict[str, Load] = {}
             for name in plan.servers:
-                servers.append(stack.enter_context(running(name, server_core)))
-                servers[-1].identities = form_groups(servers[-1], connections)
+                servers.append(stack.enter_context(running(name, server_core, OPTIONS.get(name, ()))))
+                loads[name] = heartbeats(form_groups(servers[-1], connections))
             for window in plan.windows:
                 for turn in range(plan.rounds):
                     # Another server begins each round, so that none always follows the same one.
@@ -302,7 +274,7 @@ def run_plan(plan: Plan, step: Callable[[str], None]) -> Results:
                     for server in servers[first:] + servers[:first]:
                         step(f"{under(connections, window)}: {server.name}")
                         run = measure(
-                            *(generator, server, connections, window),
+                            *(generator, server, loads[server.name], connections, window),
                             *(plan.seconds, generator_core, plan.pace_us),
                         )
                         results.add(connections, window, server.name, run)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import click
-from heartbeat import rewrite_section
+from report import rewrite_section
 
 IDLE_S = 1.0
 MIB = 1 << 20

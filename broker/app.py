@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -11,7 +12,9 @@ from uuid import uuid4
 from ottla.broker.core.fetches import FetchPurgatory
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
+from ottla.broker.core.log_dir import in_memory
 from ottla.broker.core.topics.catalog import OFFSETS_TOPIC, BadCatalog, NewTopic, Refusal
+from ottla.broker.core.transactions.config import TransactionConfig
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.handlers import fetch
 from ottla.broker.handlers.services import Node, Services
@@ -19,14 +22,21 @@ from ottla.broker.net.listener import Listener
 from ottla.broker.observe.events import Emit, no_op
 from ottla.broker.observe.lines import CoordinatorLines
 from ottla.broker.observe.logs import Silent
+from ottla.broker.runtime.cleaner import Cleaner
 from ottla.broker.runtime.driver import Driver
+from ottla.broker.runtime.log_dir import measured
 from ottla.broker.runtime.loop_clock import LoopClock
+from ottla.broker.runtime.producer_states import ProducerStates
 from ottla.broker.runtime.topics import TopicManager
+from ottla.broker.runtime.transactions import TransactionDriver
 from ottla.broker.settings import Settings
-from ottla.broker.storage.engine import Engine, EngineError, Log
+from ottla.broker.storage.engine import Engine, EngineError
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.errors import MalformedFrame
 from ottla.protocol.records import TopicPartition
+
+PRODUCERS = "producers"
+"""The folder of a data directory with what partitions remember of producers; it may be deleted."""
 
 
 class CannotStart(Exception):
@@ -69,8 +79,11 @@ class Broker:
         self._wanted = topics
         self._emit = emit if emit is not no_op or log is None else CoordinatorLines(self.log)
         self._engine: Engine
+        self._producer_states: ProducerStates
         self._topics: TopicManager
         self._driver: Driver
+        self._cleaner: Cleaner
+        self._transactions: TransactionDriver
         self._listener: Listener
 
     @property
@@ -93,13 +106,21 @@ class Broker:
         except EngineError as error:
             raise CannotStart(str(error)) from error
         try:
-            self._topics = TopicManager(self._engine, self.settings, self._clock, self.log)
+            directory = None if self._directory is None else self._directory / PRODUCERS
+            self._producer_states = ProducerStates(directory, self._clock, self.log)
+            self._topics = TopicManager(
+                self._engine, self.settings, self._clock, self.log, producer_states=self._producer_states
+            )
             await self._topics.start()
             self._tell_recovered()
             self._compose()
             self._load_groups()
+            self._transactions.load()
             await self._create_wanted()
             self.host, self.port = await self._listen()
+            if self._directory is None:
+                self._cleaner.start()
+            self._producer_states.start(self._topics.client_partitions)
         except (EngineError, BadCatalog, MalformedFrame) as error:
             await self._engine.close()
             raise CannotStart(str(error)) from error
@@ -115,8 +136,11 @@ class Broker:
         """Answer what is open, close the connections, and make everything durable."""
         self.log.info("Stopping")
         self._listener.stop_accepting()
+        self._transactions.stop()
         self._driver.stop()
         await self._listener.drain(self.settings.shutdown_drain_ms)
+        await self._cleaner.stop()
+        await self._producer_states.stop(self._topics.client_partitions())
         await self._engine.close()
         self.log.info("Stopped")
 
@@ -128,7 +152,10 @@ class Broker:
         """
         self._listener.stop_accepting()
         self._driver.silence()
+        self._transactions.silence()
         self._listener.abort_all()
+        await self._cleaner.stop()
+        await self._producer_states.stop(())
         await self._engine.close()
 
     # -- parts
@@ -170,12 +197,14 @@ class Broker:
             coordinator,
             fetches,
             clock,
-            offsets_log=self._offsets_log,
+            partition=self._topics.partition,
             answer_fetch=lambda parked: fetch.complete(parked, self._services),
             partition_count=partition_count,
             max_batch_bytes=settings.message_max_bytes,
             report=self.log,
+            defer=asyncio.get_running_loop().call_soon,
         )
+        self._transactions = self._new_transactions()
         self._services = Services(
             settings=settings,
             clock=clock,
@@ -183,12 +212,38 @@ class Broker:
             groups=self._driver,
             topics=self._topics,
             fetches=self._driver,
+            transactions=self._transactions,
+            log_dir=in_memory if self._directory is None else partial(measured, self._directory),
         )
+        self._cleaner = Cleaner(self._engine, self._topics, clock, self.log, directory=self._directory)
+        self._cleaner.on_markers_gone = self._producer_states.forget
         self._engine.on_appended = self._appended
         self._topics.on_touched = self._driver.touched
         self._topics.on_deleted = lambda topic: self._driver.topic_deleted(topic.name)
         self._dispatcher = Dispatcher(self._services, self.log, settings.protocol_codec)
         self._listener = Listener(settings, clock, self._dispatcher.receive, self.log)
+
+    def _new_transactions(self) -> TransactionDriver:
+        settings = self.settings
+        return TransactionDriver(
+            TransactionConfig(
+                transaction_max_timeout_ms=settings.transaction_max_timeout_ms,
+                transactional_id_expiration_ms=settings.transactional_id_expiration_ms,
+                transaction_abort_timed_out_transaction_cleanup_interval_ms=(
+                    settings.transaction_abort_timed_out_transaction_cleanup_interval_ms
+                ),
+                transaction_remove_expired_transaction_cleanup_interval_ms=(
+                    settings.transaction_remove_expired_transaction_cleanup_interval_ms
+                ),
+            ),
+            self._clock,
+            self._topics,
+            partition_count=settings.transaction_state_log_num_partitions,
+            write_marker=self._driver.write_marker,
+            new_producer_id=self._topics.new_producer_id,
+            max_batch_bytes=settings.message_max_bytes,
+            report=self.log,
+        )
 
     def _tell_recovered(self) -> None:
         """After a crash: what was written and never acknowledged was cut off."""
@@ -219,9 +274,6 @@ class Broker:
                 f"cannot listen on {where}: {error.strerror or error}; choose another --listen"
             ) from error
         return host, port
-
-    def _offsets_log(self, partition: int) -> Log:
-        return self._engine.logs[TopicPartition(OFFSETS_TOPIC, partition)]
 
     def _appended(self, tp: TopicPartition) -> None:
         self._driver.appended(tp, self._engine.logs[tp].size_bytes)

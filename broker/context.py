@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from ottla.protocol.framing import Gathered
+
 
 class Transport(Protocol):
     """What a request needs from the connection that it came in on."""
@@ -13,7 +15,7 @@ class Transport(Protocol):
     local_host: str
     local_port: int
 
-    def finish(self, ctx: RequestContext, frame: bytes | None) -> None:
+    def finish(self, ctx: RequestContext, frame: bytes | Gathered | None) -> None:
         """End the open request, with an answer or without, and go on to the next frame."""
         ...
 
@@ -35,9 +37,20 @@ class RequestContext:
         closed: the connection is gone; an answer goes nowhere.
         on_close: called once if the connection closes while the request is open, to let go of what it holds. Group
             members are *not* removed then: Kafka cannot see a disconnect of a parked request either.
+        overlaps: the request waits for the disk only, and the connection's next one, if it is a Produce too, may be
+            served before it is answered.
     """
 
-    __slots__ = ("_encode", "api_version", "client_id", "closed", "connection", "correlation_id", "on_close")
+    __slots__ = (
+        "_encode",
+        "api_version",
+        "client_id",
+        "closed",
+        "connection",
+        "correlation_id",
+        "on_close",
+        "overlaps",
+    )
 
     def __init__(
         self,
@@ -45,7 +58,7 @@ class RequestContext:
         api_version: int,
         correlation_id: int,
         client_id: str,
-        encode: Callable[[Any, int], bytes],
+        encode: Callable[[Any, int], bytes | Gathered],
     ) -> None:
         self.connection = connection
         self.api_version = api_version
@@ -53,6 +66,7 @@ class RequestContext:
         self.client_id = client_id
         self._encode = encode
         self.closed = False
+        self.overlaps = False
         self.on_close: Callable[[], None] | None = None
 
     @property
@@ -64,7 +78,7 @@ class RequestContext:
         """Where the client reached us: the accepted socket's own host and port."""
         return self.connection.local_host, self.connection.local_port
 
-    def encode(self, response: Any) -> bytes:
+    def encode(self, response: Any) -> bytes | Gathered:
         """The whole response frame."""
         return self._encode(response, self.correlation_id)
 

@@ -18,6 +18,7 @@ from ottla.broker.context import RequestContext, Transport
 from ottla.broker.handlers import HANDLERS, Handler, handler
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.errors import ErrorCode, MalformedFrame, ProtocolError, UnsupportedVersion
+from ottla.protocol.framing import Gathered
 from ottla.protocol.headers import START_SIZE, skip_tags
 
 # API key and version are read as one number, which is the key of the route.
@@ -48,7 +49,7 @@ class Route:
     """One API at one version."""
 
     decode: Callable[[bytes, int], Any]
-    encode: Callable[[Any, int], bytes]
+    encode: Callable[[Any, int], bytes | Gathered]
     handler: Handler
     handle: Callable[[Any, RequestContext, Any], Any]
     header_tags: bool
@@ -79,7 +80,7 @@ class Repeat:
 
     def answer(self, response: Any, correlation_id: int) -> bytes:
         """Encode an answer, and keep its bytes for the next time."""
-        frame = self.route.encode(response, correlation_id)
+        frame = bytes(self.route.encode(response, correlation_id))
         self.response = response
         self.before, self.after = frame[:_RESPONSE_ID], frame[_RESPONSE_ID + 4 :]
         return frame
@@ -100,7 +101,7 @@ class Dispatcher:
         self.routes: dict[int, Route] = {}
         self.tasks: set[asyncio.Task[None]] = set()
 
-    def receive(self, frame: bytes, start: int, peer: Peer) -> bytes | None:
+    def receive(self, frame: bytes, start: int, peer: Peer) -> bytes | Gathered | None:
         """Serve one request.
 
         Args:
@@ -131,7 +132,7 @@ class Dispatcher:
                 return self._answer_bug(repeat.route, repeat.request, repeat.ctx)
         return self._serve(frame, start, peer)
 
-    def _serve(self, frame: bytes, start: int, peer: Peer) -> bytes | None:
+    def _serve(self, frame: bytes, start: int, peer: Peer) -> bytes | Gathered | None:
         """Serve a request that is not the last one again."""
         try:
             code, correlation_id, size = _START(frame, start)
@@ -238,7 +239,7 @@ class Dispatcher:
             if frame is not None and not ctx.closed:
                 ctx.connection.finish(ctx, frame)
 
-    def _answer_bug(self, route: Route, request: Any, ctx: RequestContext) -> bytes | None:
+    def _answer_bug(self, route: Route, request: Any, ctx: RequestContext) -> bytes | Gathered | None:
         """Log the exception being handled and answer UNKNOWN_SERVER_ERROR, or close where no answer can say so."""
         name = type(request).__name__
         self.log.error("request failed", request=name, client_id=ctx.client_id, exc_info=True)

@@ -2,15 +2,16 @@
 
 A setting is declared once, as an attribute of `Settings` with its default, range and documentation; the key that users
 write is the attribute with dots (``group_max_size`` is ``group.max.size``). Sources, later ones win: the defaults, a
-properties file, the environment (``OTTLA_…`` and ``KAFKA_…``, dots as underscores), ``--set key=value``.
+properties file, the environment (``OTTLA_…`` and ``KAFKA_…``, dots as underscores), ``--set key=value``; they are read
+by ``setting_sources``. Some may also be changed while the broker runs (``core.configs``).
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+INT16_MAX = 2**15 - 1
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 
@@ -20,7 +21,10 @@ class BadSetting(Exception):
 
 
 class SettingRow(NamedTuple):
-    """One setting as DescribeConfigs shows it. ``type`` is ``int``, ``bool``, ``str`` or ``list``."""
+    """One setting as DescribeConfigs shows it.
+
+    ``type`` is Kafka's name of it: boolean, string, short, int, long, double or list. ``is_default``: nobody set it.
+    """
 
     name: str
     value: str
@@ -37,19 +41,23 @@ def setting(
     low: int | None = None,
     high: int | None = None,
     choices: tuple[str, ...] = (),
+    is_list: bool = False,
     effective: bool = True,
+    dynamic: bool = False,
 ) -> Any:
     """Declare a setting: its default, what it does, and its range (both ends included) or choices.
 
     One that is not ``effective`` is checked and described, as Kafka's tools and properties files know it, and has no
-    effect yet; the user is warned.
+    effect yet; the user is warned. One that is ``dynamic`` may be changed while the broker runs (KIP-226).
     """
     metadata = {
         "documentation": documentation,
         "low": low,
         "high": high,
         "choices": choices,
+        "list": is_list,
         "effective": effective,
+        "dynamic": dynamic,
     }
     return dataclasses.field(default=default, metadata=metadata)
 
@@ -58,13 +66,18 @@ def setting(
 class Settings:
     """Everything about a broker that can be set. Times are in the unit that the name ends with."""
 
+    given: frozenset[str] = dataclasses.field(default=frozenset(), repr=False, compare=False)
+    """The keys that somebody has set, maybe to their default."""
+
     # Who and where
     node_id: int = setting(1, "The id of this broker.", low=0, high=INT32_MAX)
-    listeners: str = setting("PLAINTEXT://:9092", "Where to listen: PLAINTEXT://host:port.")
+    listeners: str = setting("PLAINTEXT://:9092", "Where to listen: PLAINTEXT://host:port.", is_list=True)
     advertised_listeners: str = setting(
-        "", "What clients are told to connect to. Empty: the address at which each client reached the broker."
+        "",
+        "What clients are told to connect to. Empty: the address at which each client reached the broker.",
+        is_list=True,
     )
-    log_dirs: str = setting("", "The data directory. Empty: ./ottla-data.")
+    log_dirs: str = setting("", "The data directory. Empty: ./ottla-data.", is_list=True)
 
     # Connections
     max_connections: int = setting(
@@ -123,6 +136,33 @@ class Settings:
         5_000, "How long a write of the coordinator may take.", low=1, high=INT32_MAX, effective=False
     )
 
+    # Transactions
+    producer_id_expiration_ms: int = setting(
+        86_400_000, "How long a partition remembers a producer that does not write.", low=1, high=INT32_MAX
+    )
+    transactional_id_expiration_ms: int = setting(
+        604_800_000, "How long a transactional id that is not used is remembered.", low=1, high=INT32_MAX
+    )
+    transaction_max_timeout_ms: int = setting(
+        900_000, "The longest timeout that a transactional producer may ask for.", low=1, high=INT32_MAX
+    )
+    transaction_state_log_num_partitions: int = setting(50, "Partitions of __transaction_state.", low=1, high=INT32_MAX)
+    transaction_state_log_replication_factor: int = setting(
+        1, "Replicas of __transaction_state; one node has one.", low=1, high=32_767, effective=False
+    )
+    transaction_state_log_min_isr: int = setting(
+        1, "Replicas that must have a record of __transaction_state.", low=1, high=INT32_MAX, effective=False
+    )
+    transaction_state_log_segment_bytes: int = setting(
+        104_857_600, "Segment size of __transaction_state.", low=1, high=INT32_MAX
+    )
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = setting(
+        10_000, "How often transactions that are open for too long are looked for.", low=1, high=INT32_MAX
+    )
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = setting(
+        3_600_000, "How often transactional ids that expired are looked for.", low=1, high=INT32_MAX
+    )
+
     # Topics
     auto_create_topics_enable: bool = setting(True, "Create a topic when a client asks for its metadata.")
     delete_topic_enable: bool = setting(True, "Allow topics to be deleted.")
@@ -131,41 +171,152 @@ class Settings:
         1, "Replicas of a topic that is created without a factor.", low=1, high=32_767
     )
     min_insync_replicas: int = setting(
-        1, "Replicas that must have a record before acks=all is answered.", low=1, high=INT32_MAX, effective=False
+        1,
+        "Replicas that must have a record before acks=all is answered.",
+        low=1,
+        high=INT32_MAX,
+        effective=False,
+        dynamic=True,
     )
-    unclean_leader_election_enable: bool = setting(False, "Allow a replica that is behind to lead.", effective=False)
+    unclean_leader_election_enable: bool = setting(
+        False, "Allow a replica that is behind to lead.", effective=False, dynamic=True
+    )
 
-    # Records and logs
-    message_max_bytes: int = setting(1_048_588, "The largest record batch.", low=0, high=INT32_MAX)
+    # Records
+    message_max_bytes: int = setting(1_048_588, "The largest record batch.", low=0, high=INT32_MAX, dynamic=True)
     compression_type: str = setting(
         "producer",
-        "Codec of stored batches.",
+        "Codec of stored batches; producer keeps each batch as it was sent.",
         choices=("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
-        effective=False,
+        dynamic=True,
+    )
+    compression_gzip_level: int = setting(
+        -1, "Level where the broker itself compresses with gzip.", low=-1, high=9, dynamic=True
+    )
+    compression_lz4_level: int = setting(
+        9, "Level where the broker itself compresses with lz4.", low=1, high=17, dynamic=True
+    )
+    compression_zstd_level: int = setting(
+        3, "Level where the broker itself compresses with zstd.", low=-131_072, high=22, dynamic=True
     )
     log_message_timestamp_type: str = setting(
-        "CreateTime", "Whose time a record carries.", choices=("CreateTime", "LogAppendTime")
+        "CreateTime", "Whose time a record carries.", choices=("CreateTime", "LogAppendTime"), dynamic=True
     )
     log_message_timestamp_before_max_ms: int = setting(
-        INT64_MAX, "How old a record's timestamp may be.", low=0, high=INT64_MAX
+        INT64_MAX, "How old a record's timestamp may be.", low=0, high=INT64_MAX, dynamic=True
     )
     log_message_timestamp_after_max_ms: int = setting(
-        3_600_000, "How far ahead a record's timestamp may be.", low=0, high=INT64_MAX
+        3_600_000, "How far ahead a record's timestamp may be.", low=0, high=INT64_MAX, dynamic=True
     )
-    log_cleanup_policy: str = setting("delete", "What happens to old segments: delete, compact, or both.")
+
+    # Logs
+    log_cleanup_policy: str = setting(
+        "delete",
+        "What happens to old segments: delete, compact, or both.",
+        choices=("delete", "compact"),
+        is_list=True,
+        dynamic=True,
+    )
     log_retention_ms: int = setting(
-        604_800_000, "How long records are kept; -1: for ever.", low=-1, high=INT64_MAX, effective=False
+        604_800_000, "How long records are kept; -1: for ever.", low=-1, high=INT64_MAX, dynamic=True
     )
     log_retention_bytes: int = setting(
-        -1, "How large a partition may grow; -1: any.", low=-1, high=INT64_MAX, effective=False
+        -1, "How large a partition may grow; -1: any.", low=-1, high=INT64_MAX, dynamic=True
     )
-    log_segment_bytes: int = setting(1_073_741_824, "The size at which a new segment is begun.", low=14, high=INT32_MAX)
-    log_roll_ms: int = setting(604_800_000, "The age at which a new segment is begun.", low=1, high=INT64_MAX)
-    log_index_interval_bytes: int = setting(4_096, "Bytes of log between two index entries.", low=0, high=INT32_MAX)
+    log_retention_check_interval_ms: int = setting(
+        300_000, "How often segments are looked for that are too old or too many.", low=1, high=INT64_MAX
+    )
+    log_segment_bytes: int = setting(
+        1_073_741_824, "The size at which a new segment is begun.", low=14, high=INT32_MAX, dynamic=True
+    )
+    log_segment_delete_delay_ms: int = setting(
+        60_000,
+        "How long the file of a dropped segment stays on disk; it goes at once.",
+        low=0,
+        high=INT64_MAX,
+        effective=False,
+        dynamic=True,
+    )
+    log_roll_ms: int = setting(
+        604_800_000, "The age at which a new segment is begun.", low=1, high=INT64_MAX, dynamic=True
+    )
+    log_roll_jitter_ms: int = setting(
+        0, "Random time, up to this, taken off that age for each partition.", low=0, high=INT64_MAX, dynamic=True
+    )
+    log_index_interval_bytes: int = setting(
+        4_096, "Bytes of log between two index entries.", low=0, high=INT32_MAX, dynamic=True
+    )
+    log_index_size_max_bytes: int = setting(
+        10_485_760,
+        "The size of a segment's index at which a new segment is begun.",
+        low=4,
+        high=INT32_MAX,
+        dynamic=True,
+    )
+    log_flush_interval_messages: int = setting(
+        INT64_MAX,
+        "Records after which a log is synced; ottla.durability decides that here.",
+        low=1,
+        high=INT64_MAX,
+        effective=False,
+        dynamic=True,
+    )
+    log_flush_interval_ms: int = setting(
+        INT64_MAX,
+        "Time after which a log is synced; ottla.durability decides that here.",
+        low=0,
+        high=INT64_MAX,
+        effective=False,
+        dynamic=True,
+    )
+    log_preallocate: bool = setting(
+        False, "Whether a segment's file is allocated at once.", effective=False, dynamic=True
+    )
+
+    # Compaction
+    log_cleaner_enable: bool = setting(True, "Compact the topics that ask for it.")
+    log_cleaner_threads: int = setting(
+        1, "Threads that compact; here one task does.", low=0, high=INT32_MAX, effective=False, dynamic=True
+    )
+    log_cleaner_backoff_ms: int = setting(
+        15_000, "How long compaction rests when no log is worth it.", low=0, high=INT64_MAX, dynamic=True
+    )
+    log_cleaner_dedupe_buffer_size: int = setting(
+        134_217_728,
+        "Memory, in bytes, for the keys of one round of compaction; a log with more keys takes several rounds.",
+        low=1_048_576,
+        high=INT64_MAX,
+        dynamic=True,
+    )
+    log_cleaner_io_max_bytes_per_second: float = setting(
+        1.7976931348623157e308,
+        "The most that compaction reads and writes in a second.",
+        low=1,
+        dynamic=True,
+    )
+    log_cleaner_min_cleanable_ratio: float = setting(
+        0.5, "How much of a log must be new before it is compacted.", low=0, high=1, dynamic=True
+    )
+    log_cleaner_min_compaction_lag_ms: int = setting(
+        0, "The least time that a record stays out of compaction.", low=0, high=INT64_MAX, dynamic=True
+    )
+    log_cleaner_max_compaction_lag_ms: int = setting(
+        INT64_MAX, "The longest that a record may stay out of compaction.", low=1, high=INT64_MAX, dynamic=True
+    )
+    log_cleaner_delete_retention_ms: int = setting(
+        86_400_000,
+        "How long a compacted topic keeps the markers of deleted keys.",
+        low=0,
+        high=INT64_MAX,
+        dynamic=True,
+    )
+
+    # Durability
     ottla_durability: str = setting(
         "fsync",
         "When a record counts as written: after fdatasync, or after the write.",
         choices=("fsync", "interval", "os"),
+        dynamic=True,
     )
     ottla_durability_interval_ms: int = setting(
         50, "Time between syncs under the policy interval.", low=1, high=INT32_MAX
@@ -183,20 +334,21 @@ class Settings:
 
     def describe(self) -> list[SettingRow]:
         """Every setting, by name."""
-        rows = []
-        for field in dataclasses.fields(self):
-            value, default = getattr(self, field.name), field.default
-            rows.append(
-                SettingRow(
-                    key_of(field.name),
-                    as_text(value),
-                    as_text(default),
-                    type(default).__name__,
-                    field.metadata["documentation"],
-                    value == default,
-                )
+        return sorted(
+            SettingRow(
+                key,
+                as_text(getattr(self, field.name)),
+                as_text(field.default),
+                type_of(key),
+                field.metadata["documentation"],
+                not self.is_given(key),
             )
-        return sorted(rows)
+            for key, field in FIELDS.items()
+        )
+
+    def is_given(self, key: str) -> bool:
+        """Whether somebody has set a key, be it to its default."""
+        return key in self.given or getattr(self, FIELDS[key].name) != FIELDS[key].default
 
 
 def key_of(attribute: str) -> str:
@@ -206,22 +358,27 @@ def key_of(attribute: str) -> str:
 
 def as_text(value: Any) -> str:
     """A value as a properties file has it."""
+    if isinstance(value, float):
+        return str(value).upper().replace("E+", "E")
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-FIELDS = {key_of(field.name): field for field in dataclasses.fields(Settings)}
+FIELDS = {key_of(field.name): field for field in dataclasses.fields(Settings) if field.metadata}
 
-NOT_SETTINGS = frozenset({"OTTLA_BOOTSTRAP_SERVERS", "OTTLA_TESTS", "OTTLA_SIM_SEEDS"})
-"""Environment variables that the command-line tools and the tests read."""
 
-# Kafka's older or finer-grained spellings of settings that we hold in one unit.
-ALIASES: dict[str, tuple[str, int]] = {
-    "broker.id": ("node.id", 1),
-    "log.dir": ("log.dirs", 1),
-    "log.retention.minutes": ("log.retention.ms", 60_000),
-    "log.retention.hours": ("log.retention.ms", 3_600_000),
-    "log.roll.hours": ("log.roll.ms", 3_600_000),
-}
+def type_of(key: str) -> str:
+    """The type of a setting under Kafka's name: the width of a whole number is that of its largest value."""
+    field = FIELDS[key]
+    match field.default:
+        case bool():
+            return "boolean"
+        case int():
+            high = field.metadata["high"]
+            return "short" if high <= INT16_MAX else "int" if high <= INT32_MAX else "long"
+        case float():
+            return "double"
+        case _:
+            return "list" if field.metadata["list"] else "string"
 
 
 def parse_value(key: str, text: str) -> Any:
@@ -234,96 +391,23 @@ def parse_value(key: str, text: str) -> Any:
     field = FIELDS[key]
     low, high, choices = field.metadata["low"], field.metadata["high"], field.metadata["choices"]
     text = text.strip()
+    allowed = f"allowed are {low} to {high}" if high is not None else f"allowed is {low} or more"
     match field.default:
         case bool():
             if text.lower() not in ("true", "false"):
                 raise BadSetting(f"{key}={text!r}: allowed are true and false")
             return text.lower() == "true"
-        case int():
+        case int() | float() as default:
             try:
-                value = int(text)
+                value = type(default)(text)
             except ValueError:
-                raise BadSetting(f"{key}={text!r}: not a whole number; allowed are {low} to {high}") from None
-            if (low is not None and value < low) or (high is not None and value > high):
-                raise BadSetting(f"{key}={value}: allowed are {low} to {high}")
+                what = "a whole number" if isinstance(default, int) else "a number"
+                raise BadSetting(f"{key}={text!r}: not {what}; {allowed}") from None
+            if (low is not None and not value >= low) or (high is not None and not value <= high):
+                raise BadSetting(f"{key}={value}: {allowed}")
             return value
         case _:
-            if choices and text not in choices:
+            items = [item.strip() for item in text.split(",") if item.strip()] if field.metadata["list"] else [text]
+            if choices and not set(items) <= set(choices):
                 raise BadSetting(f"{key}={text!r}: allowed are {', '.join(choices)}")
             return text
-
-
-def parse_properties(text: str) -> dict[str, str]:
-    """Read the lines of a properties file: ``key=value``, ``#`` and ``!`` begin comments, ``\\`` continues a line."""
-    pairs: dict[str, str] = {}
-    logical = ""
-    for raw in text.splitlines():
-        line = logical + raw.strip()
-        logical = ""
-        if not line or line[0] in "#!":
-            continue
-        if line.endswith("\\"):
-            logical = line[:-1]
-            continue
-        cut = min((at for at in (line.find("="), line.find(":")) if at >= 0), default=len(line))
-        pairs[line[:cut].strip()] = line[cut + 1 :].strip()
-    return pairs
-
-
-def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The settings among environment variables.
-
-    Names that are no setting are left out if they begin with KAFKA_ (other tools share that prefix) and kept, to be
-    warned about, if they begin with OTTLA_; but for those that other commands of ours read.
-    """
-    pairs: dict[str, str] = {}
-    for prefix in ("KAFKA_", "OTTLA_"):
-        for name, value in environment.items():
-            if not name.startswith(prefix) or name in NOT_SETTINGS:
-                continue
-            key = name.removeprefix(prefix).lower().replace("_", ".")
-            if key not in FIELDS and f"ottla.{key}" in FIELDS:
-                key = f"ottla.{key}"
-            if prefix == "OTTLA_" or key in FIELDS or key in ALIASES:
-                pairs[key] = value
-    return pairs
-
-
-class Loaded(NamedTuple):
-    """Checked settings, the keys that were not known, and those that were given and have no effect yet."""
-
-    settings: Settings
-    unknown: list[str]
-    without_effect: list[str]
-
-
-def load(*sources: Mapping[str, str] | Iterable[tuple[str, str]]) -> Loaded:
-    """Merge sources (later ones win) and check every value.
-
-    Raises:
-        BadSetting: one line that names the key, the value and what is allowed.
-    """
-    values: dict[str, Any] = {}
-    unknown: list[str] = []
-    for source in sources:
-        for key, text in dict(source).items():
-            target, factor = ALIASES.get(key, (key, 1))
-            if target not in FIELDS:
-                unknown.append(key)
-            elif factor == 1:
-                values[target] = parse_value(target, text)
-            else:
-                try:
-                    number = int(text)
-                except ValueError:
-                    raise BadSetting(f"{key}={text!r}: not a whole number") from None
-                values[target] = parse_value(target, str(number * factor if number >= 0 else number))
-    if "," in values.get("log.dirs", ""):
-        raise BadSetting(f"log.dirs={values['log.dirs']!r}: allowed is one directory")
-    settings = Settings(**{FIELDS[key].name: value for key, value in values.items()})
-    if settings.group_min_session_timeout_ms > settings.group_max_session_timeout_ms:
-        raise BadSetting(
-            f"group.min.session.timeout.ms={settings.group_min_session_timeout_ms}: must not exceed "
-            f"group.max.session.timeout.ms={settings.group_max_session_timeout_ms}"
-        )
-    return Loaded(settings, unknown, [key for key in values if not FIELDS[key].metadata["effective"]])

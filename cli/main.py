@@ -10,9 +10,14 @@ import click
 COMMANDS: dict[str, tuple[str, str]] = {
     "serve": ("ottla.cli.serve", "Run a broker."),
     "topics": ("ottla.cli.topics", "List, describe, create, delete and grow topics."),
-    "groups": ("ottla.cli.groups", "List, describe, delete consumer groups and reset their offsets."),
+    "groups": ("ottla.cli.groups", "List, describe, delete groups and reset their offsets."),
     "produce": ("ottla.cli.produce", "Send lines of a file or of standard input to a topic."),
     "consume": ("ottla.cli.consume", "Print the records of topics, alone or as a member of a group."),
+    "configs": ("ottla.cli.configs", "Show and change settings of topics and of the broker."),
+    "transactions": ("ottla.cli.transactions", "List transactions; find and abort those that hang."),
+    "offsets": ("ottla.cli.offsets", "Read __consumer_offsets, of a broker or of files."),
+    "doctor": ("ottla.cli.doctor", "Check the machine, the disk and the settings."),
+    "log": ("ottla.cli.log", "Look into segment files: print, check and follow them."),
 }
 
 

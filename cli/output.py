@@ -123,6 +123,11 @@ def warn(text: str) -> None:
     click.secho(f"Warning: {text}", err=True, fg="yellow" if sys.stderr.isatty() else None)
 
 
+def printable(text: str) -> str:
+    """Text of others for a line or a cell: control characters as escapes."""
+    return text if text.isprintable() else repr(text)[1:-1]
+
+
 def duration(seconds: float) -> str:
     """``0.8 s``, ``12.3 s``, ``2 min 5 s``."""
     if seconds < 60:

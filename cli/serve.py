@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -13,7 +14,8 @@ from typing import Any
 
 import click
 
-from ottla.broker.settings import ALIASES, FIELDS, BadSetting, Loaded, from_environment, load, parse_properties
+from ottla.broker.setting_sources import ALIASES, Loaded, from_environment, load, parse_properties
+from ottla.broker.settings import FIELDS, BadSetting, Settings
 
 
 @click.command("serve")
@@ -59,9 +61,9 @@ def command(
     if ephemeral and data_dir:
         raise click.UsageError("--ephemeral keeps nothing on disk: leave out --data-dir")
     try:
-        loaded = _settings(config_file, pairs)
+        loaded = settings_of(config_file, pairs)
         wanted = [_topic(text, loaded.settings.num_partitions) for text in topics]
-        host, port = _address(listen, "--listen") if listen else _listener(loaded.settings.listeners, "listeners")
+        host, port = listening_address(listen, loaded.settings)
         advertised = _advertised(advertise, loaded.settings.advertised_listeners)
     except BadSetting as error:
         raise click.UsageError(str(error)) from None
@@ -121,6 +123,7 @@ async def _serve(
         _write_atomically(ready, f"{broker.listening}\n")
     print(broker.listening, flush=True)
     broker.tell_ready()
+    _collect_garbage_rarely()
     await stopping.wait()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.remove_signal_handler(number)  # a second one ends the process at once
@@ -128,6 +131,12 @@ async def _serve(
     if ready is not None:
         _remove(ready)
     return 0
+
+
+def _collect_garbage_rarely() -> None:
+    """What a request leaves behind is freed at once by counting references; cycles are rare and can wait."""
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
 
 
 def _run(main: Coroutine[Any, Any, int]) -> int:
@@ -138,7 +147,8 @@ def _run(main: Coroutine[Any, Any, int]) -> int:
     return uvloop.run(main)
 
 
-def _settings(config_file: str | None, pairs: tuple[str, ...]) -> Loaded:
+def settings_of(config_file: str | None, pairs: tuple[str, ...]) -> Loaded:
+    """The settings of a file, the environment and ``--set``. Raises `BadSetting`."""
     sources: list[dict[str, str]] = []
     if config_file:
         sources.append(parse_properties(Path(config_file).read_text(encoding="utf-8")))
@@ -150,15 +160,24 @@ def _settings(config_file: str | None, pairs: tuple[str, ...]) -> Loaded:
             raise BadSetting(f"--set {pair!r}: write KEY=VALUE")
         key = key.strip()
         if key not in FIELDS and key not in ALIASES:
-            guess = "".join(f"; did you mean {name}?" for name in _suggestion(key).values())
-            raise BadSetting(f"--set {key}={value}: there is no such setting{guess}")
+            raise BadSetting(f"--set {key}={value}: there is no such setting{did_you_mean(key)}")
         given[key] = value
     return load(*sources, given)
+
+
+def did_you_mean(key: str) -> str:
+    """``; did you mean …?``, or nothing, to end a sentence about a key that does not exist."""
+    return "".join(f"; did you mean {name}?" for name in _suggestion(key).values())
 
 
 def _suggestion(key: str) -> dict[str, str]:
     close = get_close_matches(key, [*FIELDS, *ALIASES], 1)
     return {"did_you_mean": close[0]} if close else {}
+
+
+def listening_address(listen: str | None, settings: Settings) -> tuple[str, int]:
+    """Where to listen, by ``--listen`` or else by the settings. Raises `BadSetting`."""
+    return _address(listen, "--listen") if listen else _listener(settings.listeners, "listeners")
 
 
 def _address(text: str, option: str) -> tuple[str, int]:

@@ -13,12 +13,16 @@ if TYPE_CHECKING:
     from ottla.clients.admin import Admin
     from ottla.clients.admin_structs import (
         ClusterDescription,
+        ConfigChange,
         ConfigEntry,
         CreatedTopic,
         GroupDescription,
         GroupListing,
         MemberDescription,
         NewTopic,
+        ProducerDescription,
+        TransactionDescription,
+        TransactionListing,
     )
     from ottla.clients.assignors import Assignor, MemberSubscription, RebalanceProtocol
     from ottla.clients.consumer import Consumer
@@ -26,16 +30,19 @@ if TYPE_CHECKING:
         ClientClosed,
         CommitFailed,
         FencedInstance,
+        InvalidTransactionState,
         KafkaConnectionError,
         KafkaError,
         KafkaTimeout,
         NoOffsetForPartition,
         OffsetOutOfRange,
         OptionError,
+        ProducerFenced,
         RebalanceInProgress,
         RecordCorrupt,
         RecordNotReadable,
         SomeFailed,
+        TransactionFailed,
         UnsupportedByBroker,
     )
     from ottla.clients.group_effects import MemberState
@@ -44,6 +51,7 @@ if TYPE_CHECKING:
     from ottla.clients.producer import Producer
     from ottla.clients.structs import (
         BrokerInfo,
+        ConsumerGroupMetadata,
         ConsumerRecord,
         OffsetAndMetadata,
         OffsetAndTimestamp,
@@ -58,23 +66,24 @@ if TYPE_CHECKING:
 _HOMES = {
     "admin": ["Admin"],
     "admin_structs": [
-        "ClusterDescription", "ConfigEntry", "CreatedTopic", "GroupDescription", "GroupListing", "MemberDescription",
-        "NewTopic",
+        "ClusterDescription", "ConfigChange", "ConfigEntry", "CreatedTopic", "GroupDescription", "GroupListing",
+        "MemberDescription", "NewTopic", "ProducerDescription", "TransactionDescription", "TransactionListing",
     ],
     "assignors": ["Assignor", "MemberSubscription", "RebalanceProtocol"],
     "consumer": ["Consumer"],
     "errors": [
-        "ClientClosed", "CommitFailed", "FencedInstance", "KafkaConnectionError", "KafkaError", "KafkaTimeout",
-        "NoOffsetForPartition", "OffsetOutOfRange", "OptionError", "RebalanceInProgress", "RecordCorrupt",
-        "RecordNotReadable", "SomeFailed", "UnsupportedByBroker", "ErrorCode",
+        "ClientClosed", "CommitFailed", "FencedInstance", "InvalidTransactionState", "KafkaConnectionError",
+        "KafkaError", "KafkaTimeout", "NoOffsetForPartition", "OffsetOutOfRange", "OptionError", "ProducerFenced",
+        "RebalanceInProgress", "RecordCorrupt", "RecordNotReadable", "SomeFailed", "TransactionFailed",
+        "UnsupportedByBroker", "ErrorCode",
     ],
     "group_effects": ["MemberState"],
     "listener": ["ConsumerInterceptor", "ConsumerRebalanceListener"],
     "partitioner": ["murmur2"],
     "producer": ["Producer"],
     "structs": [
-        "BrokerInfo", "ConsumerRecord", "OffsetAndMetadata", "OffsetAndTimestamp", "PartitionInfo", "RecordMetadata",
-        "TimestampType", "TopicInfo", "TopicPartition",
+        "BrokerInfo", "ConsumerGroupMetadata", "ConsumerRecord", "OffsetAndMetadata", "OffsetAndTimestamp",
+        "PartitionInfo", "RecordMetadata", "TimestampType", "TopicInfo", "TopicPartition",
     ],
 }  # fmt: skip
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
@@ -99,8 +108,10 @@ __all__ = [
     "ClientClosed",
     "ClusterDescription",
     "CommitFailed",
+    "ConfigChange",
     "ConfigEntry",
     "Consumer",
+    "ConsumerGroupMetadata",
     "ConsumerInterceptor",
     "ConsumerRebalanceListener",
     "ConsumerRecord",
@@ -109,6 +120,7 @@ __all__ = [
     "FencedInstance",
     "GroupDescription",
     "GroupListing",
+    "InvalidTransactionState",
     "KafkaConnectionError",
     "KafkaError",
     "KafkaTimeout",
@@ -123,6 +135,8 @@ __all__ = [
     "OptionError",
     "PartitionInfo",
     "Producer",
+    "ProducerDescription",
+    "ProducerFenced",
     "RebalanceInProgress",
     "RebalanceProtocol",
     "RecordCorrupt",
@@ -132,6 +146,9 @@ __all__ = [
     "TimestampType",
     "TopicInfo",
     "TopicPartition",
+    "TransactionDescription",
+    "TransactionFailed",
+    "TransactionListing",
     "UnsupportedByBroker",
     "murmur2",
 ]

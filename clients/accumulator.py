@@ -13,6 +13,9 @@ partition is in flight: it goes out alone, and what follows waits for it. That k
 **A gap (KIP-360).** When a batch with a sequence number fails for good, or the broker has lost track of the producer,
 the numbers that follow would be refused. Then the partition waits until nothing is in flight, moves to the next
 producer epoch and begins at sequence 0. Brokers keep producers by partition, so other partitions are not touched.
+
+**Transactions.** The epoch of a transactional producer is its coordinator's: a gap ends the transaction instead, and
+the next one begins with what `set_producer_id` is then given. Batches go out only where ``may_send`` allows it.
 """
 
 from __future__ import annotations
@@ -28,6 +31,8 @@ from ottla.protocol.records import BatchBuilder, TopicPartition, decode_batch, r
 
 MAX_EPOCH = 0x7FFF
 NO_SEQUENCE = -1
+CONCURRENT_PAUSE_MS = 20
+"""How long a batch waits for the end of the transaction before its own: moments, as a rule."""
 Headers = Sequence[tuple[str, bytes | None]]
 
 
@@ -130,7 +135,11 @@ class Accumulator:
         delivery_timeout_ms: from the first record of a batch to its end.
         codec: compression.
         idempotent: give sequence numbers; then `set_producer_id` must be called before anything can be taken.
+        transactional: batches belong to transactions.
         new_backoff: makes the waits between tries of a batch.
+
+    Attributes:
+        may_send: whether batches of a partition may be taken now.
     """
 
     def __init__(
@@ -141,6 +150,7 @@ class Accumulator:
         delivery_timeout_ms: float,
         codec: Codec = Codec.NONE,
         idempotent: bool = True,
+        transactional: bool = False,
         new_backoff: Callable[[], Backoff],
     ) -> None:
         self.batch_size = batch_size
@@ -148,6 +158,8 @@ class Accumulator:
         self.delivery_timeout_ms = delivery_timeout_ms
         self.codec = codec
         self.idempotent = idempotent
+        self.transactional = transactional
+        self.may_send: Callable[[TopicPartition], bool] = lambda tp: True
         self.used_bytes = 0
         self.flushing = 0
         self.producer_id = -1
@@ -187,11 +199,22 @@ class Accumulator:
 
     def _builder(self) -> BatchBuilder:
         # The last batch's ratio is the best guess for the next; a little more, since too large is worse than too small.
-        return BatchBuilder(codec=self.codec, compression_ratio=min(1.0, self._ratio * 1.05))
+        return BatchBuilder(
+            codec=self.codec,
+            is_transactional=self.transactional,
+            compression_ratio=min(1.0, self._ratio * 1.05),
+        )
 
     def set_producer_id(self, producer_id: int, producer_epoch: int) -> None:
-        """The identity that InitProducerId gave; partitions without one take it over when they next send."""
+        """The identity that InitProducerId gave; partitions without one take it over when they next send.
+
+        A transactional producer's partitions all take it over now, if it is another; nothing may be in flight then.
+        """
+        changed = (producer_id, producer_epoch) != (self.producer_id, self.producer_epoch)
         self.producer_id, self.producer_epoch = producer_id, producer_epoch
+        if self.transactional and changed:
+            for partition in self._partitions.values():
+                partition.restart(producer_id, producer_epoch)
 
     @property
     def needs_producer_id(self) -> bool:
@@ -206,7 +229,7 @@ class Accumulator:
     def ready_at_ms(self, tp: TopicPartition) -> float | None:
         """When the partition's next batch may go out; None if there is none, or it waits for one in flight."""
         partition = self._partitions[tp]
-        if not partition.queue or self.needs_producer_id:
+        if not partition.queue or self.needs_producer_id or not self.may_send(tp):
             return None
         head = partition.queue[0]
         if partition.in_flight and (head.tried or partition.bump_wanted):
@@ -242,6 +265,8 @@ class Accumulator:
     def _number(self, partition: PartitionQueue, batch: Batch) -> bool:
         """Give a batch its sequence number unless it has one. False if a new producer id must be fetched first."""
         if partition.bump_wanted:
+            if self.transactional:
+                return False
             if partition.producer_epoch >= MAX_EPOCH:
                 if partition.producer_id == self.producer_id:
                     self.producer_id = -1  # used up; the next id begins at epoch 0 again
@@ -275,7 +300,8 @@ class Accumulator:
         numbered = batch.sequence != NO_SEQUENCE
         retriable = code.retriable
         if numbered and code is ErrorCode.UNKNOWN_PRODUCER_ID:
-            retriable = partition.bump_wanted = True
+            partition.bump_wanted = True
+            retriable = not self.transactional
         elif numbered and code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             # One that follows another that failed is simply retried after it. One that should have been next tells
             # of a gap that no retry closes.
@@ -283,11 +309,15 @@ class Accumulator:
             expected = 0 if partition.last_acked_sequence < 0 else (partition.last_acked_sequence + 1) & 0x7FFFFFFF
             if batch.sequence == expected:
                 partition.bump_wanted = True
+                retriable = not self.transactional
         if batch.abandoned or not retriable or now_ms >= batch.deadline_ms:
             partition.bump_wanted = partition.bump_wanted or numbered
             self._release(batch)
             return False
-        batch.retry_at_ms = now_ms + batch.backoff.next_ms()
+        pause = batch.backoff.next_ms()
+        if code is ErrorCode.CONCURRENT_TRANSACTIONS:
+            pause = min(pause, CONCURRENT_PAUSE_MS)
+        batch.retry_at_ms = now_ms + pause
         partition.put_back(batch)
         return True
 
@@ -297,8 +327,10 @@ class Accumulator:
             return False
         partition = self._partitions[batch.tp]
         partition.in_flight.remove(batch)
-        # The numbers given to it are lost, as if it had failed.
-        partition.bump_wanted = partition.bump_wanted or batch.sequence != NO_SEQUENCE
+        # The numbers given to it are lost, as if it had failed; in a transaction, where that would be the end of it,
+        # the halves take them over.
+        numbered = batch.sequence != NO_SEQUENCE
+        partition.bump_wanted = partition.bump_wanted or (numbered and not self.transactional)
         records = decode_batch(batch.encode(), verify_crc=False)
         middle = len(records) // 2
         self.used_bytes -= batch.reserved
@@ -310,6 +342,9 @@ class Accumulator:
             part.waiters = batch.waiters[low:high]
             part.timestamps = batch.timestamps[low:high]
             part.order = (*batch.order, half)
+            if numbered and self.transactional:
+                part.sequence = (batch.sequence + low) & 0x7FFFFFFF
+                part.producer_id, part.producer_epoch = batch.producer_id, batch.producer_epoch
             self.used_bytes += part.reserved
             partition.put_back(part)
         return True
@@ -333,6 +368,27 @@ class Accumulator:
                     batch.reserved = 0
                     expired.append(batch)
         return expired
+
+    def drop_waiting(self) -> list[Batch]:
+        """Give up what is not in flight; the owner tells the waiters."""
+        dropped: list[Batch] = []
+        for partition in self._partitions.values():
+            while partition.queue:
+                batch = partition.queue.popleft()
+                partition.bump_wanted = partition.bump_wanted or batch.sequence != NO_SEQUENCE
+                self._release(batch)
+                dropped.append(batch)
+        return dropped
+
+    @property
+    def in_flight(self) -> bool:
+        """Some batch's outcome is not known yet."""
+        return any(partition.in_flight for partition in self._partitions.values())
+
+    @property
+    def lost_numbers(self) -> bool:
+        """Some partition can go on only with another producer epoch."""
+        return any(partition.bump_wanted for partition in self._partitions.values())
 
     def abandon_all(self) -> list[Batch]:
         """Give up everything; the owner tells the waiters."""

@@ -1,4 +1,4 @@
-"""The admin client: topics, settings, logs, the cluster; and, in `admin_groups`, groups and their offsets."""
+"""The admin client: topics, logs, the cluster; and, in modules of their own, groups, settings and transactions."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ottla.clients.admin_calls import UNKNOWN, Outcomes
+from ottla.clients.admin_configs import AdminConfigs
 from ottla.clients.admin_groups import AdminGroups
-from ottla.clients.admin_structs import ClusterDescription, ConfigEntry, CreatedTopic, NewTopic
+from ottla.clients.admin_structs import ClusterDescription, CreatedTopic, NewTopic
+from ottla.clients.admin_transactions import AdminTransactions
 from ottla.clients.errors import KafkaError, OptionError, UnsupportedByBroker, error_of
 from ottla.clients.offsets import MAX_TIMESTAMP, list_offsets
 from ottla.clients.structs import BrokerInfo, OffsetAndTimestamp, TopicInfo
@@ -33,21 +35,14 @@ from ottla.protocol.messages.delete_records import (
 )
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from ottla.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from ottla.protocol.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResponse,
-)
 from ottla.protocol.records import TopicPartition
 
-TOPIC_RESOURCE = 2
-BROKER_RESOURCE = 4
 DEFAULTS_SINCE = 4
 """The version of CreateTopics from which -1 stands for the broker's default (KIP-464)."""
 _TIMES = {"earliest": EARLIEST, "latest": LATEST, "max_timestamp": MAX_TIMESTAMP}
 
 
-class Admin(AdminGroups):
+class Admin(AdminGroups, AdminConfigs, AdminTransactions):
     """Manages topics and groups.
 
     ```python
@@ -164,73 +159,6 @@ class Admin(AdminGroups):
         cluster = self._running().cluster
         error = cluster.errors.get(name)
         return cluster.topics[name] if error is None else error_of(error, f"describe topic {name!r}")
-
-    # settings
-
-    async def describe_configs(
-        self, *, topics: Iterable[str] = (), brokers: Iterable[int] = (), keys: Iterable[str] | None = None
-    ) -> dict[str | int, dict[str, ConfigEntry]]:
-        """Settings by topic name or broker id, then by key.
-
-        Args:
-            keys: only these.
-        """
-        wanted_keys = None if keys is None else list(keys)
-        things: list[str | int] = [*topics, *brokers]
-
-        async def attempt(pending: list[str | int]) -> Outcomes[str | int, dict[str, ConfigEntry]]:
-            outcomes: dict[str | int, dict[str, ConfigEntry] | KafkaError] = {}
-            by_node: dict[int, list[str | int]] = {}
-            known = self._running().cluster.brokers
-            for thing in pending:
-                if isinstance(thing, str):
-                    by_node.setdefault(self._any_node(), []).append(thing)
-                elif thing in known:
-                    by_node.setdefault(thing, []).append(thing)
-                else:
-                    outcomes[thing] = KafkaError(
-                        f"no broker {thing}: there are {', '.join(map(str, sorted(known)))}",
-                        ErrorCode.BROKER_NOT_AVAILABLE,
-                    )
-            for node_id, group in by_node.items():
-                outcomes |= await self._describe_configs(node_id, group, wanted_keys)
-            return outcomes
-
-        return await self._for_each(things, attempt)
-
-    async def _describe_configs(
-        self, node_id: int, things: list[str | int], keys: list[str] | None
-    ) -> dict[str | int, dict[str, ConfigEntry] | KafkaError]:
-        resources = [
-            DescribeConfigsResource(
-                resource_type=TOPIC_RESOURCE if isinstance(thing, str) else BROKER_RESOURCE,
-                resource_name=str(thing),
-                configuration_keys=keys,
-            )
-            for thing in things
-        ]
-        request = DescribeConfigsRequest(resources=resources, include_documentation=True)
-        answer = await self._running().send(node_id, request, DescribeConfigsResponse)
-        outcomes: dict[str | int, dict[str, ConfigEntry] | KafkaError] = {}
-        for result in answer.results:
-            is_topic = result.resource_type == TOPIC_RESOURCE
-            thing: str | int = result.resource_name if is_topic else int(result.resource_name)
-            if result.error_code:
-                outcomes[thing] = error_of(result.error_code, f"describe settings of {thing!r}", result.error_message)
-                continue
-            outcomes[thing] = {
-                config.name: ConfigEntry(
-                    config.name,
-                    config.value,
-                    config.config_source,
-                    config.read_only,
-                    config.is_sensitive,
-                    config.config_type,
-                    config.documentation,
-                )
-                for config in result.configs
-            }
-        return outcomes
 
     # logs
 

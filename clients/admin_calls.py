@@ -19,6 +19,9 @@ from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest, Fin
 UNKNOWN = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 """Retriable for clients that wait for a topic to be created; for whoever manages topics it is the answer."""
 
+GROUP_KEY, TRANSACTION_KEY = 0, 1
+"""What a coordinator is looked up for."""
+
 K = TypeVar("K")
 T = TypeVar("T")
 Outcomes = Mapping[K, T | KafkaError]
@@ -153,28 +156,30 @@ class AdminCalls:
         cluster = self._running().cluster
         return cluster.controller_id if cluster.controller_id in cluster.brokers else self._any_node()
 
-    async def _coordinator(self, group_id: str) -> BrokerInfo:
-        """Look up a group's coordinator, once."""
+    async def _coordinator(self, key: str, kind: int = GROUP_KEY) -> BrokerInfo:
+        """Look up a group's coordinator, or a transactional id's, once."""
         client = self._running()
-        request = FindCoordinatorRequest(key=group_id, key_type=0, coordinator_keys=[group_id])
-        answer = await client.send(self._any_node(), request, FindCoordinatorResponse)
-        found = coordinator_in(answer, f"find the coordinator of group {group_id!r}")
+        request = FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key])
+        low = 0 if kind == GROUP_KEY else 1
+        answer = await client.send(self._any_node(), request, FindCoordinatorResponse, low=low)
+        what = "group" if kind == GROUP_KEY else "transactional id"
+        found = coordinator_in(answer, f"find the coordinator of {what} {key!r}")
         client.learn_broker(found)
         return found
 
     async def _by_coordinator(
-        self, group_ids: Iterable[str]
+        self, keys: Iterable[str], kind: int = GROUP_KEY
     ) -> tuple[dict[int, list[str]], dict[int, BrokerInfo], dict[str, KafkaError]]:
-        """Groups by their coordinator's broker, the brokers, and the groups whose coordinator was not found."""
+        """Keys by their coordinator's broker, the brokers, and the keys whose coordinator was not found."""
         by_node: dict[int, list[str]] = {}
         brokers: dict[int, BrokerInfo] = {}
         errors: dict[str, KafkaError] = {}
-        for group_id in group_ids:
+        for key in keys:
             try:
-                found = await self._coordinator(group_id)
+                found = await self._coordinator(key, kind)
             except KafkaError as error:
-                errors[group_id] = error
+                errors[key] = error
             else:
                 brokers[found.node_id] = found
-                by_node.setdefault(found.node_id, []).append(group_id)
+                by_node.setdefault(found.node_id, []).append(key)
         return by_node, brokers, errors

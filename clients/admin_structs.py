@@ -54,6 +54,50 @@ class ConfigEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """What to do with a setting: ``set``, ``delete`` (no value), or for lists ``append`` and ``subtract``."""
+
+    operation: str
+    value: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionListing:
+    """A transactional id in brief. ``state`` is Kafka's word, e.g. ``Ongoing`` or ``CompleteCommit``."""
+
+    transactional_id: str
+    producer_id: int
+    state: str
+    coordinator_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionDescription:
+    """A transactional id in detail. ``start_time_ms`` is None, and partitions are empty, outside a transaction."""
+
+    transactional_id: str
+    state: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    start_time_ms: int | None
+    partitions: list[TopicPartition]
+    coordinator: BrokerInfo
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerDescription:
+    """A producer as a partition knows it; None where it has not sent, or has no transaction open there."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int | None
+    last_timestamp_ms: int | None
+    coordinator_epoch: int | None
+    transaction_start_offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class GroupListing:
     """A group in brief. ``state`` and ``group_type`` are empty where the broker does not tell them."""
 

@@ -24,8 +24,9 @@ R = TypeVar("R", bound=Message)
 
 DATA = "data"
 GROUP = "group"
-"""A connection's role. The coordinator gets a connection of its own: a JoinGroup or Heartbeat must not wait behind a
-long poll, nor a fetch behind a JoinGroup that the broker holds back."""
+TRANSACTION = "transaction"
+"""A connection's role. A coordinator gets a connection of its own: a JoinGroup or Heartbeat must not wait behind a
+long poll, nor a fetch behind a JoinGroup that the broker holds back, nor EndTxn behind records."""
 
 _numbers = itertools.count(1)
 _TRANSIENT_TOPIC_ERRORS = frozenset(
@@ -186,6 +187,7 @@ class Client:
         if known is None or (known.host, known.port) != (broker.host, broker.port):
             self.cluster.brokers[broker.node_id] = broker
             self.drop(broker.node_id, GROUP)
+            self.drop(broker.node_id, TRANSACTION)
 
     # metadata
 

@@ -13,14 +13,14 @@ from ottla.clients.assignors import make_assignors
 from ottla.clients.client import Client
 from ottla.clients.consumer_offsets import ConsumerOffsets
 from ottla.clients.coordinator import Coordinator
-from ottla.clients.errors import ClientClosed, KafkaError, OptionError
+from ottla.clients.errors import ClientClosed, CommitFailed, KafkaError, OptionError
 from ottla.clients.fetcher import Fetcher
 from ottla.clients.gate import UserGate
 from ottla.clients.group_effects import MemberState
 from ottla.clients.listener import ConsumerRebalanceListener
 from ottla.clients.options import ConsumerOptions
 from ottla.clients.positions import Positions
-from ottla.clients.structs import ConsumerRecord, OffsetAndMetadata, Records
+from ottla.clients.structs import ConsumerGroupMetadata, ConsumerRecord, OffsetAndMetadata, Records
 from ottla.clients.subscription import SubscriptionState
 from ottla.protocol.records import TopicPartition
 
@@ -245,6 +245,29 @@ class Consumer(ConsumerOffsets):
     def generation_id(self) -> int:
         """The group's generation as this consumer knows it; -1 outside one."""
         return -1 if self._group is None else self._group.member.generation_id
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """This consumer as a member of its group, for `Producer.send_offsets_to_transaction`.
+
+        Take it together with the records whose offsets it is for: the coordinator then refuses them if the group has
+        moved on meanwhile. Without a subscription it is the group's name only, and nothing is refused.
+
+        Raises:
+            OptionError: there is no group_id.
+            CommitFailed: the consumer is not in the group now; poll to join it again.
+            FencedInstance: another consumer has this group_instance_id.
+        """
+        group_id = self._options.group_id
+        if group_id is None:
+            raise OptionError("group_id=None: offsets are committed for a group")
+        if not self._subscription.auto_assigned:
+            return ConsumerGroupMetadata(group_id)
+        if self._group is not None and self._group.member.fenced is not None:
+            raise self._group.member.fenced
+        if not self.member_id or self.generation_id < 0:
+            # Never without an identity: offsets of nobody in particular would be taken.
+            raise CommitFailed("this consumer is not in the group; poll to join it again")
+        return ConsumerGroupMetadata(group_id, self.generation_id, self.member_id, self._options.group_instance_id)
 
     # records
 

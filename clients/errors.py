@@ -12,6 +12,9 @@ KafkaError                 an answer with an error code, or the lack of an answe
 ├─ OffsetOutOfRange        the position is not in the log, and auto_offset_reset is "none"
 ├─ RecordCorrupt           a fetched batch is damaged
 ├─ RecordNotReadable       a deserializer refused a record
+├─ TransactionFailed       the transaction can only be aborted; then begin the next
+├─ ProducerFenced          another producer has taken this transactional_id
+├─ InvalidTransactionState a call that does not fit the transaction's state
 ├─ SomeFailed              some of the things that an admin call was asked for failed
 └─ ClientClosed            the client was stopped, or never started
 OptionError                an option, or an argument, that cannot be (a ValueError)
@@ -129,6 +132,27 @@ class RecordNotReadable(KafkaError):
         self.offset = offset
 
 
+class TransactionFailed(KafkaError):
+    """The transaction cannot be committed: abort it, begin another, and do its work again (KIP-1050)."""
+
+    default_code = ErrorCode.TRANSACTION_ABORTABLE
+
+
+class ProducerFenced(KafkaError):
+    """A newer producer has this transactional_id, or the coordinator gave the transaction up: this one is of no use.
+
+    Stop it. If this process is still the one that should work, make a new producer.
+    """
+
+    default_code = ErrorCode.PRODUCER_FENCED
+
+
+class InvalidTransactionState(KafkaError):
+    """A call that does not fit the transaction's state, e.g. ``send()`` before ``begin_transaction()``."""
+
+    default_code = ErrorCode.INVALID_TXN_STATE
+
+
 class SomeFailed(KafkaError):
     """Of several things that one admin call was asked for, some failed; what went well is in ``results``.
 
@@ -155,8 +179,8 @@ class OptionError(ValueError):
 
 
 _ADVICE: dict[ErrorCode, str] = {
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "the coordinator is loading the group; try again",
-    ErrorCode.COORDINATOR_NOT_AVAILABLE: "no coordinator for the group yet; try again",
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "the coordinator is loading; try again",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "no coordinator yet; try again",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "ask for access to the group",
     ErrorCode.GROUP_ID_NOT_FOUND: "no such group; `list_groups()` shows those that exist",
     ErrorCode.GROUP_MAX_SIZE_REACHED: "the group is full (group.max.size); stop another member first",
@@ -174,6 +198,11 @@ _ADVICE: dict[ErrorCode, str] = {
     ErrorCode.MESSAGE_TOO_LARGE: "the record exceeds the topic's max.message.bytes",
     ErrorCode.NON_EMPTY_GROUP: "the group has members; stop them first",
     ErrorCode.OFFSET_METADATA_TOO_LARGE: "shorten the metadata (offset.metadata.max.bytes)",
+    ErrorCode.INVALID_TRANSACTION_TIMEOUT: (
+        "transaction_timeout_ms must not exceed the broker's transaction.max.timeout.ms"
+    ),
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "ask for access to the transactional id",
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "`list_transactions()` shows those that exist",
     ErrorCode.TOPIC_ALREADY_EXISTS: "the topic exists; use it, or delete it first",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "ask for access to the topic",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "`list_topics()` shows those that exist",

@@ -124,6 +124,8 @@ class FetchedPartition:
                 if self._header is not None:
                     # A batch's end counts even when its last records are gone (compaction) or not for the user.
                     self.next_offset = max(self.next_offset, self._header.last_offset + 1)
+                    # Its epoch counts as well: that of an earlier batch may have ended before this offset.
+                    self.epoch = self._header.partition_leader_epoch
                     self._header, self._records, self._index = None, [], 0
                 following = next(self._batches, None)
                 if following is None:

@@ -157,6 +157,9 @@ class ProducerOptions(ClientOptions):
     linger_ms: how long a batch that is not full waits for more records.
     buffer_memory: bytes of records waiting; ``send()`` waits beyond it, at most max_block_ms.
     delivery_timeout_ms: from ``send()`` to the end of the last retry.
+    transactional_id: makes the producer transactional. One id for each process that may work at a time: a later
+        producer with the same id ends the work of an earlier one.
+    transaction_timeout_ms: the coordinator aborts a transaction that takes longer.
     partitioner: ``f(key_bytes, all_partitions, available_partitions) -> partition``; by default Kafka's murmur2.
     key_serializer, value_serializer: to bytes. None stays None: no key, or a tombstone.
     """
@@ -173,6 +176,8 @@ class ProducerOptions(ClientOptions):
     max_block_ms: int = opt(60_000, between(0))
     delivery_timeout_ms: int = opt(120_000, between(1))
     max_in_flight_requests_per_connection: int = opt(5, between(1))
+    transactional_id: str | None = opt(None, or_none(TEXT))
+    transaction_timeout_ms: int = opt(60_000, between(1))
     partitioner: Callable[..., int] | None = opt(None, or_none(CALLABLE))
     key_serializer: Callable[[Any], bytes | None] | None = opt(None, or_none(CALLABLE))
     value_serializer: Callable[[Any], bytes | None] | None = opt(None, or_none(CALLABLE))
@@ -184,6 +189,8 @@ class ProducerOptions(ClientOptions):
                 self.refuse("acks", "'all' (or -1), as enable_idempotence is on")
             if self.max_in_flight_requests_per_connection > 5:
                 self.refuse("max_in_flight_requests_per_connection", "1 to 5, as enable_idempotence is on")
+        if self.transactional_id is not None and not self.idempotent:
+            self.refuse("transactional_id", "None, as acks, enable_idempotence or the requests in flight exclude it")
         if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
             self.refuse("delivery_timeout_ms", "at least linger_ms + request_timeout_ms")
 

@@ -1,23 +1,37 @@
-"""The producer: idempotent by default, batching, with aiokafka's methods."""
+"""The producer: idempotent by default, batching, transactional on demand, with aiokafka's methods."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 import time
 from collections import deque
+from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
 from typing import Any, Self
 
 from ottla.clients.accumulator import Accumulator, Headers
 from ottla.clients.backoff import Backoff
 from ottla.clients.client import Client
-from ottla.clients.errors import ClientClosed, KafkaError, KafkaTimeout, OptionError
+from ottla.clients.errors import (
+    ClientClosed,
+    InvalidTransactionState,
+    KafkaError,
+    KafkaTimeout,
+    OptionError,
+    ProducerFenced,
+)
 from ottla.clients.options import ProducerOptions
 from ottla.clients.partitioner import DefaultPartitioner
 from ottla.clients.sender import Sender
-from ottla.clients.structs import RecordMetadata
+from ottla.clients.structs import ConsumerGroupMetadata, OffsetAndMetadata, RecordMetadata
+from ottla.clients.transaction_calls import TransactionCalls
+from ottla.clients.transactions import Transaction, TransactionState
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import TopicPartition, record_size_bound
+
+log = logging.getLogger("ottla.clients")
 
 
 class Producer:
@@ -30,6 +44,15 @@ class Producer:
         await producer.send_and_wait("orders", b"value")                         # both
     ```
 
+    With a ``transactional_id`` everything is sent in transactions, of which others see all or nothing:
+
+    ```python
+    async with Producer(transactional_id="billing-1") as producer:
+        async with producer.transaction():
+            await producer.send("invoices", b"value")
+            await producer.send_offsets_to_transaction(offsets, consumer.group_metadata())
+    ```
+
     Args:
         options: those of `ProducerOptions`.
 
@@ -39,14 +62,18 @@ class Producer:
 
     def __init__(self, **options: Any) -> None:
         self._options = ProducerOptions.of(options)
+        transactional_id = self._options.transactional_id
+        self._transaction = None if transactional_id is None else Transaction(transactional_id)
+        self._calls: TransactionCalls | None = None
         self._client: Client | None = None
         self._state = "new"
 
     async def start(self) -> None:
-        """Connect.
+        """Connect. With a transactional_id also end what an earlier producer of that id left open, and shut it out.
 
         Raises:
             KafkaConnectionError: no bootstrap server can be reached.
+            KafkaTimeout: no transaction coordinator within max_block_ms.
         """
         if self._state != "new":
             raise ClientClosed(f"start() of a producer that is {self._state}: make a new one")
@@ -58,22 +85,26 @@ class Producer:
             delivery_timeout_ms=options.delivery_timeout_ms,
             codec=options.codec,
             idempotent=options.idempotent,
+            transactional=self._transaction is not None,
             new_backoff=lambda: Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms),
         )
-        self._sender = Sender(client, self._accumulator, options)
+        self._sender = Sender(client, self._accumulator, options, self._transaction)
         self._partitioner = DefaultPartitioner(max(options.max_batch_size, 1))
         self._waiting: deque[asyncio.Future[None]] = deque()
         try:
             await client.start()
+            self._sender.start()
+            self._sender.on_freed = self._let_next_in
+            if self._transaction is not None:
+                self._calls = TransactionCalls(client, self._accumulator, self._sender, options, self._transaction)
+                await self._calls.init()
         except BaseException:
             await client.close()
             raise
-        self._sender.start()
-        self._sender.on_freed = self._let_next_in
         self._state = "running"
 
     async def stop(self, timeout_ms: float | None = None) -> None:
-        """Deliver what is queued, then close. A second call does nothing.
+        """Deliver what is queued, then close; a transaction that is open is aborted. A second call does nothing.
 
         Args:
             timeout_ms: give up what is not delivered by then; by default only delivery_timeout_ms ends the wait.
@@ -85,7 +116,10 @@ class Producer:
         self._let_next_in()
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
-                await self._sender.flush()
+                if self._calls is not None and self._transaction is not None:
+                    await self._leave_transaction(self._calls, self._transaction)
+                else:
+                    await self._sender.flush()
         except TimeoutError:
             pass
         finally:
@@ -125,8 +159,12 @@ class Producer:
             KafkaTimeout: no metadata, or no room, within max_block_ms.
             KafkaError: the record is larger than max_request_size, or there is no such topic.
             OptionError: an argument that cannot be, e.g. a partition that does not exist.
+            InvalidTransactionState, TransactionFailed, ProducerFenced: with a transactional_id, if no transaction is
+                open, or the open one can only be aborted, or another producer has the id.
         """
         client = self._running()
+        if self._transaction is not None:
+            self._transaction.check_open("send()")
         options = self._options
         key_bytes = _serialized("key", options.key_serializer, key)
         value_bytes = _serialized("value", options.value_serializer, value)
@@ -150,6 +188,9 @@ class Producer:
         if timestamp_ms is None:
             timestamp_ms = time.time_ns() // 1_000_000
         tp = TopicPartition(topic, partition)
+        if self._transaction is not None and self._calls is not None:
+            self._transaction.check_open("send()")  # it may have ended meanwhile
+            self._calls.record(tp)
         if self._accumulator.append(tp, key_bytes, value_bytes, timestamp_ms, headers, future, client.now_ms()):
             self._sender.wake()
             # Without this a loop that only sends would never let the sender run.
@@ -172,6 +213,89 @@ class Producer:
         """Wait until every record queued so far is delivered or has failed; linger_ms does not count meanwhile."""
         self._running()
         await self._sender.flush()
+
+    # transactions
+
+    async def begin_transaction(self) -> None:
+        """Begin a transaction: everything sent until its end belongs to it.
+
+        Raises:
+            InvalidTransactionState: one is open already, or the producer has no transactional_id.
+            ProducerFenced: another producer has the transactional_id.
+        """
+        await self._transactional().begin()
+
+    async def send_offsets_to_transaction(
+        self, offsets: Mapping[Any, int | OffsetAndMetadata], group: ConsumerGroupMetadata | str
+    ) -> None:
+        """Commit offsets of a group with the transaction: what was read counts as read if what was sent is seen.
+
+        Args:
+            offsets: by partition the next record to read.
+            group: `Consumer.group_metadata`, which has a member that its group has left behind refused; or a group's
+                name.
+
+        Raises:
+            TransactionFailed: the member is not in the group any more, or the like: abort.
+            ProducerFenced: another producer has the transactional_id.
+        """
+        calls = self._transactional()
+        places = {
+            TopicPartition(*tp): OffsetAndMetadata(offset) if isinstance(offset, int) else OffsetAndMetadata(*offset)
+            for tp, offset in offsets.items()
+        }
+        await calls.send_offsets(places, ConsumerGroupMetadata(group) if isinstance(group, str) else group)
+
+    async def commit_transaction(self) -> None:
+        """Deliver what was sent, and let others see it.
+
+        Raises:
+            TransactionFailed: something was not delivered: abort.
+            ProducerFenced: another producer has the transactional_id.
+            KafkaTimeout: not within max_block_ms; call it again.
+        """
+        await self._transactional().end(True)
+
+    async def abort_transaction(self) -> None:
+        """Take back what was sent; what is not delivered yet fails with `TransactionFailed`.
+
+        Raises:
+            ProducerFenced: another producer has the transactional_id.
+            KafkaTimeout: not within max_block_ms; call it again.
+        """
+        await self._transactional().end(False)
+
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Self]:
+        """A transaction that is committed at the end of the block, and aborted if the block, or the commit, raises."""
+        await self.begin_transaction()
+        try:
+            yield self
+            await self.commit_transaction()
+        except BaseException:
+            state = self._transaction.state if self._transaction is not None else None
+            if self._state == "running" and state in (TransactionState.OPEN, TransactionState.FAILED):
+                # What went wrong first is what the user should know.
+                with contextlib.suppress(KafkaError):
+                    await self.abort_transaction()
+            raise
+
+    def _transactional(self) -> TransactionCalls:
+        self._running()
+        if self._calls is None:
+            raise InvalidTransactionState("a producer without transactional_id has no transactions")
+        return self._calls
+
+    async def _leave_transaction(self, calls: TransactionCalls, transaction: Transaction) -> None:
+        """Abort what is open: others need not wait for its timeout."""
+        try:
+            if transaction.state is TransactionState.ENDING:
+                await calls.end(bool(transaction.committing))
+            elif transaction.state in (TransactionState.OPEN, TransactionState.FAILED):
+                await calls.end(False)
+        except KafkaError as error:
+            level = logging.INFO if isinstance(error, ProducerFenced) else logging.WARNING
+            log.log(level, "the transaction was left open: %s", error)
 
     async def partitions_for(self, topic: str) -> set[int]:
         """The partitions of a topic."""

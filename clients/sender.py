@@ -12,6 +12,7 @@ from ottla.clients.client import Client
 from ottla.clients.errors import KafkaError, KafkaTimeout, UnsupportedByBroker, error_code, error_of
 from ottla.clients.options import ProducerOptions
 from ottla.clients.structs import RecordMetadata
+from ottla.clients.transactions import Step, Transaction, verdict
 from ottla.protocol.compression import Codec
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -27,6 +28,8 @@ from ottla.protocol.records import TimestampType, TopicPartition
 log = logging.getLogger("ottla.clients")
 
 ZSTD_SINCE = 7
+TRANSACTIONS_V2_SINCE = 12
+"""The version of Produce from which the broker adds the partition to the transaction (KIP-890)."""
 _STALE_METADATA = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -45,9 +48,18 @@ class Sender:
     """One loop that sends what is ready, and a task for each request in flight.
 
     ``on_freed`` is called when buffer memory was released.
+
+    Args:
+        transaction: whose batches these are, in a transactional producer.
     """
 
-    def __init__(self, client: Client, accumulator: Accumulator, options: ProducerOptions) -> None:
+    def __init__(
+        self,
+        client: Client,
+        accumulator: Accumulator,
+        options: ProducerOptions,
+        transaction: Transaction | None = None,
+    ) -> None:
         self._client = client
         self._accumulator = accumulator
         self._options = options
@@ -55,6 +67,8 @@ class Sender:
         self._in_flight: dict[int, int] = {}
         self._watchers: list[tuple[set[Batch], asyncio.Future[None]]] = []
         self._turn = 0
+        self._transaction = transaction
+        self._returned = asyncio.Event()
         self.on_freed: Callable[[], None] = lambda: None
         client.on_metadata.append(self.wake)
 
@@ -79,6 +93,20 @@ class Sender:
         finally:
             self._accumulator.flushing -= 1
 
+    async def drain(self, error: KafkaError) -> None:
+        """Fail what is not in flight, and wait until nothing is."""
+        while True:
+            self._returned.clear()
+            self.drop(error)
+            if not self._accumulator.in_flight:
+                return
+            await self._returned.wait()
+
+    def drop(self, error: KafkaError) -> None:
+        """Fail what is not in flight."""
+        for batch in self._accumulator.drop_waiting():
+            self._tell(batch, error)
+
     def abandon(self, error: KafkaError) -> None:
         """Fail everything that is not delivered."""
         for batch in self._accumulator.abandon_all():
@@ -94,7 +122,11 @@ class Sender:
                 self._fail(
                     batch, KafkaTimeout(f"{batch.builder.count} records for {name}: not delivered in {seconds} s")
                 )
-            if self._accumulator.needs_producer_id and any(True for _ in self._accumulator.waiting_partitions()):
+            if (
+                self._transaction is None
+                and self._accumulator.needs_producer_id
+                and any(True for _ in self._accumulator.waiting_partitions())
+            ):
                 await self._get_producer_id()
                 now = self._client.now_ms()
             next_ms = self._send_ready(now)
@@ -139,9 +171,12 @@ class Sender:
     async def _produce(self, node_id: int, batches: list[Batch]) -> None:
         acks = self._options.acks_on_wire
         low = ZSTD_SINCE if self._options.codec is Codec.ZSTD else 0
+        high = 1 << 15
+        if self._transaction is not None:
+            low, high = (TRANSACTIONS_V2_SINCE, high) if self._transaction.v2 else (low, TRANSACTIONS_V2_SINCE - 1)
         try:
             request = self._request(batches, acks)
-            answer = await self._client.send(node_id, request, ProduceResponse, low=low, answered=acks != 0)
+            answer = await self._client.send(node_id, request, ProduceResponse, low=low, high=high, answered=acks != 0)
         except KafkaError as error:
             self._client.request_refresh()
             for batch in batches:
@@ -154,6 +189,7 @@ class Sender:
             self._answered(batches, answer)
         finally:
             self._in_flight[node_id] -= 1
+            self._returned.set()
             self.wake()
 
     def _request(self, batches: list[Batch], acks: int) -> ProduceRequest:
@@ -162,6 +198,7 @@ class Sender:
             data = PartitionProduceData(index=batch.tp.partition, records=batch.encode())
             by_topic.setdefault(batch.tp.topic, []).append(data)
         return ProduceRequest(
+            transactional_id=self._options.transactional_id,
             acks=acks,
             timeout_ms=self._options.request_timeout_ms,
             topic_data=[TopicProduceData(name=topic, partition_data=data) for topic, data in by_topic.items()],
@@ -234,9 +271,17 @@ class Sender:
         self._finished(batch)
 
     def _fail(self, batch: Batch, error: KafkaError) -> None:
+        if self._transaction is not None and self._transaction.may_fail:
+            error = self._transaction.failed(error, verdict(Step.PRODUCE, error.code))
+            self.drop(error)
+        self._tell(batch, error)
+
+    def _tell(self, batch: Batch, error: KafkaError) -> None:
         for future in batch.waiters:
             if not future.done():
                 future.set_exception(error)
+                if self._transaction is not None:
+                    future.exception()  # nobody need await it: the transaction's end tells
         self._finished(batch)
 
     def _finished(self, batch: Batch) -> None:

@@ -55,6 +55,17 @@ class OffsetAndMetadata(NamedTuple):
     leader_epoch: int = -1
 
 
+class ConsumerGroupMetadata(NamedTuple):
+    """A consumer as a member of its group, for `Producer.send_offsets_to_transaction`: the coordinator then refuses
+    offsets of a member that the group has left behind (KIP-447).
+    """
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
 class OffsetAndTimestamp(NamedTuple):
     """The first record at or after a time; ``timestamp`` in Unix ms."""
 
@@ -94,6 +105,7 @@ class TopicInfo(NamedTuple):
 
 __all__ = [
     "BrokerInfo",
+    "ConsumerGroupMetadata",
     "ConsumerRecord",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",

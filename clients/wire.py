@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from ottla.clients.errors import KafkaError, KafkaTimeout, UnsupportedByBroker, error_code, error_of
 from ottla.protocol.apis import Api, ApiKey, api
@@ -90,6 +90,10 @@ class Conversation:
         client_id: sent with every request.
         software: name and version for ApiVersions (KIP-511).
         max_frame_bytes: the longest answer accepted.
+
+    Attributes:
+        served: by API key the broker's lowest and highest version.
+        features: by name the level to which the cluster has finalized a feature (KIP-584).
     """
 
     def __init__(
@@ -99,6 +103,7 @@ class Conversation:
         self.software = software
         self.ready = False
         self.served: dict[int, tuple[int, int]] = {}
+        self.features: dict[str, int] = {}
         self.throttled_until_ms = 0.0
         self._frames = FrameReader(max_frame_bytes)
         self._open: deque[InFlight] = deque()
@@ -193,7 +198,7 @@ class Conversation:
             # Taken off before it is decoded: what follows it on the wire is lost anyway when that fails.
             request = self._open.popleft()
             try:
-                answer = self._decode(request, frame)
+                answer = self._decode(request, cast(bytes, frame))  # nothing is put into this reader
             except ProtocolError as error:
                 request.done(KafkaError(f"{request.row.key.name}: unreadable answer: {error}"))
                 raise
@@ -226,6 +231,7 @@ class Conversation:
         if answer.error_code:
             raise error_of(answer.error_code, "ask for the broker's versions")
         self.served = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
+        self.features = {row.name: row.max_version_level for row in answer.finalized_features}
         self.ready = True
         self._on_ready()
 

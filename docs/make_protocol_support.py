@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ottla.broker.core.topics.configs import TOPIC_KEYS
+from ottla.broker.core.topics.keys import TOPIC_KEYS
 from ottla.broker.handlers import HANDLERS, handler
 from ottla.broker.settings import FIELDS
 from ottla.protocol.apis import ApiKey, api

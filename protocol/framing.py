@@ -5,6 +5,26 @@ from __future__ import annotations
 from ottla.protocol.errors import FrameTooLarge, MalformedFrame
 
 
+class Gathered:
+    """A large frame in pieces, which go out one after the other: nobody copies them into one.
+
+    Attributes:
+        pieces: whatever they are, they are not changed any more.
+    """
+
+    __slots__ = ("_size", "pieces")
+
+    def __init__(self, pieces: list[bytes], size: int) -> None:
+        self.pieces = pieces
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __bytes__(self) -> bytes:
+        return b"".join(self.pieces)
+
+
 class FrameReader:
     """Collects bytes and gives whole frames, without their length.
 
@@ -20,23 +40,49 @@ class FrameReader:
         self._buffer = bytearray()
         self._start = 0
         self._need = 4  # unread bytes below which `next` cannot give anything
+        self._whole: bytearray | None = None  # a frame that was put, before everything else
 
     @property
     def buffered_bytes(self) -> int:
         """Bytes received and not yet given as frames."""
-        return len(self._buffer) - self._start
+        return len(self._buffer) - self._start + (0 if self._whole is None else len(self._whole))
+
+    @property
+    def missing_bytes(self) -> int:
+        """How much of the frame that `next` waits for has yet to come; 0 as long as its length is not known."""
+        return max(0, self._need - len(self._buffer) + self._start) if self._need > 4 else 0
+
+    def peek(self, count: int) -> bytes | None:
+        """The first ``count`` bytes of the next frame, None if they are not there yet."""
+        if self._whole is not None:
+            return bytes(self._whole[:count])
+        begin = self._start + 4
+        return bytes(self._buffer[begin : begin + count]) if len(self._buffer) >= begin + count else None
+
+    def take(self) -> tuple[int, bytearray]:
+        """Give up the frame that `next` waits for: its length, and what is there of it. It comes back by `put`."""
+        size, head = self._need - 4, self._buffer[self._start + 4 :]
+        self.clear()
+        return size, head
+
+    def put(self, frame: bytearray) -> None:
+        """Take a whole frame, to be given next; nothing else waits."""
+        self._whole = frame
 
     def feed(self, data: bytes | memoryview) -> None:
         """Take received bytes."""
         self._buffer += data
 
-    def next(self) -> bytes | None:
-        """The next whole frame, or None until more bytes come.
+    def next(self) -> bytes | bytearray | None:
+        """The next whole frame, or None until more bytes come. A ``bytearray`` is one that was `put`.
 
         Raises:
             MalformedFrame: the length is zero or negative.
             FrameTooLarge: the length exceeds ``max_frame_bytes``. Nothing is allocated for it.
         """
+        if self._whole is not None:
+            whole, self._whole = self._whole, None
+            return whole
         buffer, start = self._buffer, self._start
         available = len(buffer) - start
         if available < self._need:
@@ -64,6 +110,7 @@ class FrameReader:
         self._buffer = bytearray()
         self._start = 0
         self._need = 4
+        self._whole = None
 
 
 def check_length(size: int, max_frame_bytes: int) -> None:

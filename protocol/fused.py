@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from ottla.protocol.errors import MalformedFrame
+from ottla.protocol.framing import Gathered
 from ottla.protocol.primitives import (
     SMALL_UVARINTS,
     ArrayLeaf,
@@ -28,7 +29,13 @@ from ottla.protocol.schema import StructLeaf, WireField
 
 Decoder = Callable[[bytes, int], Any]
 Encoder = Callable[[Any], bytes]
-ResponseEncoder = Callable[[Any, int], bytes]
+ResponseEncoder = Callable[[Any, int], bytes | Gathered]
+
+SHARED_BYTES: Final = 4096
+"""Records of at least this size are not copied out of their frame, nor into one that is large as a whole:"""
+
+GATHERED_BYTES: Final = 64 << 10
+"""Responses with records that are at least so large are left in pieces."""
 
 
 class _Source:
@@ -187,7 +194,10 @@ class _DecodeWriter:
             source.depth += 1
         source.line(f"q = p + {size}")
         source.line("if q > end: raise bad('short')")
-        source.line(f"{target} = data[p:q]{'.decode()' if leaf.text else ''}")
+        part = f"data[p:q]{'.decode()' if leaf.text else ''}"
+        if leaf.shared:
+            part += f" if {size} < {SHARED_BYTES} else memoryview(data)[p:q]"
+        source.line(f"{target} = {part}")
         source.line("p = q")
         if leaf.nullable:
             source.depth -= 1
@@ -300,6 +310,21 @@ def fused_response_encoder(layout: StructLeaf, header_tags: bool) -> ResponseEnc
     return encode
 
 
+def gathered(chunks: list[bytes], size: int) -> Gathered:
+    """A frame of which what is large stays where it is; what is small is joined to what stands beside it."""
+    pieces: list[bytes] = []
+    small: list[bytes] = []
+    for chunk in chunks:
+        if len(chunk) < SHARED_BYTES:
+            small.append(chunk)
+            continue
+        pieces.append(b"".join(small))
+        pieces.append(chunk)
+        small.clear()
+    pieces.append(b"".join(small))
+    return Gathered(pieces, size)
+
+
 class _EncodeWriter:
     """Writes building code: fixed fields are gathered into one ``pack``, the rest are chunks joined at the end."""
 
@@ -307,6 +332,7 @@ class _EncodeWriter:
         self.source = source
         self.pending: list[tuple[str, str]] = []  # (struct code, expression)
         self.chunked = False
+        self.has_records = False
 
     def chunks(self) -> None:
         """Begin the list of chunks, unless it has begun."""
@@ -337,7 +363,11 @@ class _EncodeWriter:
         if framed:
             # The first chunk begins with the length, known only now.
             source.names["LENGTH"] = 0
-            source.line(f"w[0] = {source.packer('pack', 'i')}(sum(map(len, w)) - 4) + w[0][4:]")
+            source.line("size = sum(map(len, w))")
+            source.line(f"w[0] = {source.packer('pack', 'i')}(size - 4) + w[0][4:]")
+        if framed and self.has_records:
+            source.names["gathered"] = gathered
+            return f"b''.join(w) if size < {GATHERED_BYTES} else gathered(w, size)"
         return "b''.join(w)"
 
     def struct(self, leaf: StructLeaf, value: str) -> None:
@@ -368,6 +398,7 @@ class _EncodeWriter:
         return "b'\\0'" if leaf.compact else repr(b"\xff" * leaf.minimum)
 
     def sized(self, leaf: Sized, value: str) -> None:
+        self.has_records = self.has_records or leaf.shared
         source = self.source
         data = source.fresh("s")
         source.line(f"{data} = {value}")

@@ -149,14 +149,16 @@ class Sized(Leaf):
         compact: the flexible form (KIP-482).
         nullable: whether -1 (compact: 0) means None. Any negative length of a nullable string reads as None.
         text: decode to str (UTF-8) or leave bytes.
+        shared: where there are many bytes, the fused decoder gives a view into what it decodes.
     """
 
-    def __init__(self, length_code: str, *, compact: bool, nullable: bool, text: bool) -> None:
+    def __init__(self, length_code: str, *, compact: bool, nullable: bool, text: bool, shared: bool = False) -> None:
         super().__init__()
         self.length_code = length_code
         self.compact = compact
         self.nullable = nullable
         self.text = text
+        self.shared = shared
         self.minimum = 1 if compact else struct.calcsize(">" + length_code)
         self.default = None if nullable else ("" if text else b"")
 

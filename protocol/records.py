@@ -1,7 +1,8 @@
 """Record batches of magic 2: the unit of Produce, Fetch and the log (Kafka's message format since 0.11, KIP-98).
 
 A batch is a header of 61 bytes and its records, compressed together or not. This module is the door; the parts are
-``batch`` (the header), ``batch_builder`` (writing), ``batch_reader`` (reading) and ``batch_check`` (a broker's checks).
+``batch`` (the header), ``batch_builder`` (writing), ``batch_reader`` (reading), ``batch_check`` (a broker's checks) and
+``control`` (the ends of transactions).
 """
 
 from ottla.protocol.batch import (
@@ -26,6 +27,7 @@ from ottla.protocol.batch import (
     PRODUCER_EPOCH_AT,
     PRODUCER_ID_AT,
     RECORD_COUNT_AT,
+    TRANSACTIONAL_BIT,
     BatchError,
     BatchHeader,
     BatchTooLarge,
@@ -49,6 +51,7 @@ from ottla.protocol.batch_builder import (
 )
 from ottla.protocol.batch_check import InvalidBatch, ProducedBatch, validate_produced
 from ottla.protocol.batch_reader import decode_batch, decompressed_records
+from ottla.protocol.control import ControlType, EndOfTransaction, build_marker, parse_marker
 
 __all__ = [
     "ATTRIBUTES_AT",
@@ -72,11 +75,14 @@ __all__ = [
     "PRODUCER_EPOCH_AT",
     "PRODUCER_ID_AT",
     "RECORD_COUNT_AT",
+    "TRANSACTIONAL_BIT",
     "BatchBuilder",
     "BatchError",
     "BatchHeader",
     "BatchTooLarge",
+    "ControlType",
     "CorruptBatch",
+    "EndOfTransaction",
     "InvalidBatch",
     "ProducedBatch",
     "Record",
@@ -84,11 +90,13 @@ __all__ = [
     "TopicPartition",
     "batch_crc",
     "build_batch",
+    "build_marker",
     "check_crc",
     "decode_batch",
     "decompressed_records",
     "iter_batches",
     "parse_header",
+    "parse_marker",
     "patch_base_offset",
     "record_size_bound",
     "validate_produced",

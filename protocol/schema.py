@@ -29,6 +29,7 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 from construct import StreamError
 
 from ottla.protocol.errors import MalformedFrame, UnsupportedVersion
+from ottla.protocol.framing import Gathered
 from ottla.protocol.primitives import MAX_ITEMS, ArrayLeaf, Fixed, Leaf, Sized, UuidLeaf, remaining, uvarint_bytes
 
 T = TypeVar("T")
@@ -51,6 +52,8 @@ class WireType:
                 return Sized("h", compact=flexible, nullable=nullable, text=True)
             case "bytes":
                 return Sized("i", compact=flexible, nullable=nullable, text=False)
+            case "records":
+                return Sized("i", compact=flexible, nullable=nullable, text=False, shared=True)
             case "uuid":
                 return UuidLeaf()
             case code:
@@ -79,8 +82,9 @@ Boolean = WireType("?", False)
 Uuid = WireType("uuid", UuidLeaf.default)
 String = WireType("string", "")
 Bytes = WireType("bytes", b"")
-Records = Bytes
-"""Record batches: bytes on the wire. They are kept whole; `ottla.protocol.records` looks inside."""
+Records = WireType("records", b"")
+"""Record batches: bytes on the wire. They are kept whole; `ottla.protocol.records` looks inside. Large ones
+are decoded as a view into the frame and not copied."""
 
 
 def leaf_of(declared: Any, version: int, flexible: bool, nullable: bool = False) -> Leaf:
@@ -376,12 +380,12 @@ class Layout:
 
         return fused_encoder(self.construct)
 
-    def response_encoder(self, *, header_tags: bool, fused: bool = True) -> Callable[[Any, int], bytes]:
+    def response_encoder(self, *, header_tags: bool, fused: bool = True) -> Callable[[Any, int], bytes | Gathered]:
         """A function ``(message, correlation_id) -> frame``: length, response header, message.
 
         Args:
             header_tags: response header version 1 (an empty tag section) rather than 0.
-            fused: compiled code; else the construct reference.
+            fused: compiled code, which leaves large responses with records in pieces; else the construct reference.
         """
         if fused:
             from ottla.protocol.fused import fused_response_encoder

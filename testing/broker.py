@@ -10,7 +10,8 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from ottla.broker import app
-from ottla.broker.settings import BadSetting, Settings, load
+from ottla.broker.setting_sources import load
+from ottla.broker.settings import BadSetting, Settings
 
 T = TypeVar("T")
 

@@ -43,11 +43,18 @@ class Append:
 
     Appends of a partition reach its log in the order in which they were asked for, and their outcomes come back in
     that order. The batch is atomic: all records are durable, or none.
+
+    Attributes:
+        producer_id, producer_epoch: of the transaction that the records belong to; -1 for records that count at once.
+        verified: what shows that the transaction may write to the partition, if it has not yet; opaque.
     """
 
     partition: int
     records: list[CoordinatorRecord]
     token: object
+    producer_id: int = -1
+    producer_epoch: int = -1
+    verified: Any = None
 
 
 Effect = Reply | Append

@@ -10,10 +10,29 @@ from ottla.broker.handlers import HANDLERS, handler
 from ottla.broker.handlers.services import Services
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from ottla.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 
 VERSIONS = range(5)
 NAMED_FROM = 3
+LEVEL_0_FROM = 4
+"""Clients of older versions cannot read a supported feature that may be at level 0."""
+
+TRANSACTION_VERSION = "transaction.version"
+TRANSACTION_LEVEL = 2
+"""KIP-890 to its end: who sees it finalized no longer adds partitions itself, and ends transactions with EndTxn 5."""
+
+TRANSACTION_LEVEL_NEEDS = {ApiKey.PRODUCE: 12, ApiKey.TXN_OFFSET_COMMIT: 5, ApiKey.END_TXN: 5}
+"""The versions that such a client sends, which are those of the feature."""
+
+FINALIZED_EPOCH = 0
+"""Counts changes of finalized features, of which there are none."""
+
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -23,7 +42,18 @@ def handle(request: ApiVersionsRequest, ctx: RequestContext, services: Services)
         _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)  # KIP-511
-    return ApiVersionsResponse(api_keys=table())
+    if not named or not transaction_level():
+        return ApiVersionsResponse(api_keys=table())
+    level = transaction_level()
+    supported = SupportedFeatureKey(name=TRANSACTION_VERSION, min_version=0, max_version=level)
+    return ApiVersionsResponse(
+        api_keys=table(),
+        supported_features=[supported] if ctx.api_version >= LEVEL_0_FROM else [],
+        finalized_features_epoch=FINALIZED_EPOCH,
+        finalized_features=[
+            FinalizedFeatureKey(name=TRANSACTION_VERSION, max_version_level=level, min_version_level=level)
+        ],
+    )
 
 
 def unknown_version(request: None, ctx: RequestContext, services: Services) -> ApiVersionsResponse:
@@ -40,3 +70,11 @@ def table() -> list[ApiVersion]:
         versions = handler(key).versions
         rows.append(ApiVersion(api_key=key, min_version=versions[0], max_version=versions[-1]))
     return rows
+
+
+@cache
+def transaction_level() -> int:
+    """The level of ``transaction.version``: that of the APIs that are served; 0 is not worth a word."""
+    served = {row.api_key: row.max_version for row in table()}
+    is_whole = all(served.get(key, -1) >= version for key, version in TRANSACTION_LEVEL_NEEDS.items())
+    return TRANSACTION_LEVEL if is_whole else 0

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 
 from ottla.broker.context import RequestContext
+from ottla.broker.core.configs.brokers import BrokerConfigs
 from ottla.broker.core.topics.catalog import NewTopic, Refusal, TopicEntry
 from ottla.broker.core.topics.configs import effective_values
 from ottla.broker.handlers.services import Services
-from ottla.broker.settings import Settings
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.create_topics import (
     CreatableTopic,
@@ -35,7 +35,7 @@ async def handle(request: CreateTopicsRequest, ctx: RequestContext, services: Se
         if isinstance(outcome, Refusal):
             rows.append(refused(name, outcome.error_code, outcome.message))
         else:
-            rows.append(_created(outcome, request.validate_only, services.settings))
+            rows.append(_created(outcome, request.validate_only, services.topics.broker_configs))
     return CreateTopicsResponse(topics=rows)
 
 
@@ -49,7 +49,7 @@ def _new_topic(topic: CreatableTopic) -> NewTopic:
     )
 
 
-def _created(entry: TopicEntry, validated_only: bool, settings: Settings) -> CreatableTopicResult:
+def _created(entry: TopicEntry, validated_only: bool, broker: BrokerConfigs) -> CreatableTopicResult:
     return CreatableTopicResult(
         name=entry.name,
         topic_id=ZERO_UUID if validated_only else entry.topic_id,
@@ -64,7 +64,7 @@ def _created(entry: TopicEntry, validated_only: bool, settings: Settings) -> Cre
                 config_source=value.source,
                 is_sensitive=False,
             )
-            for value in effective_values(entry.configs, settings)
+            for value in effective_values(entry.configs, broker)
         ],
     )
 

@@ -47,6 +47,7 @@ async def _trim(name: str, want: DeleteRecordsPartition, services: Services) -> 
             return row
         try:
             row.low_watermark = await partition.log.trim(offset)
+            partition.transactions.aborted.forget_below(row.low_watermark)
         except services.topics.storage_error:
             row.error_code = ErrorCode.KAFKA_STORAGE_ERROR
             return row

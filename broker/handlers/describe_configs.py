@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ottla.broker.context import RequestContext
+from ottla.broker.core.configs.alterations import ALL_BROKERS
+from ottla.broker.core.configs.brokers import BrokerConfigs
+from ottla.broker.core.configs.groups import GROUP_KEYS, group_synonyms
+from ottla.broker.core.configs.kinds import ConfigSource, ConfigType, ResourceType, Synonym
 from ottla.broker.core.topics.catalog import Refusal, invalid_name
-from ottla.broker.core.topics.configs import ConfigSource, ConfigType, EffectiveValue, effective_values
+from ottla.broker.core.topics.configs import EffectiveValue, effective_values
 from ottla.broker.handlers.services import Services
-from ottla.broker.settings import FIELDS, INT32_MAX, SettingRow
+from ottla.broker.settings import FIELDS, type_of
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -21,9 +25,9 @@ from ottla.protocol.messages.describe_configs import (
 
 VERSIONS = range(1, 5)
 
-TOPIC, BROKER, GROUP = 2, 4, 32
 _ADVERTISED = "advertised.listeners"
-_TYPES = {"bool": ConfigType.BOOLEAN, "str": ConfigType.STRING, "list": ConfigType.LIST}
+_DEFAULT_BROKER = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
+_Rows = Iterable[DescribeConfigsResourceResult]
 
 
 def handle(request: DescribeConfigsRequest, ctx: RequestContext, services: Services) -> DescribeConfigsResponse:
@@ -53,77 +57,91 @@ def _result(
     return result
 
 
-def _rows(
-    resource: DescribeConfigsResource, ctx: RequestContext, services: Services
-) -> Iterable[DescribeConfigsResourceResult] | Refusal:
+def _rows(resource: DescribeConfigsResource, ctx: RequestContext, services: Services) -> _Rows | Refusal:
     name = resource.resource_name
-    if resource.resource_type == TOPIC:
+    topics = services.topics
+    if resource.resource_type == ResourceType.TOPIC:
         if problem := invalid_name(name):
             return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
-        topic = services.topics.topics.get(name)
+        topic = topics.topics.get(name)
         if topic is None:
             return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'")
-        return map(_topic_row, effective_values(topic.overrides, services.settings))
-    if resource.resource_type == BROKER:
-        if not name:
-            return ()  # what was set for all brokers at run time: nothing
+        return map(_topic_row, effective_values(topic.overrides, topics.broker_configs))
+    if resource.resource_type == ResourceType.BROKER:
+        if name == ALL_BROKERS:
+            return _default_rows(topics.broker_configs)
         if name != str(services.node.node_id):
             text = f"This is broker {services.node.node_id}; broker '{name}' was asked for"
             return Refusal(ErrorCode.INVALID_REQUEST, text)
         return _broker_rows(ctx, services)
-    if resource.resource_type == GROUP:
+    if resource.resource_type == ResourceType.GROUP:
         if not name:
             return Refusal(ErrorCode.INVALID_REQUEST, "The group id is empty")
-        # Kafka's group settings concern the consumer and share protocols only, which this broker does not have.
-        return ()
+        configs = topics.group_configs.get(name, {})
+        return [
+            _row(key.name, group_synonyms(key, configs), key.type, key.documentation) for key in GROUP_KEYS.values()
+        ]
     return Refusal(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
 
 
 def _topic_row(effective: EffectiveValue) -> DescribeConfigsResourceResult:
+    key = effective.key
+    # A key that brokers do not have has no synonym while it is not set.
+    synonyms = effective.synonyms or (Synonym(key.name, effective.value, effective.source),)
+    row = _row(key.name, synonyms, key.type, key.documentation)
+    if not effective.synonyms:
+        row.synonyms = []
+    return row
+
+
+def _broker_rows(ctx: RequestContext, services: Services) -> _Rows:
+    configs = services.topics.broker_configs
+    for row in configs.static.describe():
+        synonyms = configs.synonyms(row.name)
+        if row.name == _ADVERTISED and not synonyms[0].value:
+            # Clients are told the address that they reached; for whoever asks, that is the setting's value.
+            host, port = services.node.endpoint(ctx)
+            value = f"PLAINTEXT://{host}:{port}"
+            synonyms = (Synonym(row.name, value, ConfigSource.STATIC_BROKER_CONFIG), synonyms[-1])
+        read_only = not FIELDS[row.name].metadata["dynamic"]
+        yield _row(row.name, synonyms, ConfigType[row.type.upper()], row.documentation, read_only=read_only)
+    for name in sorted({*configs.own, *configs.default} - FIELDS.keys()):
+        own = [ConfigSource.DYNAMIC_BROKER_CONFIG] if name in configs.own else []
+        yield _unknown_row(name, [*own, _DEFAULT_BROKER] if name in configs.default else own)
+
+
+def _default_rows(configs: BrokerConfigs) -> _Rows:
+    """What was set for all brokers while they ran."""
+    for name, value in sorted(configs.default.items()):
+        if name in FIELDS:
+            documentation = FIELDS[name].metadata["documentation"]
+            yield _row(name, (Synonym(name, value, _DEFAULT_BROKER),), ConfigType[type_of(name).upper()], documentation)
+        else:
+            yield _unknown_row(name, [_DEFAULT_BROKER])
+
+
+def _unknown_row(name: str, sources: Iterable[ConfigSource]) -> DescribeConfigsResourceResult:
+    """A key that is not ours: nobody knows whether its value is a secret, so it is not shown."""
+    synonyms = [Synonym(name, None, source) for source in sources]
+    row = _row(name, synonyms, ConfigType.UNKNOWN, None, read_only=True)
+    row.is_sensitive = True
+    return row
+
+
+def _row(
+    name: str, synonyms: Sequence[Synonym], kind: ConfigType, documentation: str | None, *, read_only: bool = False
+) -> DescribeConfigsResourceResult:
+    """A key whose first synonym counts."""
     return DescribeConfigsResourceResult(
-        name=effective.key.name,
-        value=effective.value,
-        read_only=False,
-        config_source=effective.source,
+        name=name,
+        value=synonyms[0].value,
+        read_only=read_only,
+        config_source=synonyms[0].source,
         is_sensitive=False,
-        config_type=effective.key.type,
-        documentation=effective.key.documentation,
-        synonyms=[_synonym(*synonym) for synonym in effective.synonyms],
+        config_type=kind,
+        documentation=documentation,
+        synonyms=[DescribeConfigsSynonym(name=each, value=value, source=source) for each, value, source in synonyms],
     )
-
-
-def _broker_rows(ctx: RequestContext, services: Services) -> Iterable[DescribeConfigsResourceResult]:
-    for row in services.settings.describe():
-        synonyms = [_synonym(row.name, row.default, ConfigSource.DEFAULT_CONFIG)]
-        value, source = row.value, ConfigSource.DEFAULT_CONFIG
-        if row.name == _ADVERTISED or not row.is_default:
-            if row.name == _ADVERTISED and not value:
-                # Clients are told the address that they reached; for whoever asks, that is the setting's value.
-                host, port = services.node.endpoint(ctx)
-                value = f"PLAINTEXT://{host}:{port}"
-            source = ConfigSource.STATIC_BROKER_CONFIG
-            synonyms.insert(0, _synonym(row.name, value, source))
-        yield DescribeConfigsResourceResult(
-            name=row.name,
-            value=value,
-            read_only=True,
-            config_source=source,
-            is_sensitive=False,
-            config_type=_type_of(row),
-            documentation=row.documentation,
-            synonyms=synonyms,
-        )
-
-
-def _type_of(row: SettingRow) -> ConfigType:
-    if row.type == "int":
-        high = FIELDS[row.name].metadata["high"]
-        return ConfigType.INT if high is not None and high <= INT32_MAX else ConfigType.LONG
-    return _TYPES.get(row.type, ConfigType.UNKNOWN)
-
-
-def _synonym(name: str, value: str, source: ConfigSource) -> DescribeConfigsSynonym:
-    return DescribeConfigsSynonym(name=name, value=value, source=source)
 
 
 def failed(request: DescribeConfigsRequest, code: int) -> DescribeConfigsResponse:

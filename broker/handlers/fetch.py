@@ -4,6 +4,9 @@ Fetch sessions (KIP-227) are declined: every answer has session id 0, as Kafka's
 so clients go on to name all their partitions. Partitions are served in the order of the request, each with what is
 left of ``max_bytes``, as Kafka does for a request without a session. Batches go out in the codec they came in, zstd
 to readers of versions before 10 too: Kafka has sent it to them since it stopped converting, and some can read it.
+
+Readers of committed records are shown nothing at or above the last stable offset. Below it they get everything, and a
+list of the aborted transactions whose batches they must skip (KIP-98).
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from ottla.protocol.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
+from ottla.protocol.records import iter_batches
 
 VERSIONS = range(4, 13)
 
@@ -86,8 +90,7 @@ def _park(request: FetchRequest, ctx: RequestContext, services: Services, read: 
 def _read(request: FetchRequest, services: Services) -> _Read:
     """Read every partition of the request, as far as ``max_bytes`` goes."""
     left = min(request.max_bytes, services.settings.fetch_max_bytes)
-    # Nothing was ever aborted; a reader of committed records expects the list nevertheless.
-    aborted: list[AbortedTransaction] | None = [] if request.isolation_level == READ_COMMITTED else None
+    committed = request.isolation_level == READ_COMMITTED
     responses: list[FetchableTopicResponse] = []
     size = 0
     hurry = False
@@ -97,13 +100,14 @@ def _read(request: FetchRequest, services: Services) -> _Read:
         responses.append(FetchableTopicResponse(topic=asked.topic, partitions=rows))
         for want in asked.partitions:
             row = PartitionData(partition_index=want.partition, high_watermark=-1, records=b"")
-            row.aborted_transactions = aborted
+            # A reader of committed records expects the list even if there is nothing in it.
+            row.aborted_transactions = [] if committed else None
             rows.append(row)
             partition = topic.partition(want.partition) if topic is not None else None
             if partition is None:
                 row.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             else:
-                _read_partition(row, want, partition, left, size == 0, services.topics)
+                _read_partition(row, want, partition, left, size == 0, services.topics, committed)
             if row.error_code or row.diverging_epoch.end_offset >= 0:
                 hurry = True
             elif row.records:
@@ -119,6 +123,7 @@ def _read_partition(
     left: int,
     min_one_batch: bool,
     topics: Topics,
+    committed: bool,
 ) -> None:
     log = partition.log
     if error := fence(partition, want.current_leader_epoch):
@@ -133,18 +138,32 @@ def _read_partition(
             return
         records = b""
         most = min(want.partition_max_bytes, left)
-        if offset < log.high_watermark and (most > 0 or min_one_batch):
-            records = log.read(offset, max_bytes=most, min_one_batch=min_one_batch)
+        upto = partition.last_stable_offset if committed else log.high_watermark
+        if offset < upto and (most > 0 or min_one_batch):
+            records = log.read(offset, max_bytes=most, upto_offset=upto, min_one_batch=min_one_batch)
     except topics.storage_error:
         row.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         return
+    if committed and records and partition.aborted_in(offset, upto):
+        row.aborted_transactions = _aborted_among(offset, records, partition)
     row.records = records
     _fill_offsets(row, partition)
 
 
+def _aborted_among(offset: int, records: bytes, partition: Partition) -> list[AbortedTransaction]:
+    """The aborted transactions that the records, read from ``offset`` on, have something of."""
+    end = offset
+    for header, _ in iter_batches(records):
+        end = header.last_offset + 1
+    return [
+        AbortedTransaction(producer_id=producer_id, first_offset=first_offset)
+        for producer_id, first_offset in partition.aborted_in(offset, end)
+    ]
+
+
 def _fill_offsets(row: PartitionData, partition: Partition) -> None:
-    # There are no transactions, so every record is stable at once.
-    row.high_watermark = row.last_stable_offset = partition.log.high_watermark
+    row.high_watermark = partition.log.high_watermark
+    row.last_stable_offset = partition.last_stable_offset
     row.log_start_offset = partition.log.log_start_offset
 
 

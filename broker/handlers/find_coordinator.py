@@ -1,10 +1,11 @@
-"""FindCoordinator (key 10): this node coordinates every group.
+"""FindCoordinator (key 10): this node coordinates every group and every transactional id.
 
-Transactions have no coordinator yet and none of their APIs are advertised. Their keys are answered with the one error
-that clients take as final: a retriable one would let them wait until they time out.
+The first time that a client asks for a transaction coordinator, its topic is created before the answer is given.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from ottla.broker.context import RequestContext
 from ottla.broker.handlers.services import Services
@@ -20,10 +21,18 @@ GROUP, TRANSACTION = 0, 1
 BATCH_FROM = 4
 
 
-def handle(request: FindCoordinatorRequest, ctx: RequestContext, services: Services) -> FindCoordinatorResponse:
-    host, port = services.node.endpoint(ctx)
-    error = _error_of(request.key_type)
+def handle(request: FindCoordinatorRequest, ctx: RequestContext, services: Services) -> FindCoordinatorResponse | None:
     keys = request.coordinator_keys if ctx.api_version >= BATCH_FROM else [request.key]
+    if request.key_type == TRANSACTION:
+        services.transactions.prepare(lambda error: ctx.reply(_answer(keys, error, ctx, services)))
+        return None
+    error = ErrorCode.NONE if request.key_type == GROUP else ErrorCode.INVALID_REQUEST
+    return _answer(keys, error, ctx, services)
+
+
+def _answer(keys: Sequence[str], error: ErrorCode, ctx: RequestContext, services: Services) -> FindCoordinatorResponse:
+    host, port = services.node.endpoint(ctx)
+    text = error.text if error else ""
     found = [
         Coordinator(
             key=key,
@@ -31,7 +40,7 @@ def handle(request: FindCoordinatorRequest, ctx: RequestContext, services: Servi
             host="" if error else host,
             port=-1 if error else port,
             error_code=error,
-            error_message=_text_of(error),
+            error_message=text,
         )
         for key in keys
     ]
@@ -40,7 +49,7 @@ def handle(request: FindCoordinatorRequest, ctx: RequestContext, services: Servi
     only = found[0]
     return FindCoordinatorResponse(
         error_code=error,
-        error_message=_text_of(error) or "NONE",  # versions 1 to 3 say NONE on success, as Kafka does
+        error_message=text or "NONE",  # versions 1 to 3 say NONE on success, as Kafka does
         node_id=only.node_id,
         host=only.host,
         port=only.port,
@@ -50,17 +59,3 @@ def handle(request: FindCoordinatorRequest, ctx: RequestContext, services: Servi
 def failed(request: FindCoordinatorRequest, code: int) -> FindCoordinatorResponse:
     keys = [Coordinator(key=key, node_id=-1, port=-1, error_code=code) for key in request.coordinator_keys]
     return FindCoordinatorResponse(error_code=code, node_id=-1, port=-1, coordinators=keys)
-
-
-def _error_of(key_type: int) -> ErrorCode:
-    if key_type == GROUP:
-        return ErrorCode.NONE
-    if key_type == TRANSACTION:
-        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    return ErrorCode.INVALID_REQUEST
-
-
-def _text_of(error: ErrorCode) -> str:
-    if error is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
-        return "This broker does not support transactions yet"
-    return error.text if error else ""

@@ -1,9 +1,4 @@
-"""InitProducerId (key 22): an identity for an idempotent producer.
-
-Transactions are not served yet, and their APIs are not advertised. A producer with a transactional id is refused with
-TRANSACTIONAL_ID_AUTHORIZATION_FAILED: nobody may use one here. It is the one code at which every client gives up at
-once; others, UNSUPPORTED_VERSION among them, are retried by librdkafka until its caller's patience ends.
-"""
+"""InitProducerId (key 22): an identity for an idempotent or transactional producer. KIP-98, KIP-360, KIP-588."""
 
 from __future__ import annotations
 
@@ -12,16 +7,18 @@ from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
-VERSIONS = range(5)
+VERSIONS = range(6)
 
 
-async def handle(request: InitProducerIdRequest, ctx: RequestContext, services: Services) -> InitProducerIdResponse:
+async def handle(
+    request: InitProducerIdRequest, ctx: RequestContext, services: Services
+) -> InitProducerIdResponse | None:
     if request.transactional_id == "":
         return failed(request, ErrorCode.INVALID_REQUEST)
     if (request.producer_id == -1) != (request.producer_epoch == -1):
         return failed(request, ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
-        return failed(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return services.transactions.init_producer_id(request, ctx)
     # A producer without transactions that asks for a higher epoch of its id (KIP-360) is given a new id, as by Kafka:
     # its sequences begin at 0 with either.
     try:

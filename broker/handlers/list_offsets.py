@@ -1,4 +1,7 @@
-"""ListOffsets (key 2): offsets by time, and the ends of logs."""
+"""ListOffsets (key 2): offsets by time, and the ends of logs.
+
+To readers of committed records the log ends at the last stable offset: they are told of nothing beyond it (KIP-98).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from enum import IntEnum
 
 from ottla.broker.context import RequestContext
 from ottla.broker.core.topics.partition import OffsetAndTimestamp, Partition
-from ottla.broker.handlers.fetch import fence
+from ottla.broker.handlers.fetch import READ_COMMITTED, fence
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.list_offsets import (
@@ -38,6 +41,7 @@ def handle(request: ListOffsetsRequest, ctx: RequestContext, services: Services)
         for want in topic.partitions:
             key = topic.name, want.partition_index
             (twice if key in seen else seen).add(key)
+    committed = request.isolation_level == READ_COMMITTED
     answer = []
     for topic in request.topics:
         rows = []
@@ -54,20 +58,22 @@ def handle(request: ListOffsetsRequest, ctx: RequestContext, services: Services)
                 row.error_code = error
             else:
                 try:
-                    _look_up(row, want, partition, ctx.api_version)
+                    _look_up(row, want, partition, ctx.api_version, committed)
                 except services.topics.storage_error:
                     row.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         answer.append(ListOffsetsTopicResponse(name=topic.name, partitions=rows))
     return ListOffsetsResponse(topics=answer)
 
 
-def _look_up(row: ListOffsetsPartitionResponse, want: ListOffsetsPartition, partition: Partition, version: int) -> None:
-    """Fill the row. Without transactions the last stable offset is the high watermark, so isolation is no matter."""
+def _look_up(
+    row: ListOffsetsPartitionResponse, want: ListOffsetsPartition, partition: Partition, version: int, committed: bool
+) -> None:
     log = partition.log
+    end = partition.last_stable_offset if committed else log.high_watermark
     found: OffsetAndTimestamp | None
     match want.timestamp:
         case _Time.LATEST:
-            row.offset = log.high_watermark
+            row.offset = end
             row.leader_epoch = log.leader_epoch
             return
         case _Time.EARLIEST:
@@ -81,7 +87,7 @@ def _look_up(row: ListOffsetsPartitionResponse, want: ListOffsetsPartition, part
         case _:
             row.error_code = ErrorCode.UNSUPPORTED_VERSION
             return
-    if found is not None:
+    if found is not None and found.offset < end:
         row.offset = found.offset
         row.timestamp = found.timestamp_ms
         row.leader_epoch = _epoch_at(partition, found.offset)

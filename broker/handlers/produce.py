@@ -2,12 +2,21 @@
 
 Versions 0 to 2 are advertised, because older librdkafka takes their absence for a broker without compression
 (KAFKA-18659), but the messages begin at 3, so the dispatcher closes a connection that sends them, as Kafka does.
+
+A transactional batch that is the first of its transaction in a partition waits until the transaction coordinator has
+said that the partition takes part; from version 12 on it is made to (KIP-890). Answers never name another leader
+(KIP-951): there is none.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
 from ottla.broker.context import RequestContext
-from ottla.broker.core.topics.partition import Partition
+from ottla.broker.core.topics.partition import ADDS_PARTITIONS, Partition
+from ottla.broker.core.topics.transactions import Verification
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.produce import (
@@ -18,27 +27,51 @@ from ottla.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from ottla.protocol.records import BatchError, InvalidBatch
+from ottla.protocol.records import (
+    ATTRIBUTES_AT,
+    TRANSACTIONAL_BIT,
+    BatchError,
+    BatchHeader,
+    InvalidBatch,
+    TopicPartition,
+    parse_header,
+)
 
-VERSIONS = range(10)
+VERSIONS = range(13)
 """What is advertised. Requests of versions 0 to 2 close the connection."""
 
 ALL, NONE, LEADER = -1, 0, 1
+
+KNOWS_ABORTABLE = 11
+"""From this version on a client can be told that aborting the transaction is the way on (KIP-890)."""
+
+_RETRIED: Mapping[int, ErrorCode] = dict.fromkeys(
+    (
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    ),
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+)
+"""What a producer would not retry, though it may, becomes an error that it does retry, without fresh metadata."""
 
 
 class _Answer:
     """A Produce request whose batches are on their way. Answered when the last of them is settled.
 
-    ``open`` counts the batches, plus one until all have been handed to their logs.
+    ``open`` counts the batches, plus one until all have been handed to their logs, plus one while the transaction
+    coordinator is asked about some; ``is_verified`` says that it has answered.
     """
 
-    __slots__ = ("acks", "ctx", "failure", "open", "parked", "response")
+    __slots__ = ("acks", "ctx", "failure", "is_verified", "open", "parked", "response")
 
     def __init__(self, ctx: RequestContext, acks: int) -> None:
         self.ctx = ctx
         self.acks = acks
         self.open = 1
         self.parked = False
+        self.is_verified = False
         self.failure = ""
         self.response = ProduceResponse()
 
@@ -63,6 +96,7 @@ def handle(request: ProduceRequest, ctx: RequestContext, services: Services) -> 
     if acks not in (ALL, NONE, LEADER):
         return failed(request, ErrorCode.INVALID_REQUIRED_ACKS)
     answer = _Answer(ctx, acks)
+    pending: list[_Pending] = []
     wall_ms = services.clock.wall_ms()
     topics = services.topics.topics
     for topic_data in request.topic_data:
@@ -80,12 +114,17 @@ def handle(request: ProduceRequest, ctx: RequestContext, services: Services) -> 
                 _fail(answer, row, name, ErrorCode.INVALID_TOPIC_EXCEPTION)
             elif partition.offline:
                 _fail(answer, row, name, ErrorCode.KAFKA_STORAGE_ERROR)
+            elif _is_transactional(data):
+                pending.append(_Pending(row, partition, data))
             else:
                 _append(answer, row, partition, data, wall_ms, services)
+    asking = bool(pending) and _begin(answer, request.transactional_id, pending, wall_ms, services)
     answer.open -= 1
     if not answer.open and acks != NONE:
         return answer.response
     answer.parked = True
+    # Unless the coordinator was asked, everything is in its log's queue, and the next Produce cannot overtake it.
+    ctx.overlaps = not asking
     if not answer.open:
         answer.finish()
     return None
@@ -98,6 +137,7 @@ def _append(
     data: PartitionProduceData,
     wall_ms: int,
     services: Services,
+    verified: Verification | None = None,
 ) -> None:
     def settled(base_offset: int, error: ErrorCode) -> None:
         if error:
@@ -111,7 +151,7 @@ def _append(
 
     answer.open += 1
     try:
-        partition.produce(data.records, answer.ctx.api_version, wall_ms, settled)
+        partition.produce(data.records, answer.ctx.api_version, wall_ms, settled, verified)
     except BatchError as error:
         answer.open -= 1
         _fail(answer, row, partition.tp.topic, error.error_code, str(error))
@@ -131,6 +171,106 @@ def _fail(
     row.error_code = error
     row.error_message = message
     answer.failure = f"{topic}-{row.index}: {error.text}"
+
+
+class _Pending(NamedTuple):
+    """A transactional batch that may have to wait for the transaction coordinator."""
+
+    row: PartitionProduceResponse
+    partition: Partition
+    data: PartitionProduceData
+
+
+def _is_transactional(data: PartitionProduceData) -> bool:
+    records = data.records
+    return (
+        records is not None
+        and len(records) > ATTRIBUTES_AT + 1
+        and bool(records[ATTRIBUTES_AT + 1] & TRANSACTIONAL_BIT)
+    )
+
+
+def _begin(
+    answer: _Answer, transactional_id: str | None, pending: list[_Pending], wall_ms: int, services: Services
+) -> bool:
+    """Append transactional batches; those that are the first ones of their transaction once that is confirmed.
+
+    Returns:
+        Whether some wait for that.
+    """
+    if transactional_id is None:
+        _fail_all(answer, pending, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return False
+    headers = dict(_headers(pending))
+    who = {(header.producer_id, header.producer_epoch) for header in headers.values()}
+    if len(who) > 1:
+        _fail_all(answer, pending, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        return False
+    asked: list[tuple[_Pending, Verification]] = []
+    for index, batch in enumerate(pending):
+        header = headers.get(index)
+        partition = batch.partition
+        if header is None or partition.in_transaction(header.producer_id, header.producer_epoch):
+            _append(answer, batch.row, partition, batch.data, wall_ms, services)
+        else:
+            verification = partition.begin_verification(header.producer_id, header.producer_epoch, header.base_sequence)
+            asked.append((batch, verification))
+    if not asked:
+        return False
+    answer.open += 1
+    services.transactions.verify(
+        transactional_id,
+        *who.pop(),
+        list(dict.fromkeys(batch.partition.tp for batch, _ in asked)),
+        add=answer.ctx.api_version >= ADDS_PARTITIONS,
+        then=partial(_verified, answer, asked, services),
+    )
+    return not answer.is_verified
+
+
+def _headers(pending: list[_Pending]) -> Iterator[tuple[int, BatchHeader]]:
+    """The headers of those batches that have one; the others are refused when they are to be appended."""
+    for index, batch in enumerate(pending):
+        assert batch.data.records is not None
+        try:
+            yield index, parse_header(batch.data.records)
+        except BatchError:
+            continue
+
+
+def _verified(
+    answer: _Answer,
+    asked: Sequence[tuple[_Pending, Verification]],
+    services: Services,
+    errors: Mapping[TopicPartition, ErrorCode],
+) -> None:
+    """The transaction coordinator has answered: append what takes part in the transaction."""
+    answer.is_verified = True
+    wall_ms = services.clock.wall_ms()
+    for batch, verification in asked:
+        tp = batch.partition.tp
+        if error := _shown(errors[tp], answer.ctx.api_version):
+            reason = "the partition could not be verified to be part of the transaction"
+            _fail(answer, batch.row, tp.topic, error, f"{reason}: {errors[tp].name}")
+        else:
+            _append(answer, batch.row, batch.partition, batch.data, wall_ms, services, verification)
+    answer.settled()
+
+
+def _shown(error: ErrorCode, version: int) -> ErrorCode:
+    """What a producer hears when the coordinator does not confirm its transaction, by the version of its request."""
+    if error is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if error is ErrorCode.TRANSACTION_ABORTABLE and version < KNOWS_ABORTABLE:
+        return ErrorCode.INVALID_TXN_STATE
+    if error is ErrorCode.CONCURRENT_TRANSACTIONS and version < ADDS_PARTITIONS:
+        return ErrorCode.NOT_ENOUGH_REPLICAS
+    return _RETRIED.get(error, error)
+
+
+def _fail_all(answer: _Answer, pending: list[_Pending], error: ErrorCode) -> None:
+    for batch in pending:
+        _fail(answer, batch.row, batch.partition.tp.topic, error)
 
 
 def failed(request: ProduceRequest, code: int) -> ProduceResponse:

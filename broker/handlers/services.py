@@ -9,21 +9,35 @@ from uuid import UUID
 
 from ottla.broker.clock import Clock
 from ottla.broker.context import RequestContext
+from ottla.broker.core.configs.alterations import Alteration
+from ottla.broker.core.configs.brokers import BrokerConfigs
 from ottla.broker.core.fetches import Parked
 from ottla.broker.core.groups.offsets import Refusals
+from ottla.broker.core.log_dir import LogDir, in_memory
 from ottla.broker.core.topics.catalog import NewTopic, Refusal, TopicEntry
 from ottla.broker.core.topics.partition import Topic
+from ottla.broker.core.topics.producers import Settled
+from ottla.broker.core.topics.transactions import TransactionMarker, Verification
+from ottla.broker.core.transactions.requests import Refused
 from ottla.broker.settings import Settings
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
+from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from ottla.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from ottla.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from ottla.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ottla.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ottla.protocol.records import TopicPartition
 
 
@@ -49,6 +63,7 @@ class Topics(Protocol):
     Attributes:
         topics: by name; by_id: by topic id. To be read only. ``partition_count`` is 0 where there is no topic.
         storage_error: what logs raise when the storage fails.
+        broker_configs: the broker's settings in layers, dynamic ones included; group_configs: those of groups.
     """
 
     @property
@@ -57,6 +72,10 @@ class Topics(Protocol):
     def by_id(self) -> Mapping[UUID, Topic]: ...
     @property
     def storage_error(self) -> type[Exception]: ...
+    @property
+    def broker_configs(self) -> BrokerConfigs: ...
+    @property
+    def group_configs(self) -> Mapping[str, Mapping[str, str]]: ...
 
     def partition_count(self, name: str) -> int: ...
     async def create(self, wanted: Sequence[NewTopic], *, validate_only: bool = False) -> list[Outcome]: ...
@@ -68,6 +87,9 @@ class Topics(Protocol):
         *,
         validate_only: bool = False,
     ) -> list[Outcome]: ...
+    async def alter_configs(
+        self, alterations: Sequence[Alteration], *, validate_only: bool = False
+    ) -> list[Refusal | None]: ...
     async def new_producer_id(self) -> int: ...
 
 
@@ -93,6 +115,10 @@ class Groups(Protocol):
     def commit_offsets(
         self, request: OffsetCommitRequest, ctx: RequestContext, refused: Refusals
     ) -> OffsetCommitResponse | None: ...
+    def commit_transactional_offsets(
+        self, request: TxnOffsetCommitRequest, ctx: RequestContext, refused: Refusals, verified: Verification | None
+    ) -> TxnOffsetCommitResponse | None: ...
+    def write_marker(self, tp: TopicPartition, marker: TransactionMarker, settled: Settled) -> None: ...
     def fetch_offsets(self, request: OffsetFetchRequest, ctx: RequestContext) -> OffsetFetchResponse | None: ...
     def delete_offsets(
         self, request: OffsetDeleteRequest, ctx: RequestContext, refused: Refusals
@@ -100,6 +126,44 @@ class Groups(Protocol):
     def delete_groups(self, request: DeleteGroupsRequest, ctx: RequestContext) -> DeleteGroupsResponse | None: ...
     def describe_groups(self, request: DescribeGroupsRequest, ctx: RequestContext) -> DescribeGroupsResponse: ...
     def list_groups(self, request: ListGroupsRequest, ctx: RequestContext) -> ListGroupsResponse: ...
+
+
+class Transactions(Protocol):
+    """The transaction coordinator behind its driver; see `ottla.broker.core.transactions.coordinator`.
+
+    None for an answer means that it comes later, through the context.
+    """
+
+    def prepare(self, then: Callable[[ErrorCode], None]) -> None:
+        """See to it that there is something to coordinate with; ``then`` is called at once or later."""
+
+    def init_producer_id(
+        self, request: InitProducerIdRequest, ctx: RequestContext
+    ) -> InitProducerIdResponse | None: ...
+    def add_partitions(
+        self, request: AddPartitionsToTxnRequest, ctx: RequestContext, refused: Refused
+    ) -> AddPartitionsToTxnResponse | None: ...
+    def add_offsets(
+        self, request: AddOffsetsToTxnRequest, ctx: RequestContext, offsets_partition: TopicPartition
+    ) -> AddOffsetsToTxnResponse | None: ...
+    def end(self, request: EndTxnRequest, ctx: RequestContext) -> EndTxnResponse | None: ...
+    def describe(self, request: DescribeTransactionsRequest, ctx: RequestContext) -> DescribeTransactionsResponse: ...
+    def list(self, request: ListTransactionsRequest, ctx: RequestContext) -> ListTransactionsResponse: ...
+    def verify(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        tps: Sequence[TopicPartition],
+        *,
+        add: bool,
+        then: Callable[[Mapping[TopicPartition, ErrorCode]], None],
+    ) -> None:
+        """Whether partitions take part in a producer's transaction; with ``add`` they do from now on, durably.
+
+        ``then`` is called at once or later, with the code of each: those that AddPartitionsToTxn answers, as
+        TRANSACTION_ABORTABLE for one that takes no part.
+        """
 
 
 @dataclass(slots=True)
@@ -112,3 +176,6 @@ class Services:
     groups: Groups
     topics: Topics
     fetches: Fetches
+    transactions: Transactions
+    log_dir: Callable[[], LogDir] = in_memory
+    """Where the logs are and how much room there is now. Raises OSError if that cannot be told."""

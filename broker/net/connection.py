@@ -3,6 +3,9 @@
 Kafka serves one request per connection at a time and mutes the socket until it is answered; so do we. Frames that
 come meanwhile wait in the buffer, up to a bound behind which the socket is not read. Answers that are ready at once
 are written together, one write for all frames of one read.
+
+Produce requests are the exception. Once all batches of one are queued in their logs it waits for nothing but the disk,
+and so may the next: they share one sync. Answers go out in the order of the requests all the same.
 """
 
 from __future__ import annotations
@@ -12,8 +15,9 @@ from collections.abc import Callable
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from ottla.broker.net.large_frame import LARGE_BYTES, LargeFrame
 from ottla.protocol.errors import ProtocolError
-from ottla.protocol.framing import FrameReader, check_length
+from ottla.protocol.framing import FrameReader, Gathered, check_length
 
 if TYPE_CHECKING:
     from ottla.broker.context import RequestContext
@@ -27,12 +31,20 @@ READ_AHEAD_BYTES = 256 << 10
 # client still reads: many small requests may come in one read, and each may ask for megabytes.
 COLLECT_BYTES = 64 << 10
 
+# So many Produce requests, and bytes of them, of one connection may wait for the disk together.
+OVERLAPPING_REQUESTS = 16
+OVERLAPPING_BYTES = 8 << 20
+
+_PRODUCE = b"\0\0"  # how its frames begin
+
+Frame = bytes | Gathered
+
 
 class Host(Protocol):
     """What a connection needs from its listener."""
 
     max_request_bytes: int
-    receive: Callable[[bytes, int, Connection], bytes | None]
+    receive: Callable[[Any, int, Connection], Frame | None]
 
     def opened(self, connection: Connection) -> bool: ...
     def closed(self, connection: Connection) -> None: ...
@@ -44,14 +56,18 @@ class Connection(asyncio.Protocol):
     """See the module.
 
     Attributes:
-        open: the request that waits for its answer.
+        open: the request that waits for its answer; of several Produce requests that do, the last one.
         half_closed: the client sends nothing more; it may be gone, or wait for its answer.
     """
 
     __slots__ = (
         "_buffered",
         "_host",
+        "_large",
+        "_line",
+        "_line_bytes",
         "_loop",
+        "_open_bytes",
         "_out",
         "_pump_scheduled",
         "_read_paused",
@@ -81,9 +97,15 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._write: Callable[[bytes], None] = _nowhere
         self._reader = FrameReader(host.max_request_bytes)
+        self._large: LargeFrame | None = None  # receives instead of us
+        # Answers in the order of the requests, _UNANSWERED where one is missing: of Produce requests before the open
+        # one, and of everything behind one of those.
+        self._line: dict[object, Any] = {}
+        self._line_bytes = 0
+        self._open_bytes = 0
         self._buffered = False  # frames or parts of frames wait in the reader
         self._serving = False  # a request of ours is being handled: answers are collected
-        self._out: list[bytes] = []
+        self._out: list[Frame] = []
         self.half_closed = False
         self._write_paused = False
         self._read_paused = False
@@ -112,13 +134,10 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.active = True
-        if self._buffered or self.open is not None or self._write_paused:
+        if self._buffered or self.open is not None or self._write_paused or self._line:
             self._reader.feed(data)
             self._buffered = True
-            if self.open is None and not self._write_paused:
-                self._pump()
-            else:
-                self._bound_reading()
+            self._pump()
             return
         size = len(data) - 4
         if not 0 < size <= self._reader.max_frame_bytes or _LENGTH(data)[0] != size:
@@ -134,10 +153,14 @@ class Connection(asyncio.Protocol):
             return
         finally:
             self._serving = False
-        if frame is not None:
+        if frame.__class__ is bytes:
             self._write(frame)
-        elif self._out:
-            self._flush()
+        elif frame is not None:
+            self._send(frame)
+        else:
+            self._open_bytes = size
+            if self._out:
+                self._flush()
 
     def _serve_many(self, data: bytes) -> None:
         """Nothing waits, and several frames were read, or parts of some."""
@@ -154,6 +177,7 @@ class Connection(asyncio.Protocol):
                     break
                 frame = receive(data[position + 4 : stop], 0, self)
                 position = stop
+                self._open_bytes = size
                 if frame is not None:
                     self._out.append(frame)
                     collected += len(frame)
@@ -174,7 +198,15 @@ class Connection(asyncio.Protocol):
         if position < end:
             self._reader.feed(memoryview(data)[position:])
             self._buffered = True
-            self._bound_reading()
+            self._pump()
+
+    def large_received(self, frame: bytearray) -> None:
+        """A large frame is whole; what follows comes to us again."""
+        self._large = None
+        self._reader.put(frame)
+        self.active = True
+        self._receive_by(self)
+        self._pump()
 
     def eof_received(self) -> bool:
         """Keep a connection whose request is open: it may be half-closed and want its answer.
@@ -183,16 +215,20 @@ class Connection(asyncio.Protocol):
         open request, does not see it either.
         """
         self.half_closed = True
-        return self.open is not None or self._pump_scheduled
+        return self.is_waited_for or self._pump_scheduled
 
     def connection_lost(self, exc: Exception | None) -> None:
-        ctx, self.open = self.open, None
+        unanswered: list[RequestContext] = [ctx for ctx, answer in self._line.items() if answer is _UNANSWERED]  # type: ignore[misc]
+        if self.open is not None:
+            unanswered.append(self.open)
+        self.open = self._large = None
+        self._line.clear()
         self._transport = None
         self._write = _nowhere
         self._reader.clear()
         self._buffered = False
         self._host.closed(self)
-        if ctx is not None:
+        for ctx in unanswered:
             ctx.closed = True
             if ctx.on_close is not None:
                 ctx.on_close()
@@ -208,19 +244,58 @@ class Connection(asyncio.Protocol):
 
     # -- from the dispatcher and the handlers
 
-    def finish(self, ctx: RequestContext, frame: bytes | None) -> None:
-        """End the open request with an answer (or, acks=0, without) and go on to the frames that wait."""
-        if self.open is not ctx:
+    @property
+    def is_waited_for(self) -> bool:
+        """A request waits for its answer."""
+        return self.open is not None or bool(self._line)
+
+    def finish(self, ctx: RequestContext, frame: Frame | None) -> None:
+        """End an open request with an answer (or, acks=0, without) and go on to the frames that wait."""
+        if self.open is ctx:
+            self.open = None
+            if self._line:
+                self._line[ctx] = frame
+                return
+        elif self._line.get(ctx) is _UNANSWERED:
+            self._line[ctx] = frame
+            self._shorten_line()
+            return
+        else:
             raise RuntimeError("a request was answered twice")
-        self.open = None
         if self._serving:
             if frame is not None:
                 self._out.append(frame)
             return
-        if frame is not None and self._transport is not None:
-            self._transport.write(frame)
+        if frame is not None:
+            self._send(frame)
         if self._buffered or self._read_paused or self.half_closed:
             self._schedule_pump()
+
+    def _shorten_line(self) -> None:
+        """Send the answers that have none missing before them."""
+        line, out = self._line, self._out
+        while line:
+            first = next(iter(line))
+            if line[first] is _UNANSWERED:
+                break
+            answer = line.pop(first)
+            if answer is not None:
+                out.append(answer)
+        if not line:
+            self._line_bytes = 0
+        if not self._serving:
+            self._flush()
+            if self._buffered or self._read_paused or self.half_closed:
+                self._schedule_pump()
+
+    def _may_overlap(self) -> bool:
+        """Whether the next frame may be served although answers are owed; if nobody knows it yet, whether it might."""
+        if self.open is not None and not self.open.overlaps:
+            return False
+        if len(self._line) >= OVERLAPPING_REQUESTS or self._line_bytes + self._open_bytes > OVERLAPPING_BYTES:
+            return False
+        begin = self._reader.peek(len(_PRODUCE))
+        return begin is None or begin == _PRODUCE
 
     def abort(self, reason: str) -> None:
         """Close because the peer, or an answer that cannot be given, leaves no other way; the host logs one line."""
@@ -245,7 +320,11 @@ class Connection(asyncio.Protocol):
     @property
     def buffered_bytes(self) -> int:
         """Bytes received and not yet served."""
-        return self._reader.buffered_bytes
+        return self._reader.buffered_bytes + (0 if self._large is None else self._large.received_bytes)
+
+    def large_grew(self) -> None:
+        """More of a large frame was received: the broker may have no room for the rest now."""
+        self._bound_reading()
 
     def wake(self) -> None:
         """Read again, after the broker had no room for more unfinished requests."""
@@ -265,15 +344,17 @@ class Connection(asyncio.Protocol):
         self._serving = True
         collected = 0
         try:
-            while self.open is None and not self._write_paused and (frame := self._reader.next()) is not None:
-                answer = self._receive(frame, 0, self)
-                if answer is not None:
-                    self._out.append(answer)
-                    collected += len(answer)
-                    if collected >= COLLECT_BYTES:
-                        collected = 0
-                        self._flush()
+            while (
+                not self._write_paused
+                and (not self.is_waited_for or self._may_overlap())
+                and (frame := self._reader.next()) is not None
+            ):
+                collected += self._serve_one(frame)
+                if collected >= COLLECT_BYTES:
+                    collected = 0
+                    self._flush()
         except ProtocolError as error:
+            self._serving = False
             self._flush()
             self.abort(str(error))
             return
@@ -281,24 +362,56 @@ class Connection(asyncio.Protocol):
             self._serving = False
         self._buffered = self._reader.buffered_bytes > 0
         self._flush()
-        if self.half_closed and self.open is None and not self._write_paused:
+        if self.half_closed and not self.is_waited_for and not self._write_paused:
             self.close()
         else:
             self._bound_reading()
 
+    def _serve_one(self, frame: bytes | bytearray) -> int:
+        """Serve one of the frames that waited; returns the bytes that it added to what goes out at once."""
+        if self.open is not None:
+            self._line[self.open] = _UNANSWERED
+            self._line_bytes += self._open_bytes
+            self.open = None
+        self._open_bytes = len(frame)
+        if type(frame) is bytearray and not frame.startswith(_PRODUCE):
+            frame = bytes(frame)  # what is decoded from it may be kept as a key
+        answer = self._receive(frame, 0, self)
+        if answer is None:
+            return 0
+        if self._line:
+            self._line[object()] = answer
+            return 0
+        self._out.append(answer)
+        return len(answer)
+
     def _flush(self) -> None:
         out = self._out
-        if out:
-            if self._transport is not None:
-                self._transport.write(out[0] if len(out) == 1 else b"".join(out))
-            out.clear()
+        if not out:
+            return
+        if len(out) == 1:
+            self._send(out[0])
+        elif any(frame.__class__ is Gathered for frame in out):
+            for frame in out:
+                self._send(frame)
+        else:
+            self._send(b"".join(out))  # type: ignore[arg-type]
+        out.clear()
+
+    def _send(self, frame: Frame) -> None:
+        if self._transport is None:
+            return
+        if isinstance(frame, Gathered):
+            self._transport.writelines(frame.pieces)
+        else:
+            self._transport.write(frame)
 
     def _bound_reading(self) -> None:
         """Stop reading while enough waits behind an open request, or the broker holds enough; else read."""
         if self._transport is None:
             return
-        waiting = self._reader.buffered_bytes
-        stuck = self.open is not None or self._write_paused
+        waiting = self.buffered_bytes
+        stuck = self._write_paused or (self.is_waited_for and not self._may_overlap())
         self._starved = not stuck and not self._host.room_for(self, waiting)
         pause = self._starved or (stuck and waiting >= READ_AHEAD_BYTES)
         if pause != self._read_paused:
@@ -307,6 +420,23 @@ class Connection(asyncio.Protocol):
                 self._transport.pause_reading()
             else:
                 self._transport.resume_reading()
+        if not stuck and self._large is None and self._reader.missing_bytes > LARGE_BYTES:
+            size, head = self._reader.take()
+            self._large = LargeFrame(self, size, head)
+            self._receive_by(self._large)
+
+    def _receive_by(self, protocol: asyncio.BaseProtocol) -> None:
+        """Let the transport give what it reads to ``protocol``; it notices when reading begins."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        if not self._read_paused:
+            self._transport.pause_reading()
+        self._transport.set_protocol(protocol)
+        if not self._read_paused:
+            self._transport.resume_reading()
+
+
+_UNANSWERED = object()
 
 
 def _nowhere(data: bytes) -> None:

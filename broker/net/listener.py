@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from ottla.broker.clock import Clock, TimerHandle
-from ottla.broker.net.connection import Connection
+from ottla.broker.net.connection import Connection, Frame
 from ottla.broker.settings import Settings
 
 # Connections whose unfinished request is smaller than this are always read: they can finish, and so give memory back.
@@ -50,7 +50,7 @@ class Listener:
     """
 
     def __init__(
-        self, settings: Settings, clock: Clock, receive: Callable[[bytes, int, Connection], bytes | None], log: Log
+        self, settings: Settings, clock: Clock, receive: Callable[[bytes, int, Connection], Frame | None], log: Log
     ) -> None:
         self.max_request_bytes = settings.socket_request_max_bytes
         self.receive = receive
@@ -100,7 +100,7 @@ class Listener:
         deadline = loop.time() + timeout_ms / 1000
         while self.connections:
             for connection in list(self.connections):
-                if connection.open is None:
+                if not connection.is_waited_for:
                     connection.close()
             if loop.time() >= deadline:
                 break
@@ -182,7 +182,7 @@ class Listener:
         """
         now_ms = self._clock.monotonic_ms()
         for connection in list(self.connections):
-            if connection.active or (connection.open is not None and not connection.half_closed):
+            if connection.active or (connection.is_waited_for and not connection.half_closed):
                 connection.active = False
                 connection.quiet_since_ms = now_ms
             elif now_ms - connection.quiet_since_ms >= self._settings.connections_max_idle_ms:

@@ -22,6 +22,9 @@ class CoordinatorLines:
     at ``debug``.
     """
 
+    wants_requests = False
+    """Kafka logs no line for a request, its answer, or a record that was written."""
+
     def __init__(self, log: Log) -> None:
         self._log = log
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
 
 from ottla.broker.clock import Clock, TimerHandle
 from ottla.broker.context import RequestContext
@@ -17,7 +16,11 @@ from ottla.broker.core.fetches import FetchPurgatory, Parked
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.core.groups.offsets import Refusals
 from ottla.broker.core.topics.catalog import OFFSETS_TOPIC
-from ottla.broker.storage.engine import EngineError, Log
+from ottla.broker.core.topics.partition import Partition
+from ottla.broker.core.topics.producers import Settled
+from ottla.broker.core.topics.transactions import TransactionMarker
+from ottla.broker.runtime.coordinator_appends import CoordinatorAppends, Defer, Report
+from ottla.broker.storage.engine import EngineError
 from ottla.protocol.compression import Buffer
 from ottla.protocol.errors import ErrorCode, MalformedFrame
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -30,27 +33,29 @@ from ottla.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCom
 from ottla.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ottla.protocol.offsets_topic import CoordinatorRecord
-from ottla.protocol.records import Record, TopicPartition, build_batch, decode_batch, iter_batches
+from ottla.protocol.records import (
+    BatchHeader,
+    TopicPartition,
+    decode_batch,
+    iter_batches,
+    parse_marker,
+)
 
 LOAD_BYTES = 5 << 20
 """How much of a partition is read at a time while it is loaded (``offsets.load.buffer.size``)."""
-
-
-class Report(Protocol):
-    """Where what went wrong outside of requests is told."""
-
-    def error(self, event: str, **fields: Any) -> Any: ...
 
 
 class Driver:
     """The way into the core for handlers, timers and the storage.
 
     Args:
-        offsets_log: the log of a partition of ``__consumer_offsets``.
+        partition: a partition that is served, None where there is none.
         answer_fetch: looks at a woken fetch again.
         partition_count: of ``__consumer_offsets``.
         max_batch_bytes: larger batches of coordinator records are refused as the log would refuse them.
+        defer: calls back before the event loop looks at its sockets again: until then writes are collected.
     """
 
     def __init__(
@@ -59,23 +64,31 @@ class Driver:
         fetches: FetchPurgatory,
         clock: Clock,
         *,
-        offsets_log: Callable[[int], Log],
+        partition: Callable[[TopicPartition], Partition | None],
         answer_fetch: Callable[[Parked], None],
         partition_count: int,
         max_batch_bytes: int,
         report: Report,
+        defer: Defer | None = None,
     ) -> None:
         self.coordinator = coordinator
         self.fetches = fetches
         self.heartbeat: Callable[[HeartbeatRequest, int], int] = coordinator.heartbeat  # straight: see the module
         self._clock = clock
-        self._offsets_log = offsets_log
+        self._partition = partition
         self._answer_fetch = answer_fetch
         self._partition_count = partition_count
-        self._max_batch_bytes = max_batch_bytes
+        self._appends = CoordinatorAppends(
+            self._offsets,
+            clock,
+            max_batch_bytes=max_batch_bytes,
+            defer=defer,
+            outcome=self._written,
+            report=report,
+        )
         self._report = report
         self._settling = False
-        self._outcomes: list[tuple[object, ErrorCode]] = []  # of appends, not yet told to the coordinator
+        self._outcomes: list[Callable[[], None]] = []  # of appends, not yet told to the coordinator, in their order
         self._timer: TimerHandle | None = None
         self._timer_ms: int | None = None
         self._stopped = False
@@ -101,6 +114,13 @@ class Driver:
         self, request: OffsetCommitRequest, ctx: RequestContext, refused: Refusals
     ) -> OffsetCommitResponse | None:
         answer = self.coordinator.commit_offsets(request, ctx, *self._now(), refused)
+        self.settle()
+        return answer
+
+    def commit_transactional_offsets(
+        self, request: TxnOffsetCommitRequest, ctx: RequestContext, refused: Refusals, verified: object | None
+    ) -> TxnOffsetCommitResponse | None:
+        answer = self.coordinator.commit_transactional_offsets(request, ctx, *self._now(), refused, verified)
         self.settle()
         return answer
 
@@ -131,6 +151,44 @@ class Driver:
         """Every group forgets its offsets of a deleted topic."""
         self.coordinator.topic_deleted(topic, *self._now())
         self.settle()
+
+    # -- transactions
+
+    def write_marker(self, tp: TopicPartition, marker: TransactionMarker, settled: Settled) -> None:
+        """End the transaction of a producer in a partition.
+
+        ``settled`` is called once, maybe at once: with the marker's offset when it is durable and pending offsets were
+        committed or dropped; UNKNOWN_TOPIC_OR_PARTITION if there is no such partition; INVALID_PRODUCER_EPOCH or
+        TRANSACTION_COORDINATOR_FENCED for a marker that comes too late; KAFKA_STORAGE_ERROR if nothing was written.
+        """
+        partition = self._partition(tp)
+        if partition is None:
+            settled(-1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        elif partition.offline:
+            settled(-1, ErrorCode.KAFKA_STORAGE_ERROR)
+        else:
+            if tp.topic == OFFSETS_TOPIC:
+                self._appends.flush(tp.partition)
+            try:
+                partition.append_marker(marker, self._clock.wall_ms(), partial(self._marked, tp, marker, settled))
+            except EngineError as error:
+                self._report.error("a transaction marker was refused", reason=str(error))
+                settled(-1, ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def _marked(
+        self, tp: TopicPartition, marker: TransactionMarker, settled: Settled, offset: int, error: ErrorCode
+    ) -> None:
+        self._outcomes.append(partial(self._transaction_ended, tp, marker, settled, offset, error))
+        self.settle()
+
+    def _transaction_ended(
+        self, tp: TopicPartition, marker: TransactionMarker, settled: Settled, offset: int, error: ErrorCode
+    ) -> None:
+        if not error:
+            if tp.topic == OFFSETS_TOPIC:
+                self.coordinator.transaction_ended(tp.partition, marker.producer_id, marker.commit, *self._now())
+            self.fetches.touched(tp)  # the last stable offset has moved, by more than the marker's own bytes
+        settled(offset, error)
 
     # -- parked fetches
 
@@ -167,27 +225,40 @@ class Driver:
             ottla.broker.storage.engine.Corrupt: what was acknowledged cannot be read.
             ottla.protocol.errors.MalformedFrame: a record of ours does not parse.
         """
-        log = self._offsets_log(partition)
-        self.coordinator.load_started(partition, self._clock.monotonic_ms())
+        served = self._offsets(partition)
+        log = served.log
+        now_ms, wall_ms = self._now()
+        self.coordinator.load_started(partition, now_ms)
         offset = log.log_start_offset
-        while offset < log.high_watermark:
-            for header, batch in iter_batches(log.read(offset, max_bytes=LOAD_BYTES)):
-                offset = header.last_offset + 1
-                if not header.is_control:
-                    self._replay(partition, batch)
+        while offset < log.high_watermark and (batches := log.read(offset, max_bytes=LOAD_BYTES)):
+            for header, batch in iter_batches(batches):
+                offset = served.replay(batch, wall_ms)
+                self._replay(partition, header, batch)
         self.coordinator.loaded(partition, *self._now())
         self.settle()
 
-    def _replay(self, partition: int, batch: Buffer) -> None:
-        for record in decode_batch(batch):
+    def _replay(self, partition: int, header: BatchHeader, batch: Buffer) -> None:
+        if header.is_control:
+            if (end := parse_marker(batch)) is not None:
+                self.coordinator.transaction_ended(partition, header.producer_id, end.commit, *self._now())
+            return
+        producer_id = header.producer_id if header.is_transactional else -1
+        for record in decode_batch(batch) if header.record_count else ():
             if record.key is None:
                 raise MalformedFrame(f"{OFFSETS_TOPIC}-{partition}: the record at {record.offset} has no key")
             stored = CoordinatorRecord(record.key, record.value)
-            if not self.coordinator.replay(partition, stored, record.offset):
+            if not self.coordinator.replay(partition, stored, record.offset, producer_id):
                 raise MalformedFrame(f"{OFFSETS_TOPIC}-{partition}: the record at {record.offset} cannot be read")
+
+    def _offsets(self, partition: int) -> Partition:
+        """A partition of ``__consumer_offsets``, which is always there."""
+        served = self._partition(TopicPartition(OFFSETS_TOPIC, partition))
+        assert served is not None
+        return served
 
     def stop(self) -> None:
         """Give all shards up: parked requests are answered NOT_COORDINATOR, and no timer fires any more."""
+        self._appends.flush_all()
         for partition in range(self._partition_count):
             self.coordinator.unload(partition, *self._now())
         for parked in self.fetches.take_all():
@@ -214,15 +285,15 @@ class Driver:
                 effects = self.coordinator.take_effects()
                 for effect in effects:
                     if type(effect) is Append:
-                        self._append(effect)
+                        self._appends.add(effect)
                     else:
                         self._reply(effect)  # type: ignore[arg-type]
                 wakes = self.fetches.take_effects()
                 for wake in wakes:
                     self._answer_fetch(wake.parked)
                 outcomes, self._outcomes = self._outcomes, []
-                for token, error in outcomes:
-                    self.coordinator.appended(token, error, *self._now())
+                for outcome in outcomes:
+                    outcome()
                 if not (effects or wakes or outcomes):
                     break
         finally:
@@ -235,27 +306,13 @@ class Driver:
         except Exception:  # a bug in one answer must not keep the others from theirs
             self._report.error("an answer could not be sent", exc_info=True)
 
-    def _append(self, effect: Append) -> None:
-        wall_ms = self._clock.wall_ms()
-        batch = build_batch([Record(0, wall_ms, record.key, record.value, ()) for record in effect.records])
-        if len(batch) > self._max_batch_bytes:
-            self._outcomes.append((effect.token, ErrorCode.MESSAGE_TOO_LARGE))
-            return
-        try:
-            self._offsets_log(effect.partition).append(
-                batch,
-                count=len(effect.records),
-                max_timestamp_ms=wall_ms,
-                done=partial(self._appended, effect.token),
-            )
-        except EngineError as error:
-            self._report.error("a coordinator record was refused", reason=str(error))
-            self._outcomes.append((effect.token, ErrorCode.COORDINATOR_NOT_AVAILABLE))
-
-    def _appended(self, token: object, base_offset: int, error: EngineError | None) -> None:
-        code = ErrorCode.NONE if error is None else ErrorCode.COORDINATOR_NOT_AVAILABLE
-        self._outcomes.append((token, code))
+    def _written(self, tokens: list[object], error: ErrorCode) -> None:
+        """Writes are over: the coordinator hears of them in their order, and not within one of its own entries."""
+        self._outcomes += [partial(self._tell, token, error) for token in tokens]
         self.settle()
+
+    def _tell(self, token: object, error: ErrorCode) -> None:
+        self.coordinator.appended(token, error, *self._now())
 
     def _now(self) -> tuple[int, int]:
         return self._clock.monotonic_ms(), self._clock.wall_ms()

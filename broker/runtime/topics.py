@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from random import Random
 from typing import Any, Protocol
 from uuid import UUID, uuid4
 
 from ottla.broker.clock import Clock
+from ottla.broker.core.configs.alterations import ALL_BROKERS, Alteration, plan
+from ottla.broker.core.configs.brokers import BrokerConfigs
 from ottla.broker.core.topics.catalog import (
     INTERNAL_TOPICS,
     OFFSETS_TOPIC,
     PRODUCER_ID_BLOCK,
+    TRANSACTIONS_TOPIC,
     Catalog,
     NewTopic,
     Refusal,
@@ -20,15 +24,12 @@ from ottla.broker.core.topics.catalog import (
 )
 from ottla.broker.core.topics.configs import TopicConfig
 from ottla.broker.core.topics.partition import Partition, Topic
-from ottla.broker.core.topics.producers import PRODUCER_ID_EXPIRATION_MS
 from ottla.broker.runtime.offline_log import OfflineLog
+from ottla.broker.runtime.producer_states import ProducerStates
 from ottla.broker.settings import Settings
 from ottla.broker.storage.engine import Corrupt, Durability, Engine, EngineError, LogConfig
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.records import BatchError, TopicPartition, iter_batches
-
-REPLAY_BYTES = 1 << 20
-"""How much of a log is read at a time when producers are rebuilt."""
+from ottla.protocol.records import BatchError, TopicPartition
 
 Outcome = TopicEntry | Refusal
 
@@ -37,6 +38,7 @@ class EventLog(Protocol):
     """Where operators read what happened; structlog's interface."""
 
     def info(self, event: str, **fields: Any) -> Any: ...
+    def warning(self, event: str, **fields: Any) -> Any: ...
     def error(self, event: str, **fields: Any) -> Any: ...
 
 
@@ -46,8 +48,11 @@ class TopicManager:
     Args:
         engine: opened before `start`.
         new_topic_id: gives a random id for each new topic.
+        random: draws the jitter of segments.
+        producer_states: rebuilds what partitions remember of producers; without it their logs are read.
 
     Attributes:
+        broker_configs: the broker's settings in layers, dynamic ones included.
         on_touched: told of each partition of a topic that was deleted, to wake fetches that wait there.
         on_deleted: told of each topic that was deleted, when nobody can see it any more, to drop its offsets.
     """
@@ -62,13 +67,17 @@ class TopicManager:
         log: EventLog,
         *,
         new_topic_id: Callable[[], UUID] = uuid4,
+        random: Random | None = None,
+        producer_states: ProducerStates | None = None,
     ) -> None:
         self.topics: dict[str, Topic] = {}
         self.by_id: dict[UUID, Topic] = {}
         self.on_touched: Callable[[TopicPartition], None] = lambda tp: None
         self.on_deleted: Callable[[Topic], None] = lambda topic: None
         self._engine = engine
-        self._settings = settings
+        self.broker_configs = BrokerConfigs(settings)
+        self._random = random or Random()
+        self._producer_states = producer_states or ProducerStates(None, clock, log)
         self._clock = clock
         self._log = log
         self._new_topic_id = new_topic_id
@@ -91,13 +100,14 @@ class TopicManager:
             EngineError: ``__consumer_offsets`` could not be created, or one of its logs is damaged.
         """
         self._catalog = Catalog.from_state(self._engine.catalog.load())
+        self.broker_configs = self._layers(self._catalog)
         if OFFSETS_TOPIC not in self._catalog.topics:
             await self._store(self._catalog.changed(put=[self._offsets_topic()]))
         for entry in self._catalog.topics.values():
             topic = self._serve(entry)
             if not topic.is_internal:
                 for partition in topic.partitions:
-                    await self._replay(partition)
+                    await self._rebuild(partition)
         if any(partition.offline for topic in self.topics.values() for partition in topic.partitions):
             # To the engine a damaged log is one that nobody has opened: it must not be taken for a deleted topic's.
             return
@@ -113,19 +123,44 @@ class TopicManager:
         }
         return TopicEntry(OFFSETS_TOPIC, self._new_topic_id(), self._settings.offsets_topic_num_partitions, configs)
 
-    async def _replay(self, partition: Partition) -> None:
-        """Rebuild the producers of a partition from the records of the last day; older ones are forgotten anyway."""
-        log = partition.log
-        now_ms = self._clock.wall_ms()
+    async def create_transactions_topic(self) -> None:
+        """Create the topic of the transaction coordinator if it is not there.
+
+        Raises:
+            EngineError: it could not be created.
+        """
+        async with self._change:
+            if TRANSACTIONS_TOPIC in self.topics:
+                return
+            configs = {
+                "cleanup.policy": "compact",
+                "compression.type": "uncompressed",
+                "segment.bytes": str(self._settings.transaction_state_log_segment_bytes),
+                "unclean.leader.election.enable": "false",
+            }
+            count = self._settings.transaction_state_log_num_partitions
+            entry = TopicEntry(TRANSACTIONS_TOPIC, self._new_topic_id(), count, configs)
+            await self._store(self._catalog.changed(put=[entry]))
+            self._serve(entry)
+
+    async def _rebuild(self, partition: Partition) -> None:
+        """Rebuild what a partition remembers of producers and transactions.
+
+        If transactions were never coordinated here there can be none in the log, and the producers of the last time
+        (``producer.id.expiration.ms``) are enough: older ones are forgotten anyway. But not where compaction leaves
+        empty batches, which a search by time does not find.
+        """
+        everything = TRANSACTIONS_TOPIC in self._catalog.topics or partition.topic.config.compacted
+        since_ms = None if everything else self._clock.wall_ms() - self._settings.producer_id_expiration_ms
         try:
-            found = log.offset_for_timestamp(now_ms - PRODUCER_ID_EXPIRATION_MS)
-            offset = log.high_watermark if found is None else found.offset
-            while offset < log.high_watermark:
-                for _, batch in iter_batches(log.read(offset, max_bytes=REPLAY_BYTES)):
-                    offset = partition.replay(batch, now_ms)
-                await asyncio.sleep(0)
+            await self._producer_states.rebuild(partition, since_ms=since_ms)
         except (EngineError, BatchError) as error:
             self._take_offline(partition, error)
+
+    def client_partitions(self) -> list[Partition]:
+        """The partitions that clients write to."""
+        topics = (topic for topic in self.topics.values() if not topic.is_internal)
+        return [partition for topic in topics for partition in topic.partitions]
 
     def _take_offline(self, partition: Partition, error: Exception) -> None:
         self._log.error("partition is offline", topic=partition.tp.topic, partition=partition.tp.partition,
@@ -139,16 +174,11 @@ class TopicManager:
         if topic is None:
             is_internal = entry.name in INTERNAL_TOPICS
             topic = Topic(entry.name, entry.topic_id, is_internal=is_internal, overrides=entry.configs, config=config)
-        log_config = LogConfig(
-            segment_bytes=config.segment_bytes,
-            segment_ms=config.segment_ms,
-            segment_index_bytes=config.segment_index_bytes,
-            index_interval_bytes=config.index_interval_bytes,
-            durability=Durability(config.ottla_durability),
-        )
         for index in range(len(topic.partitions), entry.partition_count):
             try:
-                topic.add_partition(self._engine.open_log(entry.name, entry.topic_id, index, log_config))
+                log = self._engine.open_log(entry.name, entry.topic_id, index, self._log_config(config))
+                partition = topic.add_partition(log)
+                partition.producers.expiration_ms = self._settings.producer_id_expiration_ms
             except Corrupt as error:
                 if topic.is_internal:
                     raise
@@ -156,6 +186,16 @@ class TopicManager:
         self.topics[entry.name] = topic
         self.by_id[entry.topic_id] = topic
         return topic
+
+    def _log_config(self, config: TopicConfig) -> LogConfig:
+        jitter_ms = min(config.segment_jitter_ms, config.roll_after_ms - 1)
+        return LogConfig(
+            segment_bytes=config.segment_bytes,
+            segment_ms=config.roll_after_ms - (self._random.randint(0, jitter_ms) if jitter_ms else 0),
+            segment_index_bytes=config.segment_index_bytes,
+            index_interval_bytes=config.index_interval_bytes,
+            durability=Durability(config.ottla_durability),
+        )
 
     async def _store(self, catalog: Catalog) -> None:
         """Make a catalog durable, then the one that counts."""
@@ -183,6 +223,56 @@ class TopicManager:
             present = sum(catalog.topics[plan.name].partition_count for plan in plans if isinstance(plan, TopicEntry))
             plans = within_limit(plans, present)
             return plans if validate_only else await self._put(plans)
+
+    async def alter_configs(
+        self, alterations: Sequence[Alteration], *, validate_only: bool = False
+    ) -> list[Refusal | None]:
+        """Change settings of topics, brokers and groups; those that may not be changed so are refused.
+
+        What is answered is durable and in force.
+        """
+        async with self._change:
+            before = self._catalog
+            catalog, refusals = plan(before, alterations, self._settings, self._engine.node_id)
+            if validate_only or all(refusals):
+                return refusals
+            try:
+                await self._store(catalog)
+            except EngineError as error:
+                self._log.error("settings could not be changed", reason=str(error))
+                failed = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+                return [refusal or failed for refusal in refusals]
+            if catalog.broker_configs != before.broker_configs:
+                self.broker_configs = self._layers(catalog)
+                changed = list(catalog.topics.values())
+            else:
+                changed = [entry for name, entry in catalog.topics.items() if entry is not before.topics.get(name)]
+            for entry in changed:
+                self._configure(entry)
+        for alteration, refusal in zip(alterations, refusals, strict=True):
+            if refusal is None:
+                # Values may be secrets of a plugin that we do not know.
+                self._log.info("settings changed", resource_type=alteration.resource_type,
+                               resource=alteration.resource_name,
+                               keys=[change.name for change in alteration.changes])  # fmt: skip
+        return refusals
+
+    def _configure(self, entry: TopicEntry) -> None:
+        """Let a topic and its logs go by the settings that are in force now."""
+        topic = self.topics[entry.name]
+        config = TopicConfig.of(entry.configs, self._settings)
+        topic.overrides = entry.configs
+        if config != topic.config:
+            topic.config = config
+            for partition in topic.partitions:
+                log = self._engine.logs.get(partition.tp)
+                if log is not None:
+                    log.config = self._log_config(config)
+
+    def _layers(self, catalog: Catalog) -> BrokerConfigs:
+        configs = catalog.broker_configs
+        own = configs.get(str(self._engine.node_id), {})
+        return BrokerConfigs(self.broker_configs.static, default=configs.get(ALL_BROKERS, {}), own=own)
 
     async def _put(self, plans: list[Outcome]) -> list[Outcome]:
         entries = [plan for plan in plans if isinstance(plan, TopicEntry)]
@@ -225,6 +315,7 @@ class TopicManager:
         del self.by_id[topic.topic_id]
         self._log.info("topic deleted", topic=topic.name, topic_id=str(topic.topic_id))
         for partition in topic.partitions:
+            self._producer_states.forget(partition.tp)
             self.on_touched(partition.tp)
         self.on_deleted(topic)
         deletions = (self._engine.delete_log(partition.tp) for partition in topic.partitions)
@@ -272,6 +363,15 @@ class TopicManager:
             return next(self._producer_ids)
 
     # --------------------------------------------------------------------------------------------------------- looking
+
+    @property
+    def group_configs(self) -> Mapping[str, Mapping[str, str]]:
+        """What was set for groups, by group id."""
+        return self._catalog.group_configs
+
+    @property
+    def _settings(self) -> Settings:
+        return self.broker_configs.settings
 
     def partition(self, tp: TopicPartition) -> Partition | None:
         """A partition that is served, or None."""

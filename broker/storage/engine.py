@@ -196,10 +196,10 @@ class Log(Protocol):
         """Put ``batches`` in the place of the closed segments from ``first_offset`` up to ``next_offset``.
 
         Both ends must be ends of closed segments; the batches are whole, have their offsets, leader epochs and CRCs,
-        rise, and lie between the ends. They become one segment with the base offset ``first_offset``, which may be
-        empty. Atomic and durable: after a crash there are either the old segments or the new one. Log start, log end
-        and high watermark stay. Raises ``ValueError`` where the ends do not fit, ``StorageFull`` or ``Unavailable``
-        when nothing was changed. Readers see one or the other.
+        rise, and lie between the ends. They become one segment with the base offset ``first_offset``; it may be empty.
+        Atomic and durable: after a crash there are either the old segments or the new one. Log start, log end and high
+        watermark stay. Raises ``ValueError`` where the ends do not fit, ``StorageFull`` or ``Unavailable`` when
+        nothing was changed. Readers see one or the other.
         """
         ...
 

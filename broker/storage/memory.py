@@ -5,7 +5,7 @@ import copy
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 from uuid import UUID
 
@@ -17,12 +17,13 @@ from ottla.broker.storage.engine import (
     LogConfig,
     OffsetAndTimestamp,
     OffsetOutOfRange,
+    SegmentInfo,
     Unavailable,
     ignore_appended,
 )
 from ottla.broker.storage.epochs import EpochHistory
 from ottla.broker.storage.lookup import first_record_at_or_after
-from ottla.protocol.batch import LEADER_EPOCH_AT, MAGIC_AT
+from ottla.protocol.batch import LEADER_EPOCH_AT, MAGIC_AT, parse_header
 from ottla.protocol.compression import Buffer
 from ottla.protocol.records import TopicPartition
 
@@ -42,7 +43,10 @@ class _Append:
 
 
 class MemoryLog:
-    """A log in three lists that grow together: last offsets, batches, and the largest timestamp so far."""
+    """A log in three lists that grow together: last offsets, batches, and the largest timestamp so far.
+
+    Segments are only marked: by the offsets at which one ends and the next begins.
+    """
 
     def __init__(self, engine: "MemoryEngine", tp: TopicPartition, topic_id: UUID, config: LogConfig) -> None:
         self.tp = tp
@@ -60,6 +64,11 @@ class MemoryLog:
         self._last_offsets: list[int] = []
         self._batches: list[bytes] = []
         self._peaks: list[int] = []
+        # Where closed segments begin, and where the last one ends and that which is written begins.
+        self._bounds: list[int] = [0]
+        self._written_bytes = 0
+        self._written_first_ms: int | None = None
+        self.cleaned_offset = 0
         # Appends queued before a failure belong to an earlier attempt than those after it.
         self._attempt = 0
         self._failure: EngineError = Unavailable("nothing has failed")
@@ -91,6 +100,7 @@ class MemoryLog:
             self._failure = error
             self.log_end_offset = self.high_watermark
             return error
+        self._roll_before(append)
         peak = append.max_timestamp_ms
         if self._peaks:
             peak = max(peak, self._peaks[-1])
@@ -98,8 +108,26 @@ class MemoryLog:
         self._batches.append(append.batch)
         self._last_offsets.append(append.base_offset + append.count - 1)
         self.size_bytes += len(append.batch)
+        self._written_bytes += len(append.batch)
         self.high_watermark = append.base_offset + append.count
         return None
+
+    def _roll_before(self, append: _Append) -> None:
+        """End the segment before it grows too large or too old with this append."""
+        if not self._written_bytes:
+            self._written_first_ms = append.max_timestamp_ms
+            return
+        too_large = self._written_bytes + len(append.batch) > self.config.segment_bytes
+        first = self._written_first_ms
+        too_old = first is not None and 0 <= first < append.max_timestamp_ms - self.config.segment_ms
+        if too_large or too_old:
+            self._end_segment()
+            self._written_first_ms = append.max_timestamp_ms
+
+    def _end_segment(self) -> None:
+        if self._written_bytes:
+            self._bounds.append(self.high_watermark)
+            self._written_bytes = 0
 
     def read(
         self, start_offset: int, *, max_bytes: int, upto_offset: int | None = None, min_one_batch: bool = True
@@ -147,6 +175,43 @@ class MemoryLog:
             gone = max(gone, bisect_right(sizes, self.size_bytes - max_bytes))
         return max(self._last_offsets[gone - 1] + 1 if gone else 0, self.log_start_offset)
 
+    def segments(self) -> Sequence[SegmentInfo]:
+        found = []
+        for base, end in pairwise((*self._bounds, self.log_end_offset)):
+            first, last = bisect_left(self._last_offsets, base), bisect_left(self._last_offsets, end)
+            is_closed = base < self._bounds[-1]
+            if is_closed or last > first:
+                held = self._batches[first:last]
+                newest_ms = max(map(self._max_timestamp_of, held), default=-1)
+                found.append(SegmentInfo(base, end, sum(map(len, held)), newest_ms, is_closed))
+        return found
+
+    async def roll(self) -> None:
+        self._check_open()
+        self._end_segment()
+
+    async def replace(self, first_offset: int, next_offset: int, batches: Sequence[Buffer]) -> None:
+        self._check_open()
+        bounds = self._bounds
+        if first_offset not in bounds or next_offset not in bounds or first_offset >= next_offset:
+            raise ValueError(f"{first_offset} to {next_offset} are not ends of closed segments")
+        headers = [parse_header(batch) for batch in batches]
+        reached = first_offset
+        for header in headers:
+            if header.base_offset < reached:
+                raise ValueError(f"the batch at {header.base_offset} lies below {reached}")
+            reached = header.last_offset + 1
+        if reached > next_offset:
+            raise ValueError(f"the batches reach to {reached}, beyond {next_offset}")
+        self._bounds = [bound for bound in bounds if not first_offset < bound < next_offset]
+        first, last = bisect_left(self._last_offsets, first_offset), bisect_left(self._last_offsets, next_offset)
+        self._batches[first:last] = map(bytes, batches)
+        self._last_offsets[first:last] = [header.last_offset for header in headers]
+        self._recount()
+
+    def mark_cleaned(self, offset: int) -> None:
+        self.cleaned_offset = offset
+
     async def trim(self, offset: int) -> int:
         self._check_open()
         if offset > self.high_watermark:
@@ -154,11 +219,17 @@ class MemoryLog:
         if offset > self.log_start_offset:
             self.log_start_offset = offset
             gone = bisect_left(self._last_offsets, offset)
-            self.size_bytes -= sum(len(batch) for batch in self._batches[:gone])
             del self._last_offsets[:gone], self._batches[:gone]
-            # What remains may be younger than what is gone: the largest timestamp so far starts anew.
-            self._peaks = list(accumulate((self._max_timestamp_of(batch) for batch in self._batches), max))
+            del self._bounds[: bisect_right(self._bounds, offset) - 1]
+            self._recount()
         return self.log_start_offset
+
+    def _recount(self) -> None:
+        """After batches have gone: what remains may be younger than what is gone, so largest timestamps start anew."""
+        sizes = list(map(len, self._batches))
+        self.size_bytes = sum(sizes)
+        self._written_bytes = sum(sizes[bisect_left(self._last_offsets, self._bounds[-1]) :])
+        self._peaks = list(accumulate(map(self._max_timestamp_of, self._batches), max))
 
     def reopened(self, config: LogConfig) -> None:
         """Begin the next epoch, with what was acknowledged in earlier ones."""

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from ottla.broker import app
-from ottla.broker.settings import load
+from ottla.broker.setting_sources import load
 
 
 class FlakyBroker:

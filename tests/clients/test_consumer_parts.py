@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from ottla.clients.errors import KafkaError, OptionError, RecordCorrupt, RecordNotReadable
+from ottla.clients.consumer import Consumer
+from ottla.clients.errors import CommitFailed, KafkaError, OptionError, RecordCorrupt, RecordNotReadable
 from ottla.clients.fetched import FetchedPartition
 from ottla.clients.gate import UserGate
+from ottla.clients.structs import ConsumerGroupMetadata
 from ottla.clients.subscription import EARLIEST, PartitionState, SubscriptionState
 from ottla.protocol.compression import Codec
 from ottla.protocol.errors import ErrorCode
@@ -97,11 +99,17 @@ def test_control_records_are_not_for_the_user() -> None:
     marker = build_batch([Record(key=b"\0\0\0\1", value=b"")], base_offset=1, is_transactional=True, is_control=True)
     assert read(state_at(0), batch(0, b"a") + marker) == ([0], True, 2)
     assert read(state_at(1), marker) == ([], True, 2)
+
+
+def test_what_is_not_for_the_user_counts_for_the_epoch() -> None:
+    """A position behind a marker of a later epoch is not a position in an epoch that ended before the marker."""
+    record = Record(key=b"\0\0\0\1", value=b"")
+    end = build_batch([record], base_offset=1, leader_epoch=9, is_transactional=True, is_control=True)
     state = state_at(1)
     state.position_epoch = 8
-    fetched = FetchedPartition(state, marker)
+    fetched = FetchedPartition(state, end)
     fetched.take(1, None, None)
-    assert (fetched.next_offset, fetched.epoch) == (2, 8)
+    assert (fetched.next_offset, fetched.epoch) == (2, 9)
 
 
 def transactional(offset: int, producer_id: int, *values: bytes) -> bytes:
@@ -280,3 +288,12 @@ async def test_the_gate_can_be_forced() -> None:
     gate.force()
     await waiting
     assert gate.is_open
+
+
+def test_who_a_consumer_is_for_a_transaction() -> None:
+    """Never nobody in particular while it is to be a member: its offsets could not be refused."""
+    assert Consumer(group_id="g").group_metadata() == ConsumerGroupMetadata("g", -1, "", None)
+    with pytest.raises(CommitFailed, match="not in the group"):
+        Consumer("t", group_id="g").group_metadata()
+    with pytest.raises(OptionError, match="group_id=None"):
+        Consumer().group_metadata()

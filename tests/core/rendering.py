@@ -148,6 +148,7 @@ RENDERERS = {
     "SyncGroup": _sync,
     "LeaveGroup": _leave,
     "OffsetCommit": _commit,
+    "TxnOffsetCommit": _commit,
     "OffsetFetch": _fetch,
     "OffsetDelete": _delete_offsets,
     "DeleteGroups": _delete_groups,

@@ -66,6 +66,7 @@ from ottla.protocol.offsets_topic import (
 )
 from tests.core.rendering import render_answer, render_group, render_record
 from tests.core.scenario_text import INDENT, Client, Scenario, duration
+from tests.core.scenario_transactions import TransactionSteps
 from tests.core.world import Ctx, World
 
 SETTINGS = {
@@ -84,7 +85,7 @@ LOUD_EVENTS = (StateChanged, GroupRemoved, MemberRejected)
 QUIET_EVENTS = (OwnershipChanged,)
 
 
-class Play:
+class Play(TransactionSteps):
     """Runs the steps of one scenario."""
 
     def __init__(self) -> None:

@@ -25,6 +25,25 @@ WALL_MS = 1_700_000_000_000
 """Unix time at the beginning of every world."""
 
 
+@dataclass(frozen=True)
+class InTransaction:
+    """A record of a transactional batch."""
+
+    record: CoordinatorRecord
+    producer_id: int
+
+
+@dataclass(frozen=True)
+class Marker:
+    """The end of a producer's transaction."""
+
+    producer_id: int
+    commit: bool
+
+
+Logged = CoordinatorRecord | InTransaction | Marker
+
+
 @dataclass(eq=False)
 class Ctx:
     """A request's context as the coordinator sees it, and what became of it."""
@@ -49,7 +68,7 @@ class World:
     now_ms: int = 0
     hold: bool = False
     failing: ErrorCode = ErrorCode.NONE
-    log: list[tuple[int, CoordinatorRecord]] = field(default_factory=list)
+    log: list[tuple[int, Logged]] = field(default_factory=list)
     held: deque[Append] = field(default_factory=deque)
     events: list[Event] = field(default_factory=list)
     appends: list[Append] = field(default_factory=list)
@@ -133,8 +152,17 @@ class World:
         """Let the oldest held append succeed or fail."""
         append = self.held.popleft()
         if not error:
-            self.log.extend((append.partition, record) for record in append.records)
+            for record in append.records:
+                logged = record if append.producer_id < 0 else InTransaction(record, append.producer_id)
+                self.log.append((append.partition, logged))
         self.coordinator.appended(append.token, error, self.now_ms, self.wall_ms)
+
+    def end_transaction(self, partition: int, producer_id: int, *, commit: bool) -> None:
+        """The marker is durable; everything that was appended before is, too."""
+        while self.held:
+            self.complete()
+        self.log.append((partition, Marker(producer_id, commit)))
+        self.coordinator.transaction_ended(partition, producer_id, commit, self.now_ms, self.wall_ms)
 
     def advance_to(self, when_ms: int) -> None:
         """Move the clock, stopping at every deadline on the way."""
@@ -159,10 +187,15 @@ class World:
         assert not found, found
 
 
-def replay_into(coordinator: GroupCoordinator, log: list[tuple[int, CoordinatorRecord]]) -> None:
+def replay_into(coordinator: GroupCoordinator, log: list[tuple[int, Logged]]) -> None:
     """Replay a log into a coordinator that is loading."""
-    for offset, (partition, record) in enumerate(log):
-        coordinator.replay(partition, record, offset)
+    for offset, (partition, logged) in enumerate(log):
+        if isinstance(logged, Marker):
+            coordinator.transaction_ended(partition, logged.producer_id, logged.commit, 0, 0)
+        elif isinstance(logged, InTransaction):
+            coordinator.replay(partition, logged.record, offset, logged.producer_id)
+        else:
+            coordinator.replay(partition, logged, offset)
 
 
 def join(world: World, member_id: str) -> Ctx:

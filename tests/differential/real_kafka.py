@@ -8,6 +8,7 @@ import socket
 import subprocess
 import tempfile
 import time
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -39,7 +40,7 @@ class NoJava(Exception):
 
 
 def jars() -> Path:
-    """The directory of the jars of the version that pom.xml names, fetched from Maven Central at the first call.
+    """The directory of the jars that pom.xml names, fetched from Maven Central at the first call.
 
     Raises:
         NoJava: there is no ``java`` or, at the first call, no ``mvn``.
@@ -47,12 +48,14 @@ def jars() -> Path:
     if shutil.which("java") is None:
         raise NoJava("java was not found")
     target = CACHE / f"jars-{version()}"
-    if not (target / "complete").exists():
+    # The mark of another list of jars does not count.
+    complete = target / f"complete-{zlib.crc32((HERE / 'pom.xml').read_bytes()):08x}"
+    if not complete.exists():
         if shutil.which("mvn") is None:
             raise NoJava("mvn was not found, and it is needed once to fetch Kafka's jars")
         command = ["mvn", "-q", "-B", "-f", str(HERE / "pom.xml"), "dependency:copy-dependencies"]
         subprocess.run([*command, f"-DoutputDirectory={target}"], check=True)
-        (target / "complete").touch()
+        complete.touch()
     return target
 
 
@@ -69,13 +72,23 @@ def free_port() -> int:
 
 
 class RealKafka:
-    """The broker; use with ``with``. ``settings`` are Kafka's own and win over those of `ONE_NODE`."""
+    """The broker; use with ``with``. ``settings`` are Kafka's own and win over those of `ONE_NODE`; ``features`` are
+    levels that it is formatted with where they are not to be the newest.
+    """
 
-    def __init__(self, settings: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self, settings: Mapping[str, object] | None = None, *, features: Mapping[str, int] | None = None
+    ) -> None:
         self.settings = dict(settings or {})
+        self.features = dict(features or {})
         self.port = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._directory = Path(tempfile.mkdtemp(prefix="ottla-differential-"))
+
+    @property
+    def data(self) -> Path:
+        """Its log directory; gone when the broker is."""
+        return self._directory / "data"
 
     @property
     def log_file(self) -> Path:
@@ -89,7 +102,7 @@ class RealKafka:
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
             "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
-            "log.dirs": self._directory / "data",
+            "log.dirs": self.data,
         }
         lines = [f"{key}={value}" for key, value in (settings | self.settings).items()]
         properties = self._directory / "server.properties"
@@ -97,6 +110,8 @@ class RealKafka:
         java = ["java", *JVM, "-cp", classpath]
         with self.log_file.open("wb") as log:
             command = [*java, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties)]
+            for name, level in self.features.items():
+                command += ["--feature", f"{name}={level}"]
             subprocess.run(command, check=True, stdout=log, stderr=log)
             self._process = subprocess.Popen([*java, "kafka.Kafka", str(properties)], stdout=log, stderr=log)
         self._wait(time.monotonic() + 90)

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
+import config_traces
 import frame_traces
 import group_traces
 import log_traces
@@ -20,7 +21,9 @@ import member_traces
 import offset_traces
 import random_traces
 import record_traces
+import small_api_traces
 import topic_traces
+import transaction_traces
 from calls import TOPIC, log_end, note_log
 from explained import Leaf, is_known
 from real_kafka import NoJava, RealKafka, version
@@ -35,6 +38,8 @@ COMMON = {
     "group.min.session.timeout.ms": 300,
     "group.max.session.timeout.ms": 1_800_000,
     "offsets.topic.num.partitions": 3,
+    "transaction.state.log.num.partitions": 3,
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,
     "num.partitions": 2,
     "log.message.timestamp.after.max.ms": 3_600_000,
     "offset.metadata.max.bytes": 64,
@@ -56,7 +61,8 @@ class Case(NamedTuple):
 
 def cases(seeds: int, first: int) -> list[Case]:
     found = []
-    for module in (group_traces, member_traces, offset_traces, topic_traces, log_traces, record_traces, frame_traces):
+    for module in (group_traces, member_traces, offset_traces, topic_traces, log_traces, record_traces, frame_traces,
+                   small_api_traces, transaction_traces, config_traces):  # fmt: skip
         for name, script in vars(module).items():
             if name.startswith("trace_"):
                 profile = "waiting" if name.startswith("trace_waiting_") else "prompt"
@@ -187,6 +193,12 @@ def _prepare(port: int) -> None:
         _until(lambda read=read: read().error_code == 0)
     init = partial(trace.call, "p", ApiKey.INIT_PRODUCER_ID, 1, transactional_id=None, transaction_timeout_ms=1000)
     _until(lambda: init().error_code == 0)
+    for number in range(30):  # transactional ids of every partition
+        find = partial(trace.call, "p", ApiKey.FIND_COORDINATOR, 2, key=f"prepare-{number}", key_type=1)
+        _until(lambda find=find: find().error_code == 0)
+        init = partial(trace.call, "p", ApiKey.INIT_PRODUCER_ID, 1, transactional_id=f"prepare-{number}",
+                       transaction_timeout_ms=1000)  # fmt: skip
+        _until(lambda init=init: init().error_code == 0)
     trace.close()
 
 
@@ -208,7 +220,8 @@ def main() -> int:
     wanted = [
         case
         for case in cases(options.seeds, options.first)
-        if not options.patterns or any(fnmatch.fnmatch(case.name, pattern) for pattern in options.patterns)
+        if (not options.patterns and not case.name.startswith("slow-"))
+        or any(fnmatch.fnmatch(case.name, pattern) for pattern in options.patterns)
     ]
     try:
         return run(wanted, options.all)

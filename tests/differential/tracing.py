@@ -46,6 +46,14 @@ UNORDERED = {
     (ApiKey.DELETE_RECORDS, "topics"): "name",
     (ApiKey.DELETE_RECORDS, "partitions"): "partition_index",
     (ApiKey.LIST_OFFSETS, "topics"): "name",
+    (ApiKey.DESCRIBE_LOG_DIRS, "topics"): "name",
+    (ApiKey.DESCRIBE_LOG_DIRS, "partitions"): "partition_index",
+    (ApiKey.ADD_PARTITIONS_TO_TXN, "results_by_transaction"): "transactional_id",
+    (ApiKey.ADD_PARTITIONS_TO_TXN, "topic_results"): "name",
+    (ApiKey.ADD_PARTITIONS_TO_TXN, "results_by_topic_v3_and_below"): "name",
+    (ApiKey.ADD_PARTITIONS_TO_TXN, "results_by_partition"): "partition_index",
+    (ApiKey.DESCRIBE_TRANSACTIONS, "topics"): "topic",
+    (ApiKey.LIST_TRANSACTIONS, "transaction_states"): "transactional_id",
     (ApiKey.PRODUCE, "responses"): "name",
     (ApiKey.PRODUCE, "partition_responses"): "index",
 }
@@ -196,6 +204,14 @@ class Trace:
                 if field == "topics" and key is ApiKey.METADATA:
                     value = [item for item in value if (item["name"] or "").startswith((self.name, "__consumer"))
                              or item["error_code"]]  # fmt: skip
+                if field == "topics" and key is ApiKey.DESCRIBE_LOG_DIRS:
+                    value = [item for item in value if item["name"].startswith(self.name)]
+                if field == "replica_election_results":  # where all were asked for, other traces' topics are named too
+                    value = [item for item in value if item["partition_result"] or item["topic"].startswith(self.name)]
+                if field == "transaction_states" and key is ApiKey.LIST_TRANSACTIONS:
+                    value = [item for item in value if item["transactional_id"].startswith(self.name)]
+                if field == "unknown_state_filters" or (field == "partitions" and key is ApiKey.DESCRIBE_TRANSACTIONS):
+                    value = sorted(value)
                 if field == "configs" and value:
                     return {item["name"]: self.tidy(key, item | {"documentation": None}) for item in value}
                 by = UNORDERED.get((key, field))
@@ -203,13 +219,17 @@ class Trace:
                     self._unite([item[by] for item in value])
                     value = sorted(value, key=lambda item: self._place(item[by]))
                 return [self.tidy(key, item, field) for item in value]
+            case _ if field in ("log_dir", "total_bytes", "usable_bytes"):
+                return f"<{field}>"
             case str() if field != "cluster_id":
                 return UUID.sub(lambda found: self._name(found[1], found[0]), value)
             case bytes() if key is ApiKey.FETCH and field == "records":
                 return whole_batches(value)
             case _ if field == "cluster_id" and value is not None:
                 return "<cluster id>"
-            case _ if field == "error_code":
+            case _ if field == "transaction_start_time_ms" and value > 0:
+                return "some time"
+            case _ if field in ("error_code", "partition_error_code"):
                 return ErrorCode(value).name if value in ErrorCode._value2member_map_ else value
             case _ if field == "producer_id" and value >= 0:
                 return self._name("producer", value)

@@ -12,13 +12,16 @@ import pytest_asyncio
 from ottla.broker.context import RequestContext
 from ottla.broker.core.fetches import FetchPurgatory
 from ottla.broker.core.topics.catalog import NewTopic, TopicEntry
+from ottla.broker.core.transactions.config import TransactionConfig
 from ottla.broker.handlers import handler
 from ottla.broker.handlers.fetch import complete
 from ottla.broker.handlers.services import Node, Services
 from ottla.broker.runtime.topics import TopicManager
+from ottla.broker.runtime.transactions import TransactionDriver
 from ottla.broker.settings import Settings
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.apis import ApiKey, api
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.records import Record, build_batch
@@ -36,6 +39,18 @@ class Quiet:
         self.lines.append((event, fields))
 
     error = info
+
+
+class Timer:
+    """A callback that waits for the clock."""
+
+    def __init__(self, when_ms, callback):
+        self.when_ms = when_ms
+        self.callback = callback
+        self.cancelled = False
+
+    def cancel(self):
+        self.cancelled = True
 
 
 class Exchange:
@@ -74,6 +89,7 @@ class World:
         self.now_ms = 1_000
         self.wall = NOW_MS
         self.scheduled = []
+        self.timers = []
         self.log = Quiet()
         self.deleted = []
         ids = itertools.count(1)
@@ -91,6 +107,18 @@ class World:
         self.topics.on_touched = self.touched
         self.topics.on_deleted = lambda topic: self.deleted.append(topic.name)
         facade = SimpleNamespace(park=self.fetches.park, drop=self.fetches.drop, touched=self.touched)
+        await self.topics.start()
+        self.transactions = TransactionDriver(
+            TransactionConfig(),
+            self,
+            self.topics,
+            partition_count=self.settings.transaction_state_log_num_partitions,
+            write_marker=self.write_marker,
+            new_producer_id=self.topics.new_producer_id,
+            max_batch_bytes=self.settings.message_max_bytes,
+            report=self.log,
+        )
+        self.transactions.load()
         self.services = Services(
             settings=self.settings,
             clock=self,
@@ -98,8 +126,8 @@ class World:
             groups=None,
             topics=self.topics,
             fetches=facade,
+            transactions=self.transactions,
         )
-        await self.topics.start()
         return self
 
     async def restart(self):
@@ -109,6 +137,18 @@ class World:
         await self.start()
 
     # -- what the driver does
+
+    def write_marker(self, tp, marker, settled):
+        partition = self.topics.partition(tp)
+        if partition is None:
+            settled(-1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        else:
+            partition.append_marker(marker, self.wall, settled)
+
+    def call_at(self, when_ms, callback):
+        timer = Timer(when_ms, callback)
+        self.timers.append(timer)
+        return timer
 
     def appended(self, tp):
         self.fetches.appended(tp, self.engine.logs[tp].size_bytes)
@@ -130,6 +170,11 @@ class World:
     def advance(self, ms):
         self.now_ms += ms
         self.wall += ms
+        due = [timer for timer in self.timers if timer.when_ms <= self.now_ms]
+        self.timers = [timer for timer in self.timers if timer not in due]
+        for timer in due:
+            if not timer.cancelled:
+                timer.callback()
         self.fetches.advance(self.now_ms)
         self.settle()
 
@@ -162,7 +207,9 @@ class World:
         """Send a request and return its response."""
         exchange = self.send(request, version)
         if hasattr(exchange, "work"):
-            exchange.ctx.reply(await exchange.work)
+            answer = await exchange.work
+            if answer is not None:
+                exchange.ctx.reply(answer)
         if not exchange.finished:
             await self.idle()
         assert exchange.finished, "not answered"

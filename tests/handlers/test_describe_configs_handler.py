@@ -2,7 +2,8 @@
 
 import pytest
 
-from ottla.broker.core.topics.configs import TOPIC_KEYS
+from ottla.broker.core.configs.groups import GROUP_KEYS
+from ottla.broker.core.topics.keys import TOPIC_KEYS
 from ottla.broker.handlers.services import Node
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -65,7 +66,8 @@ async def test_the_broker(new_world, version):
     found = await rows(world, BROKER, "1", version=version, include_synonyms=True)
     advertised = found["advertised.listeners"]
     assert (advertised.value, advertised.config_source) == ("PLAINTEXT://127.0.0.1:9092", STATIC_BROKER)
-    assert all(row.read_only for row in found.values())
+    assert found["num.partitions"].read_only
+    assert not found["log.retention.ms"].read_only
     partitions = found["num.partitions"]
     assert (partitions.value, partitions.config_source) == ("7", STATIC_BROKER)
     assert [(s.value, s.source) for s in partitions.synonyms] == [("7", STATIC_BROKER), ("1", DEFAULT)]
@@ -74,12 +76,15 @@ async def test_the_broker(new_world, version):
 
 async def test_types_of_the_broker(world):
     found = await rows(world, BROKER, "1")
-    boolean, string, whole, long = 1, 2, 3, 5
+    boolean, string, whole, short, long, double, several = range(1, 8)
     for name, kind in [
         ("auto.create.topics.enable", boolean),
-        ("listeners", string),
+        ("compression.type", string),
         ("num.partitions", whole),
+        ("offsets.topic.replication.factor", short),
         ("log.retention.ms", long),
+        ("log.cleaner.min.cleanable.ratio", double),
+        ("listeners", several),
     ]:
         assert found[name].config_type == kind
 
@@ -90,9 +95,18 @@ async def test_the_advertised_address_given_to_the_broker(world):
     assert found["advertised.listeners"].value == "PLAINTEXT://broker.example:19092"
 
 
-async def test_what_is_set_for_all_brokers_and_for_groups_is_nothing(world):
+async def test_what_is_set_for_all_brokers_is_nothing(world):
     assert await rows(world, BROKER, "") == {}
-    assert await rows(world, GROUP, "some-group") == {}
+
+
+async def test_a_group_has_what_kafkas_have(world):
+    found = await rows(world, GROUP, "some-group", include_synonyms=True, include_documentation=True)
+    assert set(found) == set(GROUP_KEYS)
+    session = found["consumer.session.timeout.ms"]
+    assert (session.value, session.config_source, session.read_only) == ("45000", DEFAULT, False)
+    assert [(s.name, s.value) for s in session.synonyms] == [("group.consumer.session.timeout.ms", "45000")]
+    assert [s.name for s in found["share.isolation.level"].synonyms] == ["share.isolation.level"]
+    assert all(row.documentation for row in found.values())
 
 
 @pytest.mark.parametrize(

@@ -220,7 +220,6 @@ async def test_a_producer_that_bumps_its_epoch_gets_a_new_id(world):
     ("options", "error"),
     [
         ({"transactional_id": ""}, ErrorCode.INVALID_REQUEST),
-        ({"transactional_id": "tx"}, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
         ({"producer_id": 5}, ErrorCode.INVALID_REQUEST),
         ({"producer_epoch": 5}, ErrorCode.INVALID_REQUEST),
     ],

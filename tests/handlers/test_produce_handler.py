@@ -270,10 +270,10 @@ async def test_producers_idle_for_a_day_are_not_rebuilt(world, make_batch):
     assert world.produced(sequenced(make_batch, 7)).error_code == 0
 
 
-async def test_transactional_batches_are_refused(world, make_batch):
+async def test_transactional_batches_need_a_transactional_id(world, make_batch):
     await world.topic()
     sent = make_batch(b"v", producer_id=9, producer_epoch=0, base_sequence=0, is_transactional=True)
-    assert world.produced(sent).error_code == ErrorCode.INVALID_TXN_STATE
+    assert world.produced(sent).error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 async def test_control_batches_are_refused(world, make_batch):

@@ -15,7 +15,7 @@ from ottla.protocol.schema import Message
 from tests.house.sources import ROOT
 
 ADVERTISED = {
-    0: (0, 9),  # served from 3: librdkafka before 2.4 takes a higher minimum for a broker without compression
+    0: (0, 12),  # served from 3: librdkafka before 2.4 takes a higher minimum for a broker without compression
     1: (4, 12),
     2: (1, 7),
     3: (0, 12),
@@ -32,13 +32,28 @@ ADVERTISED = {
     19: (2, 7),
     20: (1, 6),
     21: (0, 2),
-    22: (0, 4),
+    22: (0, 5),
     23: (2, 4),
+    24: (0, 5),
+    25: (0, 4),
+    26: (0, 5),
+    27: (1, 2),
+    28: (0, 5),
     32: (1, 4),
+    35: (1, 5),
+    33: (0, 2),
     37: (0, 3),
     42: (0, 2),
+    43: (0, 2),
+    45: (0, 1),
+    46: (0, 0),
+    44: (0, 1),
     47: (0, 0),
     60: (0, 1),
+    61: (0, 0),
+    65: (0, 0),
+    66: (0, 2),
+    75: (0, 0),
 }
 """What every client that was tried can work with; more is a decision, and less cuts somebody off."""
 

@@ -106,7 +106,7 @@ def _from_kafka(theirs: Any, cls: Any, version: int) -> Any:
             continue  # it was not there, and kafka-python's default for structs and uuids is None
         if isinstance(value, list) and hasattr(field.type.item, "__wire__"):
             value = [_from_kafka(item, field.type.item, version) for item in value]
-        elif hasattr(field.type, "__wire__"):
+        elif hasattr(field.type, "__wire__") and value is not None:
             value = _from_kafka(value, field.type, version)
         elif _codec(other) == "BitField":
             bits = BitField.to_32_bit_field({31} if value is None else value)

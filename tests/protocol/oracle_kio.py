@@ -26,12 +26,18 @@ _ZERO = UUID(int=0)
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MILLISECOND = datetime.timedelta(milliseconds=1)
 
+# An enum in kio: only codes that it knows.
+_CODES = st.sampled_from([int(code) for code in KioErrorCode])
+# A point in time in kio: up to the year 9999, and whole seconds.
+_TIMES = st.integers(0, 253_402_300_799).map(lambda seconds: seconds * 1000)
+
 VALUES = {
-    # An enum in kio: only codes that it knows.
-    "error_code": st.sampled_from([int(code) for code in KioErrorCode]),
-    "topic_config_error_code": st.sampled_from([int(code) for code in KioErrorCode]),
-    # A point in time in kio: -1 for none, else up to the year 9999, and whole seconds.
-    "log_append_time_ms": st.just(-1) | st.integers(0, 253_402_300_799).map(lambda seconds: seconds * 1000),
+    "error_code": _CODES,
+    "partition_error_code": _CODES,
+    "topic_config_error_code": _CODES,
+    "log_append_time_ms": st.just(-1) | _TIMES,
+    # kio cannot write the -1 of a transaction that has not begun.
+    "transaction_start_time_ms": _TIMES,
     # A duration in kio, read and written as a float of seconds.
     "retention_time_ms": st.integers(-(1 << 45), 1 << 45),
 }

@@ -26,11 +26,11 @@ KINDS = {
     "bool": "?",
     "string": "string",
     "bytes": "bytes",
-    "records": "bytes",
+    "records": "records",
     "uuid": "uuid",
 }
 
-APACHE_KAFKA_4_2 = {
+APACHE_KAFKA_4_3 = {
     "PRODUCE": (3, 13),
     "FETCH": (4, 18),
     "LIST_OFFSETS": (1, 11),
@@ -55,6 +55,21 @@ APACHE_KAFKA_4_2 = {
     "DELETE_GROUPS": (0, 2),
     "OFFSET_DELETE": (0, 0),
     "DESCRIBE_CLUSTER": (0, 2),
+    "ADD_PARTITIONS_TO_TXN": (0, 5),
+    "ADD_OFFSETS_TO_TXN": (0, 4),
+    "END_TXN": (0, 5),
+    "WRITE_TXN_MARKERS": (1, 2),
+    "TXN_OFFSET_COMMIT": (0, 5),
+    "ALTER_CONFIGS": (0, 2),
+    "DESCRIBE_LOG_DIRS": (1, 5),
+    "ELECT_LEADERS": (0, 2),
+    "INCREMENTAL_ALTER_CONFIGS": (0, 1),
+    "ALTER_PARTITION_REASSIGNMENTS": (0, 1),
+    "LIST_PARTITION_REASSIGNMENTS": (0, 0),
+    "DESCRIBE_PRODUCERS": (0, 0),
+    "DESCRIBE_TRANSACTIONS": (0, 0),
+    "LIST_TRANSACTIONS": (0, 2),
+    "DESCRIBE_TOPIC_PARTITIONS": (0, 0),
 }
 """What a broker of that release serves: every one of these versions has its layout here."""
 
@@ -111,7 +126,7 @@ def default_of(field: dict[str, Any]) -> Any:
     match KINDS.get(kind, "struct"):
         case "string":
             return text or ""
-        case "bytes":
+        case "bytes" | "records":
             return b""
         case "?":
             return str(text).lower() == "true"
@@ -176,11 +191,11 @@ def test_keys_and_versions(row: Any) -> None:
         first, last = span(schema["validVersions"]) or (0, 0)
         assert first <= cls.versions[0]
         assert cls.versions[-1] <= last
-        assert (cls.versions[0], cls.versions[-1]) == APACHE_KAFKA_4_2[row.key.name]
+        assert (cls.versions[0], cls.versions[-1]) == APACHE_KAFKA_4_3[row.key.name]
 
 
 def test_every_api_is_listed() -> None:
-    assert {key.name for key in ApiKey} == set(APACHE_KAFKA_4_2)
+    assert {key.name for key in ApiKey} == set(APACHE_KAFKA_4_3)
 
 
 @pytest.mark.parametrize("row", APIS, ids=lambda row: row.key.name)

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.protocol.errors import FrameTooLarge, MalformedFrame, ProtocolError
-from ottla.protocol.framing import FrameReader, check_length
+from ottla.protocol.framing import FrameReader, Gathered, check_length
+from ottla.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 
 
 def framed(*bodies: bytes) -> bytes:
@@ -155,3 +156,25 @@ def test_clear_forgets() -> None:
     assert reader.buffered_bytes == 0
     reader.feed(framed(b"new"))
     assert reader.next() == b"new"
+
+
+def test_a_large_response_with_records_is_left_in_pieces() -> None:
+    records = [bytes([number]) * size for number, size in enumerate((10, 4095, 4096, 70_000, 0, 5000))]
+    rows = [PartitionData(partition_index=index, records=data) for index, data in enumerate(records)]
+    response = FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=rows)])
+    for version in FetchResponse.versions:
+        layout = FetchResponse.layout(version)
+        frame = layout.response_encoder(header_tags=False)(response, 7)
+        assert isinstance(frame, Gathered)
+        whole = bytes(frame)
+        assert whole == layout.response_encoder(header_tags=False, fused=False)(response, 7)
+        assert len(frame) == len(whole)
+        large = [id(data) for data in records if len(data) >= 4096]
+        assert [id(piece) for piece in frame.pieces if id(piece) in large] == large, "not copied"
+        assert len(frame.pieces) == 2 * len(large) + 1, "what is small is joined"
+
+
+def test_a_small_response_with_records_is_bytes() -> None:
+    rows = [PartitionData(partition_index=0, records=bytes(10_000))]
+    response = FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=rows)])
+    assert type(FetchResponse.layout(12).response_encoder(header_tags=True)(response, 7)) is bytes

@@ -74,8 +74,11 @@ class Frame:
             for item in value or ():
                 self.write_value(declared.item, item, path + "[]", compact)
         elif not isinstance(declared, WireType):
-            self.write_struct(value, path)
-        elif declared.kind in ("string", "bytes"):
+            if nullable:
+                self.data += b"\xff" if value is None else b"\x01"
+            if value is not None:
+                self.write_struct(value, path)
+        elif declared.kind in ("string", "bytes", "records"):
             raw = value.encode() if isinstance(value, str) else value
             kind: Kind = "string" if declared.kind == "string" else "bytes"
             self.write_size(kind, path, -1 if raw is None else len(raw), compact, nullable)

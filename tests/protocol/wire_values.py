@@ -53,6 +53,8 @@ def wire_type_values(declared: WireType) -> st.SearchStrategy[Any]:
             return _TEXT
         case "bytes":
             return _BYTES
+        case "records":
+            return _BYTES | st.sampled_from([b"\x01" * 4095, b"\x02" * 4096, b"\x03" * 9000])
         case "uuid":
             return _UUIDS
         case "?":
@@ -132,7 +134,7 @@ def _full_value(declared: Any, index: int, entries: int) -> Any:
     match declared.kind:
         case "string":
             return "n" + chr(0xE0 + index)
-        case "bytes":
+        case "bytes" | "records":
             return bytes([0xFE, index])
         case "uuid":
             return uuid.UUID(int=index)

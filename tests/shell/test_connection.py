@@ -11,6 +11,7 @@ import pytest
 from ottla.broker.context import RequestContext
 from ottla.broker.net.connection import COLLECT_BYTES, READ_AHEAD_BYTES, Connection
 from ottla.protocol.errors import MalformedFrame
+from ottla.protocol.framing import Gathered
 
 
 class Transport:
@@ -21,6 +22,9 @@ class Transport:
 
     def write(self, data: bytes) -> None:
         self.written.append(data)
+
+    def writelines(self, pieces: list[bytes]) -> None:
+        self.written += pieces
 
     def get_extra_info(self, name: str) -> Any:
         return {"peername": ("::ffff:10.0.0.7", 5000, 0, 0), "sockname": ("127.0.0.1", 9092)}.get(name)
@@ -288,3 +292,18 @@ def test_a_refused_connection_is_aborted(host: Host, loop: Loop, transport: Tran
     host.accepts = False
     Connection(host, loop).connection_made(transport)  # type: ignore[arg-type]
     assert transport.closed
+
+
+def test_an_answer_in_pieces_is_not_joined_and_keeps_its_place(
+    connection: Connection, host: Host, loop: Loop, transport: Transport
+) -> None:
+    pieces = Gathered([b"head", b"records", b"tail"], 15)
+    answers = {b"large": pieces}
+    connection._receive = lambda frame, start, _: answers.get(frame[start:], b"<" + frame[start:] + b">")
+    connection.data_received(frames(b"large"))
+    connection.data_received(frames(b"a", b"large", b"b"))
+    assert transport.written == [*pieces.pieces, b"<a>", *pieces.pieces, b"<b>"]
+    connection._receive = host.receive
+    connection.data_received(frames(b"park"))
+    host.parked[0].reply(pieces)
+    assert transport.written[-3:] == pieces.pieces

@@ -50,6 +50,10 @@ class Peer:
         self.closed = False
         self.woken = 0
 
+    @property
+    def is_waited_for(self) -> bool:
+        return self.open is not None
+
     def close(self) -> None:
         self.closed = True
 

@@ -6,15 +6,8 @@ import dataclasses
 
 import pytest
 
-from ottla.broker.settings import (
-    FIELDS,
-    BadSetting,
-    Settings,
-    from_environment,
-    load,
-    parse_properties,
-    parse_value,
-)
+from ottla.broker.setting_sources import from_environment, load, parse_properties
+from ottla.broker.settings import FIELDS, BadSetting, Settings, parse_value, type_of
 
 
 def test_later_sources_win() -> None:
@@ -24,9 +17,9 @@ def test_later_sources_win() -> None:
 
 
 def test_unknown_keys_and_keys_without_effect_are_told() -> None:
-    loaded = load({"no.such.key": "1", "log.retention.hours": "1", "num.partitions": "3"})
+    loaded = load({"no.such.key": "1", "log.retention.hours": "1", "log.cleaner.threads": "3"})
     assert loaded.unknown == ["no.such.key"]
-    assert loaded.without_effect == ["log.retention.ms"]
+    assert loaded.without_effect == ["log.cleaner.threads"]
     assert loaded.settings.log_retention_ms == 3_600_000
 
 
@@ -38,6 +31,11 @@ def test_unknown_keys_and_keys_without_effect_are_told() -> None:
         ("auto.create.topics.enable", "yes", "true and false"),
         ("ottla.durability", "never", "fsync, interval, os"),
         ("group.generation.persist", "", "sync, join"),
+        ("log.cleanup.policy", "compact,keep", "delete, compact"),
+        ("log.cleaner.min.cleanable.ratio", "1.5", "0 to 1"),
+        ("log.cleaner.min.cleanable.ratio", "nan", "0 to 1"),
+        ("log.cleaner.min.cleanable.ratio", "half", "0 to 1"),
+        ("log.cleaner.io.max.bytes.per.second", "0", "1 or more"),
     ],
 )
 def test_a_bad_value_names_the_key_the_value_and_what_is_allowed(key: str, value: str, allowed: str) -> None:
@@ -82,6 +80,29 @@ def test_every_default_is_a_value_that_may_be_written() -> None:
 def test_a_set_value_is_described_as_such() -> None:
     row = next(row for row in Settings(num_partitions=8).describe() if row.name == "num.partitions")
     assert (row.value, row.default, row.is_default) == ("8", "1", False)
+
+
+def test_a_value_that_was_set_to_its_default_was_set() -> None:
+    settings = load({"num.partitions": "1"}).settings
+    assert settings.is_given("num.partitions")
+    assert not settings.is_given("group.max.size")
+    assert settings == Settings()
+
+
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [
+        ("log.cleaner.enable", "boolean"),
+        ("compression.type", "string"),
+        ("log.cleanup.policy", "list"),
+        ("offsets.topic.replication.factor", "short"),
+        ("num.partitions", "int"),
+        ("log.retention.ms", "long"),
+        ("log.cleaner.min.cleanable.ratio", "double"),
+    ],
+)
+def test_types_have_kafkas_names(key: str, name: str) -> None:
+    assert type_of(key) == name
 
 
 def test_settings_cannot_be_changed() -> None:

@@ -16,6 +16,8 @@ from uuid import UUID
 
 from ottla.broker.clock import TimerHandle
 from ottla.broker.core.fetches import FetchPurgatory
+from ottla.broker.core.topics.configs import TopicConfig
+from ottla.broker.core.topics.partition import Topic
 from ottla.broker.dispatch import Dispatcher, Route
 from ottla.broker.handlers.services import Node as BrokerNode
 from ottla.broker.handlers.services import Services
@@ -82,15 +84,18 @@ class DrivenNode(Node):
     def start(self) -> None:
         world = self.world
         _run(self._engine.open())
+        config = TopicConfig.of({"cleanup.policy": "compact"}, Settings())
+        topic = Topic(OFFSETS_TOPIC, UUID(int=2), is_internal=True, overrides={}, config=config)
         for partition in range(world.plan.partitions):
-            self._engine.open_log(OFFSETS_TOPIC, UUID(int=2), partition, LogConfig())
+            topic.add_partition(self._engine.open_log(OFFSETS_TOPIC, topic.topic_id, partition, LogConfig()))
+        self.offsets_topic = topic
         self.coordinator = coordinator = WatchedCoordinator(world, self.name)
         coordinator.start()
         self._driver = Driver(
             coordinator,
             FetchPurgatory(),
             self,
-            offsets_log=lambda partition: self._engine.logs[TopicPartition(OFFSETS_TOPIC, partition)],
+            partition=lambda tp: topic.partition(tp.partition),
             answer_fetch=lambda parked: None,
             partition_count=world.plan.partitions,
             max_batch_bytes=MAX_BATCH,
@@ -103,6 +108,7 @@ class DrivenNode(Node):
             groups=self._driver,
             topics=SimpleNamespace(partition_count=world.partition_count),  # type: ignore[arg-type]
             fetches=self._driver,
+            transactions=SimpleNamespace(),  # type: ignore[arg-type]
         )
         self._dispatcher = Dispatcher(services, self)
         self._dispatcher.routes = ROUTES

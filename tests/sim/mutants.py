@@ -133,8 +133,8 @@ MUTANTS = [
     Mutant(
         "a failed commit becomes visible",
         "groups.offsets:CommitWrite.done",
-        "if not error:\n            offsets.store",
-        "if True:\n            offsets.store",
+        "if not error:\n            self.keep",
+        "if True:\n            self.keep",
     ),
     Mutant(
         "the assignments of an older generation are published",
@@ -408,8 +408,8 @@ MUTANTS = [
     Mutant(
         "a deleted topic keeps the offsets that are on their way",
         "groups.committed:CommittedOffsets.known_partitions_of",
-        "known.update(",
-        "(",
+        "known.update(dict.fromkeys(partition for name, partition in self.in_flight",
+        "(dict.fromkeys(partition for name, partition in self.in_flight",
         focus=("topic deletion", "slow appends"),
     ),
     Mutant(

@@ -136,8 +136,8 @@ class WatchedCoordinator(GroupCoordinator):
     def advance(self, now_ms: int, wall_ms: int) -> None:
         self._step("advance", super().advance, now_ms, wall_ms)
 
-    def replay(self, partition: int, record: CoordinatorRecord, offset: int) -> bool:
-        goes_on = super().replay(partition, record, offset)
+    def replay(self, partition: int, record: CoordinatorRecord, offset: int, producer_id: int = -1) -> bool:
+        goes_on = super().replay(partition, record, offset, producer_id)
         self.world.watch.replayed(goes_on, partition, offset)
         return goes_on
 

@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from ottla.broker.core.effects import Asker
 from ottla.broker.core.groups.group import Group
 from ottla.broker.core.groups.machine import Machine
 from ottla.broker.core.groups.shard import ShardState
 from ottla.broker.core.groups.state import DEAD, STABLE
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from ottla.protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
 from ottla.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 REPORTS_ABSENT_GROUPS = 6
 """From this DescribeGroups version on an absent group is an error (KIP-1043)."""
 
 GROUP_TYPE = "classic"
+
+
+def describe_groups(
+    m: Machine, request: DescribeGroupsRequest, ctx: Asker, errors: Mapping[str, ErrorCode]
+) -> DescribeGroupsResponse:
+    """The groups of a request. ``errors`` are those that this broker cannot speak for, and why."""
+    return DescribeGroupsResponse(
+        groups=[
+            DescribedGroup(group_id=group_id, error_code=errors[group_id])
+            if group_id in errors
+            else describe(m, group_id, ctx.api_version)
+            for group_id in request.groups
+        ]
+    )
 
 
 def describe(m: Machine, group_id: str, api_version: int) -> DescribedGroup:

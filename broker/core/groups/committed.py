@@ -3,6 +3,9 @@
 An offset is visible once its record is durable, so the table changes only when an append succeeded; order in the
 log and order of outcomes are the same. Decisions that depend on writes that are not durable yet (is there anything
 to delete? does the group still hold offsets?) look at the count of writes on their way as well.
+
+An offset that was committed in a transaction is durable but *pending* until the transaction ends (KIP-98). Then it is
+stored, unless something newer was stored since its record was written, or dropped.
 """
 
 from __future__ import annotations
@@ -29,10 +32,22 @@ class CommittedOffset(NamedTuple):
     expire_timestamp_ms: int = -1
 
 
+class Pending(NamedTuple):
+    """An offset of an open transaction.
+
+    Attributes:
+        number: rises with each one that the group gets; the order of their records.
+        committed: None if it was overtaken: a later record of the log has stored or deleted the partition's offset.
+    """
+
+    number: int
+    committed: CommittedOffset | None
+
+
 class CommittedOffsets:
     """Topic → partition → offset."""
 
-    __slots__ = ("by_topic", "in_flight", "last_write")
+    __slots__ = ("_number", "by_topic", "in_flight", "last_write", "pending")
 
     def __init__(self) -> None:
         self.by_topic: dict[str, dict[int, CommittedOffset]] = {}
@@ -40,12 +55,15 @@ class CommittedOffsets:
         """How many records of a partition (commits and tombstones) are on their way."""
         self.last_write: Write | None = None
         """The write that carried the last of them."""
+        self.pending: dict[int, dict[tuple[str, int], Pending]] = {}
+        """Producer id → what its open transaction has committed."""
+        self._number = 0
 
     def __len__(self) -> int:
         return sum(len(partitions) for partitions in self.by_topic.values())
 
     def __bool__(self) -> bool:
-        return bool(self.by_topic) or bool(self.in_flight)
+        return bool(self.by_topic) or bool(self.in_flight) or bool(self.pending)
 
     def get(self, topic: str, partition: int) -> CommittedOffset | None:
         """The durable offset of a partition."""
@@ -53,14 +71,50 @@ class CommittedOffsets:
         return None if partitions is None else partitions.get(partition)
 
     def store(self, topic: str, partition: int, committed: CommittedOffset) -> None:
-        """Replace the offset of a partition."""
+        """Replace the offset of a partition by the record that is the last one in the log."""
+        self._put(topic, partition, committed)
+        if self.pending:
+            self._overtake(topic, partition, self._number)
+
+    def _put(self, topic: str, partition: int, committed: CommittedOffset) -> None:
         self.by_topic.setdefault(topic, {})[partition] = committed
 
+    def _overtake(self, topic: str, partition: int, number: int) -> None:
+        """What is pending with a number up to this one will not be stored any more."""
+        key = topic, partition
+        for table in self.pending.values():
+            pending = table.get(key)
+            if pending is not None and pending.number <= number:
+                table[key] = Pending(pending.number, None)
+
     def discard(self, topic: str, partition: int) -> None:
-        """Forget the offset of a partition."""
+        """Forget the offset of a partition, and what is pending for it."""
         partitions = self.by_topic.get(topic)
         if partitions is not None and partitions.pop(partition, None) is not None and not partitions:
             del self.by_topic[topic]
+        for producer_id in list(self.pending):
+            table = self.pending[producer_id]
+            if table.pop((topic, partition), None) is not None and not table:
+                del self.pending[producer_id]
+
+    def hold(self, producer_id: int, topic: str, partition: int, committed: CommittedOffset) -> None:
+        """Keep an offset until the transaction of its producer ends; it takes the place of an earlier one of it."""
+        self._number += 1
+        self.pending.setdefault(producer_id, {})[topic, partition] = Pending(self._number, committed)
+
+    def end_transaction(self, producer_id: int, *, commit: bool) -> int:
+        """Store what is pending for a producer, or drop it; returns how many offsets were stored."""
+        stored = 0
+        for (topic, partition), pending in self.pending.pop(producer_id, {}).items():
+            if commit and pending.committed is not None:
+                self._put(topic, partition, pending.committed)
+                self._overtake(topic, partition, pending.number)
+                stored += 1
+        return stored
+
+    def pending_partitions(self) -> set[tuple[str, int]]:
+        """The partitions whose offset some open transaction may change."""
+        return {key for table in self.pending.values() for key in table}
 
     def items(self) -> Iterator[tuple[str, int, CommittedOffset]]:
         """All durable offsets."""
@@ -69,20 +123,29 @@ class CommittedOffsets:
                 yield topic, partition, committed
 
     def known_partitions(self) -> list[tuple[str, int]]:
-        """The partitions with an offset that is durable or on its way."""
+        """The partitions with an offset that is durable, pending or on its way."""
         known = dict.fromkeys((topic, partition) for topic, partition, _ in self.items())
+        for table in self.pending.values():
+            known.update(dict.fromkeys(table))
         known.update(dict.fromkeys(self.in_flight))
         return list(known)
 
     def known_partitions_of(self, topic: str) -> list[int]:
-        """The partitions of a topic with an offset that is durable or on its way."""
+        """The partitions of a topic with an offset that is durable, pending or on its way."""
         known = dict.fromkeys(self.by_topic.get(topic, ()))
+        for table in self.pending.values():
+            known.update(dict.fromkeys(partition for name, partition in table if name == topic))
         known.update(dict.fromkeys(partition for name, partition in self.in_flight if name == topic))
         return list(known)
 
     def is_known(self, topic: str, partition: int) -> bool:
-        """Whether there is an offset that is durable or on its way."""
-        return (topic, partition) in self.in_flight or self.get(topic, partition) is not None
+        """Whether there is an offset that is durable, pending or on its way."""
+        key = topic, partition
+        return (
+            key in self.in_flight
+            or self.get(topic, partition) is not None
+            or any(key in table for table in self.pending.values())
+        )
 
     def write_begins(self, topic: str, partition: int) -> None:
         """A record for the partition is on its way."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 
 from ottla.broker.core.effects import Asker, Effect
-from ottla.broker.core.groups import admin, lifecycle, membership, notes, offsets, removal, retention
+from ottla.broker.core.groups import admin, lifecycle, membership, notes, offsets, removal, retention, transactional
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.join import join
 from ottla.broker.core.groups.machine import Machine, Timer, TimerKey, Write
@@ -25,11 +25,7 @@ from ottla.broker.observe.events import Emit, no_op
 from ottla.protocol.errors import ErrorCode, MalformedFrame
 from ottla.protocol.groups import DEFAULT_PARTITION_COUNT, coordinator_partition
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from ottla.protocol.messages.describe_groups import (
-    DescribedGroup,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-)
+from ottla.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -38,6 +34,7 @@ from ottla.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCom
 from ottla.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ottla.protocol.offsets_topic import CoordinatorRecord
 
 NOTHING_REFUSED: Refusals = {}
@@ -238,6 +235,33 @@ class GroupCoordinator:
             notes.refused(self._m, "OffsetCommit", request.group_id, request.member_id, first)
         return answer
 
+    def commit_transactional_offsets(
+        self,
+        request: TxnOffsetCommitRequest,
+        ctx: Asker,
+        now_ms: int,
+        wall_ms: int,
+        refused: Refusals = NOTHING_REFUSED,
+        verified: object = None,
+    ) -> TxnOffsetCommitResponse | None:
+        """TxnOffsetCommit. None if parked. The offsets count from `transaction_ended` on, if it commits.
+
+        Args:
+            refused: as in `commit_offsets`.
+            verified: comes back in the `Append`.
+        """
+        m = self._m
+        m.begin(now_ms, wall_ms)
+        notes.received(m, "TxnOffsetCommit", request.group_id, ctx, member_id=request.member_id)
+        if error := self._guard(request.group_id):
+            return transactional.unavailable(request, ctx, refused, error)
+        return transactional.commit(m, self._shard(request.group_id), request, ctx, refused, verified)
+
+    def transaction_ended(self, partition: int, producer_id: int, commit: bool, now_ms: int, wall_ms: int) -> None:
+        """The marker that ends a producer's transaction is durable in a partition, or was read while it is loaded."""
+        self._m.begin(now_ms, wall_ms)
+        transactional.transaction_ended(self._m, self._m.shards[partition], producer_id, commit=commit)
+
     def fetch_offsets(self, request: OffsetFetchRequest, ctx: Asker, now_ms: int) -> OffsetFetchResponse | None:
         """OffsetFetch, in the form of the request's version. None if it must wait for stable offsets."""
         self._m.begin(now_ms)
@@ -281,14 +305,7 @@ class GroupCoordinator:
         """DescribeGroups."""
         self._m.begin(now_ms)
         errors = self._unavailable_groups(request.groups)
-        return DescribeGroupsResponse(
-            groups=[
-                DescribedGroup(group_id=group_id, error_code=errors[group_id])
-                if group_id in errors
-                else admin.describe(self._m, group_id, ctx.api_version)
-                for group_id in request.groups
-            ]
-        )
+        return admin.describe_groups(self._m, request, ctx, errors)
 
     def list_groups(self, request: ListGroupsRequest, ctx: Asker, now_ms: int) -> ListGroupsResponse:
         """ListGroups."""
@@ -392,15 +409,18 @@ class GroupCoordinator:
         if shard.state in (ShardState.LOADING, ShardState.ACTIVE):
             return False
         self._m.begin(now_ms)
-        shard.groups = {}
+        shard.clear()
         shard.become(ShardState.LOADING)
         notes.ownership(self._m, shard, shard.state)
         return True
 
-    def replay(self, partition: int, record: CoordinatorRecord, offset: int) -> bool:
+    def replay(self, partition: int, record: CoordinatorRecord, offset: int, producer_id: int = -1) -> bool:
         """Apply a record of the log of a partition that is being loaded.
 
         A record that cannot be read fails the load: serving a part of the groups would lose offsets silently.
+
+        Args:
+            producer_id: of the transaction that the record belongs to; -1 for one that counts at once.
 
         Returns:
             Whether the load goes on.
@@ -409,7 +429,7 @@ class GroupCoordinator:
         if shard.state is not ShardState.LOADING:
             return False
         try:
-            replay(shard, record)
+            replay(shard, record, producer_id)
         except MalformedFrame:
             self.load_failed(partition, self._m.now_ms)
             return False
@@ -420,7 +440,7 @@ class GroupCoordinator:
         shard = self._m.shards[partition]
         if shard.state is ShardState.LOADING:
             self._m.begin(now_ms)
-            shard.groups = {}
+            shard.clear()
             shard.become(ShardState.FAILED)
             notes.ownership(self._m, shard, shard.state)
 

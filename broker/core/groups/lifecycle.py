@@ -45,7 +45,8 @@ def give_up(m: Machine, shard: Shard) -> None:
     was_active = shard.state is ShardState.ACTIVE
     shard.become(ShardState.ABSENT)
     m.deadlines.cancel(TimerKey(Timer.RETENTION, shard.partition))
-    groups, shard.groups = shard.groups, {}
+    groups = shard.groups
+    shard.clear()
     if not was_active:
         return
     for group in groups.values():

@@ -58,6 +58,11 @@ class Write:
 
     __slots__ = ("cause", "shard", "waiters")
     what = "records"
+    producer_id = -1
+    """The transaction that the records belong to; -1 for records that count at once."""
+    producer_epoch = -1
+    verified: object = None
+    """Shows that the transaction may write to the partition, if it has not yet."""
 
     def __init__(self, shard: Shard) -> None:
         self.shard = shard
@@ -144,7 +149,8 @@ class Machine:
         self.new_id = new_id
         self.partition_count = partition_count
         self.emit = emit
-        self.observed = emit is not no_op
+        # Events that only say what was asked and answered are not made for an observer that has no use for them.
+        self.observed = emit is not no_op and getattr(emit, "wants_requests", True)
         self.deadlines: Deadlines[TimerKey] = Deadlines()
         self.effects: list[Effect] = []
         self.shards = [Shard(partition) for partition in range(partition_count)]
@@ -184,7 +190,9 @@ class Machine:
         write.shard.in_flight[write] = None
         if isinstance(write, GroupWrite):
             write.begins()
-        self.effects.append(Append(write.shard.partition, records, write))
+        self.effects.append(
+            Append(write.shard.partition, records, write, write.producer_id, write.producer_epoch, write.verified)
+        )
 
     # Timers
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.groups.committed import CommittedOffset, CommittedOffsets
@@ -54,7 +55,7 @@ class CommitWrite(Write):
     what = "offsets"
 
     def __init__(
-        self, group: Group, ctx: Asker, member_id: str, response: OffsetCommitResponse, undecided: list[Undecided]
+        self, group: Group, ctx: Asker, member_id: str, response: Any, undecided: Sequence[tuple[Any, Any, Any]]
     ) -> None:
         super().__init__(group.shard)
         self.group = group
@@ -73,7 +74,7 @@ class CommitWrite(Write):
         for topic, partition, committed in self.accepted:
             offsets.write_ends(topic, partition)
             if not error:
-                offsets.store(topic, partition, committed)
+                self.keep(topic, partition, committed)
         if error:
             for _, _, answer in self.undecided:
                 if not answer.error_code:
@@ -89,6 +90,10 @@ class CommitWrite(Write):
                 )
             )
         m.reply(self.ctx, self.response, self.group_id, self.member_id)
+
+    def keep(self, topic: str, partition: int, committed: CommittedOffset) -> None:
+        """Take one of the offsets in, now that it is durable."""
+        self.group.offsets.store(topic, partition, committed)
 
 
 def _drop_if_vacant(m: Machine, group: Group) -> None:
@@ -179,9 +184,7 @@ def _committing_group(
         if generation >= 0:
             unknown = ctx.api_version >= KNOWS_GROUP_NOT_FOUND
             return None, ErrorCode.GROUP_ID_NOT_FOUND if unknown else ErrorCode.ILLEGAL_GENERATION
-        group = Group(request.group_id, shard, CommittedOffsets(), m.wall_ms)
-        m.add_group(group)
-        m.emit(GroupCreated(group_id=group.group_id, cause=m.cause, simple=True))
+        group = new_simple_group(m, shard, request.group_id)
     if group.state is DEAD:
         return None, ErrorCode.COORDINATOR_NOT_AVAILABLE
     if generation < 0 and group.state is EMPTY:
@@ -198,6 +201,14 @@ def _committing_group(
         member = group.members[request.member_id]
         member.session_deadline_ms = m.now_ms + member.session_timeout_ms
     return group, ErrorCode.NONE
+
+
+def new_simple_group(m: Machine, shard: Shard, group_id: str) -> Group:
+    """A group that comes to be because somebody stores offsets."""
+    group = Group(group_id, shard, CommittedOffsets(), m.wall_ms)
+    m.add_group(group)
+    m.emit(GroupCreated(group_id=group_id, cause=m.cause, simple=True))
+    return group
 
 
 def _committed(
@@ -308,7 +319,7 @@ def fetch_response(
 ) -> OffsetFetchResponse:
     """The answer in the form of the request's version."""
     groups = [
-        _fetch_group(m, wanted, errors.get(wanted.group_id, ErrorCode.NONE))
+        _fetch_group(m, wanted, errors.get(wanted.group_id, ErrorCode.NONE), stable=request.require_stable)
         for wanted in requested_groups(request, ctx)
     ]
     if ctx.api_version >= FETCHES_IN_BATCHES:
@@ -316,21 +327,36 @@ def fetch_response(
     return _flat_response(request, ctx, groups[0])
 
 
-def _fetch_group(m: Machine, wanted: OffsetFetchRequestGroup, error: ErrorCode) -> OffsetFetchResponseGroup:
+def _fetch_group(
+    m: Machine, wanted: OffsetFetchRequestGroup, error: ErrorCode, *, stable: bool
+) -> OffsetFetchResponseGroup:
     result = OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=error)
     if error:
         return result
     group = m.groups.get(wanted.group_id)
     offsets = group.offsets if group is not None and group.state is not DEAD else CommittedOffsets()
-    if wanted.topics is None:
-        for name, partitions in offsets.by_topic.items():
-            found = [_fetched(index, committed) for index, committed in partitions.items()]
-            result.topics.append(OffsetFetchResponseTopics(name=name, partitions=found))
-        return result
-    for topic in wanted.topics:
-        found = [_fetched(index, offsets.get(topic.name, index)) for index in topic.partition_indexes]
-        result.topics.append(OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=found))
+    unstable = offsets.pending_partitions() if stable and offsets.pending else ()
+    topics = wanted.topics
+    if topics is None:
+        topics = [
+            OffsetFetchRequestTopics(name=name, partition_indexes=list(partitions))
+            for name, partitions in offsets.by_topic.items()
+        ]
+    for topic in topics:
+        name = topic.name
+        found = [
+            _unstable(index) if (name, index) in unstable else _fetched(index, offsets.get(name, index))
+            for index in topic.partition_indexes
+        ]
+        result.topics.append(OffsetFetchResponseTopics(name=name, topic_id=topic.topic_id, partitions=found))
     return result
+
+
+def _unstable(partition: int) -> OffsetFetchResponsePartitions:
+    """A partition whose offset an open transaction may change, for who wants to know what lasts (KIP-447)."""
+    return OffsetFetchResponsePartitions(
+        partition_index=partition, committed_offset=-1, metadata="", error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT
+    )
 
 
 def _fetched(partition: int, committed: CommittedOffset | None) -> OffsetFetchResponsePartitions:

@@ -6,7 +6,7 @@ chosen one. A group that was rebalancing comes back with its last logged generat
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ottla.broker.core.groups.committed import CommittedOffset, CommittedOffsets
 from ottla.broker.core.groups.group import Group, Recorded
@@ -25,8 +25,11 @@ from ottla.protocol.offsets_topic import (
 )
 
 
-def replay(shard: Shard, record: CoordinatorRecord) -> bool:
+def replay(shard: Shard, record: CoordinatorRecord, producer_id: int = -1) -> bool:
     """Apply one record of the log; False if its type is not one of classic groups and it was skipped.
+
+    Args:
+        producer_id: of the transaction that the record belongs to, -1 if it counts at once.
 
     Raises:
         MalformedFrame: a record of a known type cannot be read.
@@ -47,7 +50,10 @@ def replay(shard: Shard, record: CoordinatorRecord) -> bool:
         committed = CommittedOffset(
             value.offset, value.leader_epoch, value.metadata, value.commit_timestamp, value.expire_timestamp
         )
-        group.offsets.store(key.topic, key.partition, committed)
+        if producer_id >= 0:
+            shard.hold(group, producer_id, key.topic, key.partition, committed)
+        else:
+            group.offsets.store(key.topic, key.partition, committed)
     return True
 
 
@@ -104,11 +110,13 @@ class GroupFacts:
         is_settled: whether memory claims to have what the log has. While a rebalance runs, or after a failed write,
             memory is ahead of the log and ``generation`` means nothing.
         offsets: topic and partition → offset.
+        pending: producer id, topic and partition → the offset of an open transaction; None if it was overtaken.
     """
 
     generation: GroupValue | None
     is_settled: bool
     offsets: dict[tuple[str, int], CommittedOffset]
+    pending: dict[tuple[int, str, int], CommittedOffset | None] = field(default_factory=dict)
 
 
 def group_facts(group: Group) -> GroupFacts:
@@ -122,6 +130,11 @@ def group_facts(group: Group) -> GroupFacts:
         generation=value,
         is_settled=group.is_settled or (group.recorded is Recorded.NOTHING and not group.group_writes),
         offsets={(topic, partition): committed for topic, partition, committed in group.offsets.items()},
+        pending={
+            (producer_id, topic, partition): pending.committed
+            for producer_id, table in group.offsets.pending.items()
+            for (topic, partition), pending in table.items()
+        },
     )
 
 
@@ -134,7 +147,7 @@ def durable_state(m: Machine) -> dict[str, GroupFacts]:
     return {
         group_id: fact
         for group_id, fact in facts.items()
-        if fact.offsets or fact.generation is not None or not fact.is_settled
+        if fact.offsets or fact.pending or fact.generation is not None or not fact.is_settled
     }
 
 
@@ -149,6 +162,8 @@ def differences(live: dict[str, GroupFacts], replayed: dict[str, GroupFacts]) ->
         ours, theirs = live.get(group_id, nothing), replayed.get(group_id, nothing)
         if ours.offsets != theirs.offsets:
             found.append(f"{group_id}: offsets {ours.offsets} but the log says {theirs.offsets}")
+        if ours.pending != theirs.pending:
+            found.append(f"{group_id}: pending {ours.pending} but the log says {theirs.pending}")
         if ours.is_settled and ours.generation != theirs.generation:
             found.append(f"{group_id}: {ours.generation} but the log says {theirs.generation}")
     return found

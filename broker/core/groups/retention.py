@@ -49,14 +49,18 @@ def _commit_time(committed: CommittedOffset) -> int:
 
 
 def expired_partitions(group: Group, wall_ms: int, retention_ms: int) -> list[tuple[str, int]]:
-    """The partitions whose offset has outlived its retention. Those with a write on its way are left alone."""
+    """The partitions whose offset has outlived its retention.
+
+    Those with a write on its way, or with an offset pending in a transaction, are left alone.
+    """
     rule = expiry_rule(group)
     if rule is None:
         return []
     base_time, in_use = rule
     expired = []
+    pending = group.offsets.pending_partitions()
     for topic, partition, committed in group.offsets.items():
-        if topic in in_use or (topic, partition) in group.offsets.in_flight:
+        if topic in in_use or (topic, partition) in group.offsets.in_flight or (topic, partition) in pending:
             continue
         if committed.expire_timestamp_ms >= 0:
             is_over = wall_ms >= committed.expire_timestamp_ms
@@ -72,7 +76,8 @@ def sweep(m: Machine, shard: Shard) -> None:
     tombstones = Tombstones(m, shard, "expired")
     for group in shard.groups.values():
         expired = expired_partitions(group, m.wall_ms, m.config.offsets_retention_ms)
-        keeps_offsets = len(expired) < len(group.offsets) or bool(group.offsets.in_flight)
+        offsets = group.offsets
+        keeps_offsets = len(expired) < len(offsets) or bool(offsets.in_flight) or bool(offsets.pending)
         for topic, partition in expired:
             tombstones.add_offset(group, topic, partition)
         if group.state is EMPTY and not keeps_offsets and not group.group_writes:

@@ -19,6 +19,7 @@ from ottla.protocol.records import (
     TimestampType,
     parse_header,
     validate_produced,
+    with_codec,
     with_log_append_time,
 )
 
@@ -38,7 +39,8 @@ def accept(data: Buffer | None, api_version: int, config: TopicConfig, wall_ms: 
     Kafka goes on to walk over the records, decompressing them. In Python that costs about a microsecond a record, on
     the one thread that serves everybody, and can show only that a client library writes malformed records and then a
     CRC that fits them. So small batches are walked over, where such a library shows as well, and large ones only where
-    the topic asks something of every record: a key, or a timestamp that is not too old.
+    the topic asks something of every record: a key, a timestamp that is not too old, or a codec that the producer has
+    not used.
 
     Args:
         data: the records field of the request.
@@ -47,10 +49,12 @@ def accept(data: Buffer | None, api_version: int, config: TopicConfig, wall_ms: 
     Raises:
         InvalidBatch, CorruptBatch, BatchTooLarge: with the error code to answer.
     """
-    every = config.compacted or config.message_timestamp_before_max_ms < INT64_MAX
+    recompress = _has_other_codec(data, config)
+    every = recompress or config.compacted or config.message_timestamp_before_max_ms < INT64_MAX
     if every or _is_small(data):
         try:
-            return _walked(data, api_version, config, wall_ms)
+            produced = _walked(data, api_version, config, wall_ms)
+            return _recompressed(produced, config) if recompress else produced
         except BatchTooLarge:
             if every:
                 raise
@@ -72,6 +76,22 @@ def _is_small(data: Buffer | None) -> bool:
         return True
     count = int.from_bytes(data[RECORD_COUNT_AT:HEADER_SIZE], "big", signed=True)
     return count <= WALKED_RECORDS and (len(data) <= WALKED_BYTES or not data[ATTRIBUTES_AT + 1] & CODEC_MASK)
+
+
+def _has_other_codec(data: Buffer | None, config: TopicConfig) -> bool:
+    if config.codec is None or data is None or len(data) < HEADER_SIZE:
+        return False
+    return data[ATTRIBUTES_AT + 1] & CODEC_MASK != config.codec
+
+
+def _recompressed(produced: ProducedBatch, config: TopicConfig) -> ProducedBatch:
+    """The batch in the codec of the topic; it must not grow beyond the topic's limit by that."""
+    assert config.codec is not None
+    data = with_codec(produced.data, config.codec, level=config.compression_level, limit=DECOMPRESSED_BYTES)
+    if len(data) > config.max_message_bytes:
+        text = f"a batch of {len(data)} bytes as {config.codec.name}, where {config.max_message_bytes} are allowed"
+        raise BatchTooLarge(text)
+    return ProducedBatch(parse_header(data), data)
 
 
 def _walked(data: Buffer | None, api_version: int, config: TopicConfig, wall_ms: int) -> ProducedBatch:

@@ -1,4 +1,4 @@
-"""The catalog: which topics there are, and which producer ids were given out.
+"""The catalog: which topics there are, what was set for brokers and groups, and which producer ids were given out.
 
 A `Catalog` is never changed. A change gives a new one, whose `state` is made durable before it takes the place of the
 old one: what is shown to clients is on disk.
@@ -16,7 +16,8 @@ from ottla.broker.settings import Settings
 from ottla.protocol.errors import ErrorCode
 
 OFFSETS_TOPIC = "__consumer_offsets"
-INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
+TRANSACTIONS_TOPIC = "__transaction_state"
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"})
 MAX_TOPIC_NAME = 249
 MAX_PARTITIONS_PER_REQUEST = 10_000
 """Kafka refuses requests that create more."""
@@ -69,12 +70,29 @@ def invalid_name(name: str) -> str | None:
     return None
 
 
+Configs = Mapping[str, Mapping[str, str]]
+"""Settings by the name of what has them."""
+
+
 class Catalog:
-    """Topics by name and by id, and the end of the last block of producer ids. Not to be changed."""
+    """Topics by name and by id, and the end of the last block of producer ids. Not to be changed.
 
-    __slots__ = ("_collisions", "by_id", "next_producer_id", "topics")
+    Attributes:
+        broker_configs: what was set while brokers ran, by node id; "" for all of them. group_configs: by group id.
+    """
 
-    def __init__(self, topics: Iterable[TopicEntry] = (), next_producer_id: int = 0) -> None:
+    __slots__ = ("_collisions", "broker_configs", "by_id", "group_configs", "next_producer_id", "topics")
+
+    def __init__(
+        self,
+        topics: Iterable[TopicEntry] = (),
+        next_producer_id: int = 0,
+        *,
+        broker_configs: Configs | None = None,
+        group_configs: Configs | None = None,
+    ) -> None:
+        self.broker_configs: Configs = broker_configs or {}
+        self.group_configs: Configs = group_configs or {}
         self.topics: Mapping[str, TopicEntry] = {entry.name: entry for entry in topics}
         self.by_id: Mapping[UUID, TopicEntry] = {entry.topic_id: entry for entry in self.topics.values()}
         self.next_producer_id = next_producer_id
@@ -97,7 +115,12 @@ class Catalog:
                 TopicEntry(name, UUID(row["topic_id"]), int(row["partitions"]), dict(row["configs"]))
                 for name, row in state["topics"].items()
             ]
-            return cls(topics, int(state["next_producer_id"]))
+            return cls(
+                topics,
+                int(state["next_producer_id"]),
+                broker_configs={name: dict(row) for name, row in state.get("brokers", {}).items()},
+                group_configs={name: dict(row) for name, row in state.get("groups", {}).items()},
+            )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise BadCatalog(f"the catalog cannot be read: {error!r}") from None
 
@@ -111,7 +134,12 @@ class Catalog:
             }
             for entry in self.topics.values()
         }
-        return {"format": FORMAT, "next_producer_id": self.next_producer_id, "topics": topics}
+        state: dict[str, Any] = {"format": FORMAT, "next_producer_id": self.next_producer_id, "topics": topics}
+        if self.broker_configs:
+            state["brokers"] = {name: dict(row) for name, row in self.broker_configs.items()}
+        if self.group_configs:
+            state["groups"] = {name: dict(row) for name, row in self.group_configs.items()}
+        return state
 
     def changed(
         self,
@@ -119,11 +147,18 @@ class Catalog:
         put: Iterable[TopicEntry] = (),
         remove: Collection[str] = (),
         next_producer_id: int | None = None,
+        broker_configs: Configs | None = None,
+        group_configs: Configs | None = None,
     ) -> Catalog:
-        """A catalog with topics added or replaced, and others removed."""
+        """A catalog with topics added or replaced, and others removed; what is None stays."""
         topics = {name: entry for name, entry in self.topics.items() if name not in remove}
         topics.update((entry.name, entry) for entry in put)
-        return Catalog(topics.values(), self.next_producer_id if next_producer_id is None else next_producer_id)
+        return Catalog(
+            topics.values(),
+            self.next_producer_id if next_producer_id is None else next_producer_id,
+            broker_configs=self.broker_configs if broker_configs is None else broker_configs,
+            group_configs=self.group_configs if group_configs is None else group_configs,
+        )
 
     def plan_topics(
         self,

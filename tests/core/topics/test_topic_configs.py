@@ -4,15 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.core.topics.configs import (
-    TOPIC_KEYS,
-    ConfigSource,
-    TopicConfig,
-    effective_value,
-    effective_values,
-    invalid,
-)
+from ottla.broker.core.configs.brokers import BrokerConfigs
+from ottla.broker.core.configs.kinds import ConfigSource
+from ottla.broker.core.topics.configs import TopicConfig, effective_value, effective_values, invalid
+from ottla.broker.core.topics.keys import TOPIC_KEYS
 from ottla.broker.settings import Settings
+from ottla.protocol.compression import Codec
 
 
 def test_every_default_is_a_valid_value():
@@ -37,7 +34,7 @@ def test_kafkas_keys_are_all_known():
         ("retention.ms", ["-1", "0", "9223372036854775807"], ["-2", "9223372036854775808"]),
         ("retention.bytes", ["-1", "-500"], ["x"]),
         ("segment.bytes", ["1048576"], ["1048575"]),
-        ("cleanup.policy", ["delete", "compact", "compact, delete", ""], ["compact,compact", "shrink"]),
+        ("cleanup.policy", ["delete", "compact", "compact, delete", "compact,compact", ""], ["shrink"]),
         ("compression.type", ["producer", "zstd", "uncompressed"], ["none", "ZSTD"]),
         ("compression.gzip.level", ["-1", "1", "9"], ["0", "10"]),
         ("min.cleanable.dirty.ratio", ["0", "0.25", "1"], ["-0.1", "1.1", "half", "nan"]),
@@ -64,7 +61,7 @@ def test_unknown_keys_nulls_and_contradictions():
 
 def test_the_topic_comes_before_the_broker_and_the_broker_before_kafka():
     key = TOPIC_KEYS["max.message.bytes"]
-    plain, changed = Settings(), Settings(message_max_bytes=7)
+    plain, changed = BrokerConfigs(Settings()), BrokerConfigs(Settings(message_max_bytes=7))
     by_default = effective_value(key, {}, plain)
     assert (by_default.value, by_default.source) == ("1048588", ConfigSource.DEFAULT_CONFIG)
     by_broker = effective_value(key, {}, changed)
@@ -75,8 +72,59 @@ def test_the_topic_comes_before_the_broker_and_the_broker_before_kafka():
 
 
 def test_where_broker_and_topic_have_a_setting_their_defaults_agree():
-    for effective in effective_values({}, Settings()):
+    for effective in effective_values({}, BrokerConfigs(Settings())):
         assert effective.value == effective.key.default, effective.key.name
+
+
+def test_dynamic_settings_of_brokers_come_before_static_ones():
+    key = TOPIC_KEYS["retention.ms"]
+    static = Settings(log_retention_ms=4)
+    layers = BrokerConfigs(static, default={"log.retention.ms": "3"}, own={"log.retention.ms": "2"})
+    found = effective_value(key, {"retention.ms": "1"}, layers)
+    assert [(synonym.value, synonym.source) for synonym in found.synonyms] == [
+        ("1", ConfigSource.DYNAMIC_TOPIC_CONFIG),
+        ("2", ConfigSource.DYNAMIC_BROKER_CONFIG),
+        ("3", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+        ("4", ConfigSource.STATIC_BROKER_CONFIG),
+        ("604800000", ConfigSource.DEFAULT_CONFIG),
+    ]
+    assert layers.settings.log_retention_ms == 2
+    assert BrokerConfigs(static, default=layers.default).settings.log_retention_ms == 3
+
+
+def test_a_default_that_was_given_is_given():
+    key = TOPIC_KEYS["retention.ms"]
+    found = effective_value(key, {}, BrokerConfigs(Settings(given=frozenset({"log.retention.ms"}))))
+    assert (found.value, found.source) == ("604800000", ConfigSource.STATIC_BROKER_CONFIG)
+    found = effective_value(key, {"retention.ms": "604800000"}, BrokerConfigs(Settings()))
+    assert found.source == ConfigSource.DYNAMIC_TOPIC_CONFIG
+
+
+def test_dynamic_settings_that_cannot_be_used_are_left_alone():
+    layers = BrokerConfigs(Settings(), own={"log.retention.ms": "soon", "node.id": "9", "plugin.secret": "x"})
+    assert layers.settings == Settings()
+
+
+@pytest.mark.parametrize(
+    ("kind", "codec", "level"),
+    [
+        ("producer", None, None),
+        ("uncompressed", Codec.NONE, None),
+        ("snappy", Codec.SNAPPY, None),
+        ("gzip", Codec.GZIP, 5),
+        ("lz4", Codec.LZ4, 9),
+        ("zstd", Codec.ZSTD, 3),
+    ],
+)
+def test_the_codec_and_its_level(kind, codec, level):
+    config = TopicConfig.of({"compression.type": kind, "compression.gzip.level": "5"}, Settings())
+    assert (config.codec, config.compression_level) == (codec, level)
+
+
+def test_a_compacted_topic_rolls_before_records_are_out_of_compaction_for_too_long():
+    lag = {"max.compaction.lag.ms": "50", "segment.ms": "100"}
+    assert TopicConfig.of(lag, Settings()).roll_after_ms == 100
+    assert TopicConfig.of({**lag, "cleanup.policy": "compact"}, Settings()).roll_after_ms == 50
 
 
 def test_what_our_code_reads():

@@ -1,39 +1,19 @@
-"""The servers of the heartbeat benchmark, the groups on them, and the generator that loads them."""
+"""The groups of the heartbeat benchmark: real ones, formed before the load."""
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import re
 import socket
 import struct
-import subprocess
-import sys
-import tempfile
-import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-HERE = Path(__file__).resolve().parent
-COMMANDS = {
-    "bare": [sys.executable, str(HERE / "bare_server.py")],
-    "mock": [sys.executable, str(HERE / "mock_server.py")],
-    "ottla": [
-        *(sys.executable, "-m", "ottla.cli.main", "serve", "--listen", "127.0.0.1:0", "--ephemeral"),
-        # Long enough for all members of a group to join its first generation.
-        *("--set", "group.initial.rebalance.delay.ms=1000"),
-    ],
-}
+from servers import BenchError, Load, Server
+
 MEMBERS_PER_GROUP = 20
 SESSION_TIMEOUT_MS = 1_800_000
 """Kafka's largest (group.max.session.timeout.ms): nobody expires while another server has its turn."""
-START_SECONDS = 20.0
-STOP_SECONDS = 5.0
-WARM_UP_SECONDS = 0.5
 PATIENCE_SECONDS = 30.0
 
 API_VERSIONS, JOIN_GROUP, HEARTBEAT, SYNC_GROUP = 18, 11, 12, 14
@@ -41,6 +21,10 @@ HEARTBEAT_VERSION = 4
 MEMBER_ID_REQUIRED = 79
 NOT_READY = frozenset({14, 15, 16})
 """COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR: ask again."""
+
+HEARTBEAT_RESPONSE_BYTES = 16
+"""Length 4, correlation id 4, header tags 1, throttle 4, error 2, tags 1."""
+HEARTBEAT_ERROR_AT = 13
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,43 +34,6 @@ class Identity:
     group_id: str
     member_id: str
     generation: int
-
-
-@dataclass(slots=True)
-class Server:
-    """A running server process and where it listens."""
-
-    name: str
-    pid: int
-    host: str
-    port: int
-    identities: list[Identity] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """What the generator measured in one run; see heartbeat_load.c."""
-
-    responses: int
-    seconds: float
-    per_second: float
-    p50_us: float
-    p99_us: float
-    errors: int
-    first_error: int
-    server_cpu_seconds: float
-    generator_cpu_seconds: float
-    server_waited_seconds: float
-    generator_waited_seconds: float
-
-    @property
-    def cpu_us(self) -> float:
-        """Server CPU in microseconds per heartbeat."""
-        return self.server_cpu_seconds / self.responses * 1e6
-
-
-class BenchError(Exception):
-    """A server could not be started or measured."""
 
 
 def _string(text: str | None) -> bytes:
@@ -227,93 +174,16 @@ def form_groups(server: Server, connections: int) -> list[Identity]:
     return [Identity(m.group_id, m.member_id, m.generation) for m in members]
 
 
-def compile_generator() -> Path:
-    """Compile heartbeat_load.c if it changed; returns the program's path."""
-    source, program = HERE / "heartbeat_load.c", HERE / ".build" / "heartbeat_load"
-    if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
-        program.parent.mkdir(exist_ok=True)
-        subprocess.run(["cc", "-O2", "-Wall", "-o", str(program), str(source)], check=True)
-    return program
+def heartbeats(identities: Sequence[Identity]) -> Load:
+    """Heartbeat v4 of each of them."""
+    frames = []
+    for identity in identities:
+        header = struct.pack(">hhi", HEARTBEAT, HEARTBEAT_VERSION, 0) + _string("bench") + b"\0"
+        body = compact(identity.group_id) + struct.pack(">i", identity.generation) + compact(identity.member_id)
+        frames.append(header + body + b"\0\0")  # no group instance id, no tags
+    return Load(frames, HEARTBEAT_RESPONSE_BYTES, HEARTBEAT_ERROR_AT)
 
 
-def pinned(core: int | None) -> Callable[[], None] | None:
-    """What a child process calls before it starts, so that all its threads stay on one core."""
-    return None if core is None else lambda: os.sched_setaffinity(0, {core})
-
-
-@contextlib.contextmanager
-def running(name: str, core: int | None) -> Iterator[Server]:
-    """Start a server in a process of its own, on one core if given, and end it afterwards.
-
-    Raises:
-        BenchError: it did not print its address in time.
-    """
-    with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(
-            COMMANDS[name],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            preexec_fn=pinned(core),
-        )
-        assert process.stdout is not None and process.stdin is not None
-        try:
-            overdue = threading.Timer(START_SECONDS, process.kill)
-            overdue.start()
-            address = re.fullmatch(r"(.+):(\d+)\n", process.stdout.readline())
-            overdue.cancel()
-            if address is None:
-                process.kill()
-                process.wait()
-                log.seek(0)
-                tail = log.read().decode(errors="replace").strip().splitlines()[-1:]
-                raise BenchError(f"{name} did not start: {''.join(tail)}")
-            yield Server(name, process.pid, address[1], int(address[2]))
-        finally:
-            process.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(STOP_SECONDS)
-            process.kill()
-            process.wait()
-            process.stdin.close()
-            process.stdout.close()
-
-
-def measure(
-    generator: Path, server: Server, connections: int, window: int, seconds: float, core: int | None, pace_us: int
-) -> Run:
-    """Put one load on one server; the generator runs on `core` if given.
-
-    Raises:
-        BenchError: the server closed a connection, stopped answering, or answered an error.
-    """
-    figures = (connections, window, WARM_UP_SECONDS, seconds, server.pid, pace_us)
-    done = subprocess.run(
-        [str(generator), server.host, str(server.port), *map(str, figures)],
-        input="".join(f"{i.group_id} {i.member_id} {i.generation}\n" for i in server.identities),
-        capture_output=True,
-        text=True,
-        preexec_fn=pinned(core),
-    )
-    if done.returncode:
-        raise BenchError(f"{server.name}, {connections:,} at once: {done.stderr.strip()}")
-    run = Run(**json.loads(done.stdout))
-    if run.errors or not run.responses:
-        raise BenchError(f"{server.name}, {connections:,} at once: {run.errors} errors, first {run.first_error}")
-    return run
-
-
-def choose_cores() -> tuple[int | None, int | None]:
-    """A core for the server and one for the generator, not two threads of one core if that can be had."""
-    cores = sorted(os.sched_getaffinity(0))
-    if len(cores) < 2:
-        return None, None
-    server = cores[-1]
-    siblings = Path(f"/sys/devices/system/cpu/cpu{server}/topology/thread_siblings_list")
-    taken: set[int] = set()
-    with contextlib.suppress(OSError):
-        for part in siblings.read_text().strip().split(","):
-            first, _, last = part.partition("-")
-            taken.update(range(int(first), int(last or first) + 1))
-    return server, next((core for core in cores if core not in taken), cores[0])
+def compact(text: str) -> bytes:
+    """A compact string; ids of a benchmark are shorter than 127 bytes."""
+    return bytes([len(text) + 1]) + text.encode()

@@ -1,15 +1,17 @@
-/* Load generator of the heartbeat benchmark: one thread, epoll, non-blocking sockets.
+/* Load generator of the benchmarks: one thread, epoll, non-blocking sockets.
  *
- * Keeps WINDOW unanswered Heartbeat v4 requests open on each connection: whatever a readable event
- * answers is asked again in one write. Every response is checked: its length, that correlation ids come
- * back in order, and its error code. Connections are opened one after the other, each proven by one
- * answered heartbeat before the next is opened, because some servers have a very short accept queue.
+ * Keeps WINDOW unanswered requests open on each connection, always the same one but for its correlation id:
+ * whatever a readable event answers is asked again in one write. Every response is checked: its length, that
+ * correlation ids come back in order, and its error code. Connections are opened one after the other, each
+ * proven by one answered request before the next is opened, because some servers have a very short accept queue.
  *
- * heartbeat_load HOST PORT CONNECTIONS WINDOW WARM_UP_SECONDS SECONDS SERVER_PID PACE_MICROSECONDS
+ * request_load HOST PORT CONNECTIONS WINDOW WARM_UP_SECONDS SECONDS SERVER_PID PACE_MICROSECONDS \
+ *              RESPONSE_BYTES ERROR_AT
  *
- * Identities are read from stdin, one "group member generation" a line; connection i takes line
- * i modulo their number. One line of JSON on stdout; exit code 1 and a line on stderr if the server
- * closed a connection, stopped answering or broke the protocol.
+ * RESPONSE_BYTES is the size of every response, its length prefix included, and ERROR_AT where in it the error
+ * code is. Request frames are read from stdin, one a line in hexadecimal and without their length prefix;
+ * connection i takes line i modulo their number. One line of JSON on stdout; exit code 1 and a line on stderr if
+ * the server closed a connection, stopped answering or broke the protocol.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -27,7 +29,7 @@
 #include <unistd.h>
 
 enum {
-    RESPONSE = 16,     /* length 4, correlation id 4, header tags 1, throttle 4, error 2, tags 1 */
+    MAX_RESPONSE = 128,
     MAX_FRAME = 512,   /* of a request */
     MAX_WINDOW = 100,  /* so that a window always fits a socket's buffers and a short write is a fault */
     EVENTS = 256,
@@ -44,17 +46,17 @@ struct connection {
     uint32_t next_answered; /* correlation id that the next response must carry */
     uint64_t *sent_ns;      /* when request `correlation id modulo WINDOW` was sent */
     int held;               /* bytes of an incomplete response in `input` */
-    char input[RESPONSE * (MAX_WINDOW + 1)];
+    char input[MAX_RESPONSE * (MAX_WINDOW + 1)];
 };
 
-static int window;
+static int window, response_bytes, error_at;
 static uint64_t responses, errors;
 static int first_error;
 static uint64_t histogram[BUCKETS];
 
 static void fail(const char *what)
 {
-    fprintf(stderr, "heartbeat_load: %s%s%s\n", what, errno ? ": " : "", errno ? strerror(errno) : "");
+    fprintf(stderr, "request_load: %s%s%s\n", what, errno ? ": " : "", errno ? strerror(errno) : "");
     exit(1);
 }
 
@@ -104,31 +106,19 @@ static uint32_t get_u32(const char *at)
     return ntohl(value);
 }
 
-static char *put_compact(char *at, const char *text) /* a compact string under 127 bytes */
+/* One line of hexadecimal digits to a request with its length prefix; the correlation id is patched in at offset 8. */
+static int build_request(char *frame, const char *line)
 {
-    size_t size = strlen(text);
-    if (size > 126) {
+    int size = 0;
+    for (; line[0] != '\0' && line[0] != '\n'; line += 2, size++) {
+        unsigned byte;
         errno = 0;
-        fail("group and member ids must be shorter than 127 bytes");
+        if (size + 4 >= MAX_FRAME || sscanf(line, "%2x", &byte) != 1)
+            fail("a request on stdin is not hexadecimal, or too long");
+        frame[4 + size] = (char)byte;
     }
-    *at++ = (char)(size + 1);
-    memcpy(at, text, size);
-    return at + size;
-}
-
-/* Heartbeat v4 with request header v2; the correlation id is patched in at offset 8. */
-static int build_request(char *frame, const char *group, const char *member, uint32_t generation)
-{
-    static const char header[] = {0, 12, 0, 4, 0, 0, 0, 0, 0, 5, 'b', 'e', 'n', 'c', 'h', 0};
-    char *at = frame + 4;
-    memcpy(at, header, sizeof header);
-    at = put_compact(at + sizeof header, group);
-    put_u32(at, generation);
-    at = put_compact(at + 4, member);
-    *at++ = 0; /* group_instance_id: null */
-    *at++ = 0; /* tags */
-    put_u32(frame, (uint32_t)(at - frame - 4));
-    return (int)(at - frame);
+    put_u32(frame, (uint32_t)size);
+    return size + 4;
 }
 
 static void send_requests(struct connection *c, int count, uint64_t now)
@@ -175,11 +165,11 @@ static double percentile_us(double share)
 static void check_response(struct connection *c, const char *frame, uint64_t now)
 {
     errno = 0;
-    if (get_u32(frame) != RESPONSE - 4)
+    if (get_u32(frame) != (uint32_t)response_bytes - 4)
         fail("a response has the wrong length");
     if (c->next_answered == c->next_sent || get_u32(frame + 4) != c->next_answered)
         fail("a response has the wrong correlation id");
-    int error = (unsigned char)frame[13] << 8 | (unsigned char)frame[14];
+    int error = (unsigned char)frame[error_at] << 8 | (unsigned char)frame[error_at + 1];
     if (error != 0 && errors++ == 0)
         first_error = error;
     histogram[bucket_of(now - c->sent_ns[c->next_answered % (uint32_t)window])]++;
@@ -198,7 +188,7 @@ static int receive(struct connection *c, uint64_t *now)
         fail("the server closed a connection");
     *now = clock_ns(CLOCK_MONOTONIC);
     int end = c->held + (int)size, at = 0, count = 0;
-    for (; end - at >= RESPONSE; at += RESPONSE, count++)
+    for (; end - at >= response_bytes; at += response_bytes, count++)
         check_response(c, c->input + at, *now);
     c->held = end - at;
     memmove(c->input, c->input + at, (size_t)c->held);
@@ -246,21 +236,20 @@ static uint64_t run(int poll, uint64_t until_ns)
     return now;
 }
 
-static void read_identities(struct connection *connections, int count)
+static void read_requests(struct connection *connections, int count)
 {
-    char frame[MAX_FRAME], group[128], member[128];
-    unsigned generation;
+    char frame[MAX_FRAME], line[2 * MAX_FRAME];
     int lines = 0;
-    for (; lines < count && scanf("%127s %127s %u", group, member, &generation) == 3; lines++) {
+    for (; lines < count && fgets(line, sizeof line, stdin) != NULL; lines++) {
         struct connection *c = &connections[lines];
-        c->frame_size = build_request(frame, group, member, generation);
+        c->frame_size = build_request(frame, line);
         c->frames = malloc((size_t)(c->frame_size * window));
         for (int i = 0; i < window; i++)
             memcpy(c->frames + i * c->frame_size, frame, (size_t)c->frame_size);
     }
     errno = 0;
     if (lines == 0)
-        fail("no identity on stdin");
+        fail("no request on stdin");
     for (int i = 0; i < count; i++) {
         struct connection *c = &connections[i], *like = &connections[i % lines];
         c->sent_ns = calloc((size_t)window, sizeof *c->sent_ns);
@@ -274,22 +263,25 @@ static void read_identities(struct connection *connections, int count)
 
 int main(int argc, char **argv)
 {
-    if (argc != 9) {
-        fprintf(stderr, "usage: %s HOST PORT CONNECTIONS WINDOW WARM_UP_SECONDS SECONDS SERVER_PID PACE_US\n",
-                argv[0]);
+    if (argc != 11) {
+        fprintf(stderr, "usage: %s HOST PORT CONNECTIONS WINDOW WARM_UP_SECONDS SECONDS SERVER_PID PACE_US "
+                "RESPONSE_BYTES ERROR_AT\n", argv[0]);
         return 2;
     }
     int count = atoi(argv[3]), pid = atoi(argv[7]), poll = epoll_create1(0);
     window = atoi(argv[4]);
+    response_bytes = atoi(argv[9]);
+    error_at = atoi(argv[10]);
     double warm_up = atof(argv[5]), seconds = atof(argv[6]);
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(argv[2]))};
     clockid_t server_clock;
-    if (count < 1 || window < 1 || window > MAX_WINDOW || inet_pton(AF_INET, argv[1], &address.sin_addr) != 1)
+    if (count < 1 || window < 1 || window > MAX_WINDOW || response_bytes > MAX_RESPONSE ||
+        error_at < 8 || error_at + 2 > response_bytes || inet_pton(AF_INET, argv[1], &address.sin_addr) != 1)
         fail("bad arguments");
     if (clock_getcpuclockid(pid, &server_clock) != 0)
         fail("no such server process");
     struct connection *connections = calloc((size_t)count, sizeof *connections);
-    read_identities(connections, count);
+    read_requests(connections, count);
     for (int i = 0; i < count; i++) {
         open_connection(&connections[i], &address, poll);
         usleep((useconds_t)atoi(argv[8]));

@@ -1,0 +1,171 @@
+"""The servers that the benchmarks run, and the generator that loads them with one request again and again."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+COMMANDS = {
+    "bare": [sys.executable, str(HERE / "bare_server.py")],
+    "mock": [sys.executable, str(HERE / "mock_server.py")],
+    "ottla": [sys.executable, "-m", "ottla.cli.main", "serve", "--listen", "127.0.0.1:0"],
+}
+START_SECONDS = 20.0
+STOP_SECONDS = 5.0
+WARM_UP_SECONDS = 0.5
+
+
+@dataclass(slots=True)
+class Server:
+    """A running server process and where it listens."""
+
+    name: str
+    pid: int
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What the generator sends; connection i the frame i modulo their number. See request_load.c."""
+
+    frames: Sequence[bytes]
+    response_bytes: int
+    error_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What the generator measured in one run; see request_load.c."""
+
+    responses: int
+    seconds: float
+    per_second: float
+    p50_us: float
+    p99_us: float
+    errors: int
+    first_error: int
+    server_cpu_seconds: float
+    generator_cpu_seconds: float
+    server_waited_seconds: float
+    generator_waited_seconds: float
+
+    @property
+    def cpu_us(self) -> float:
+        """Server CPU in microseconds per request."""
+        return self.server_cpu_seconds / self.responses * 1e6
+
+
+class BenchError(Exception):
+    """A server could not be started or measured."""
+
+
+def compile_generator() -> Path:
+    """Compile request_load.c if it changed; returns the program's path."""
+    source, program = HERE / "request_load.c", HERE / ".build" / "request_load"
+    if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
+        program.parent.mkdir(exist_ok=True)
+        subprocess.run(["cc", "-O2", "-Wall", "-o", str(program), str(source)], check=True)
+    return program
+
+
+def pinned(core: int | None) -> Callable[[], None] | None:
+    """What a child process calls before it starts, so that all its threads stay on one core."""
+    return None if core is None else lambda: os.sched_setaffinity(0, {core})
+
+
+@contextlib.contextmanager
+def running(name: str, core: int | None, options: Sequence[str] = ()) -> Iterator[Server]:
+    """Start a server in a process of its own, on one core if given, and end it afterwards.
+
+    ``options`` go to the end of its command.
+
+    Raises:
+        BenchError: it did not print its address in time.
+    """
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(
+            [*COMMANDS[name], *options],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            preexec_fn=pinned(core),
+        )
+        assert process.stdout is not None and process.stdin is not None
+        try:
+            overdue = threading.Timer(START_SECONDS, process.kill)
+            overdue.start()
+            address = re.fullmatch(r"(.+):(\d+)\n", process.stdout.readline())
+            overdue.cancel()
+            if address is None:
+                process.kill()
+                process.wait()
+                log.seek(0)
+                tail = log.read().decode(errors="replace").strip().splitlines()[-1:]
+                raise BenchError(f"{name} did not start: {''.join(tail)}")
+            yield Server(name, process.pid, address[1], int(address[2]))
+        finally:
+            process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(STOP_SECONDS)
+            process.kill()
+            process.wait()
+            process.stdin.close()
+            process.stdout.close()
+
+
+def measure(
+    generator: Path,
+    server: Server,
+    load: Load,
+    connections: int,
+    window: int,
+    seconds: float,
+    core: int | None,
+    pace_us: int = 0,
+) -> Run:
+    """Put one load on one server; the generator runs on `core` if given.
+
+    Raises:
+        BenchError: the server closed a connection, stopped answering, or answered an error.
+    """
+    figures = (connections, window, WARM_UP_SECONDS, seconds, server.pid, pace_us, load.response_bytes, load.error_at)
+    done = subprocess.run(
+        [str(generator), server.host, str(server.port), *map(str, figures)],
+        input="".join(f"{frame.hex()}\n" for frame in load.frames),
+        capture_output=True,
+        text=True,
+        preexec_fn=pinned(core),
+    )
+    if done.returncode:
+        raise BenchError(f"{server.name}, {connections:,} at once: {done.stderr.strip()}")
+    run = Run(**json.loads(done.stdout))
+    if run.errors or not run.responses:
+        raise BenchError(f"{server.name}, {connections:,} at once: {run.errors} errors, first {run.first_error}")
+    return run
+
+
+def choose_cores() -> tuple[int | None, int | None]:
+    """A core for the server and one for the generator, not two threads of one core if that can be had."""
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2:
+        return None, None
+    server = cores[-1]
+    siblings = Path(f"/sys/devices/system/cpu/cpu{server}/topology/thread_siblings_list")
+    taken: set[int] = set()
+    with contextlib.suppress(OSError):
+        for part in siblings.read_text().strip().split(","):
+            first, _, last = part.partition("-")
+            taken.update(range(int(first), int(last or first) + 1))
+    return server, next((core for core in cores if core not in taken), cores[0])

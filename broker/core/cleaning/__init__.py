@@ -1,0 +1,1 @@
+"""Retention and compaction, as decisions: which segments go, which logs are compacted, which records stay."""

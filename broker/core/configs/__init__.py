@@ -1,0 +1,1 @@
+"""What can be set while the broker runs: of topics, brokers and groups."""

@@ -1,0 +1,197 @@
+"""Changes of settings: what AlterConfigs and IncrementalAlterConfigs ask for, and the catalog that comes of it.
+
+AlterConfigs (KIP-133) says what a resource has from now on and forgets everything else; IncrementalAlterConfigs
+(KIP-339) changes single keys. Each resource is changed as a whole or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from ottla.broker.core.configs.brokers import invalid_setting
+from ottla.broker.core.configs.groups import invalid_group_configs
+from ottla.broker.core.configs.kinds import ConfigType, ResourceType, as_list
+from ottla.broker.core.topics.catalog import Catalog, Refusal, invalid_name
+from ottla.broker.core.topics.configs import invalid
+from ottla.broker.core.topics.keys import TOPIC_KEYS
+from ottla.broker.settings import FIELDS, Settings, as_text, type_of
+from ottla.protocol.errors import ErrorCode
+
+ALL_BROKERS = ""
+"""The name of the settings that hold for every broker."""
+
+
+class Operation(IntEnum):
+    """What is done to a key (KIP-339)."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class Change(NamedTuple):
+    """One key and what is to be done to it; ``operation`` as it came, maybe one that there is not."""
+
+    name: str
+    value: str | None
+    operation: int = Operation.SET
+
+
+class Alteration(NamedTuple):
+    """The changes of one resource. ``replaces``: what is not named is forgotten."""
+
+    resource_type: int
+    resource_name: str
+    changes: Sequence[Change]
+    replaces: bool = False
+
+
+class Planned(NamedTuple):
+    """The catalog with every change that can be made, and for each alteration why it cannot, or None."""
+
+    catalog: Catalog
+    refusals: list[Refusal | None]
+
+
+_Configs = dict[str, str]
+_Planner = Callable[[Catalog, Alteration, Settings], Catalog | Refusal]
+
+
+def plan(catalog: Catalog, alterations: Sequence[Alteration], settings: Settings, node_id: int) -> Planned:
+    """Carry out every alteration that is allowed.
+
+    Args:
+        settings: those in force; APPEND and SUBTRACT of a key that is not set begin with them.
+    """
+    times: dict[tuple[int, str], int] = {}
+    for alteration in alterations:
+        resource = alteration[:2]
+        times[resource] = times.get(resource, 0) + 1
+    refusals: list[Refusal | None] = []
+    for alteration in alterations:
+        outcome: Catalog | Refusal
+        if times[alteration[:2]] > 1:
+            outcome = _bad_request("A resource may be named once only")
+        elif alteration.resource_type == ResourceType.TOPIC:
+            outcome = _plan_topic(catalog, alteration, settings)
+        elif alteration.resource_type == ResourceType.BROKER:
+            outcome = _plan_broker(catalog, alteration, settings, node_id)
+        elif alteration.resource_type == ResourceType.GROUP:
+            outcome = _plan_group(catalog, alteration)
+        else:
+            outcome = _bad_request(f"Resources of type {alteration.resource_type} cannot be changed here")
+        if isinstance(outcome, Refusal):
+            refusals.append(outcome)
+        else:
+            catalog = outcome
+            refusals.append(None)
+    return Planned(catalog, refusals)
+
+
+def _plan_topic(catalog: Catalog, alteration: Alteration, settings: Settings) -> Catalog | Refusal:
+    name = alteration.resource_name
+    if not name:
+        return _bad_request("Topics have no settings in common")
+    if problem := invalid_name(name):
+        return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+    entry = catalog.topics.get(name)
+
+    def list_of(key: str) -> str | None:
+        found = TOPIC_KEYS.get(key)
+        if found is None or found.type is not ConfigType.LIST:
+            return None
+        attribute = found.broker_attribute
+        return as_text(getattr(settings, attribute)) if attribute else found.default
+
+    configs = altered(entry.configs if entry else {}, alteration, list_of)
+    if isinstance(configs, Refusal):
+        return configs
+    if problem := invalid(configs.items()):
+        return Refusal(ErrorCode.INVALID_CONFIG, problem)
+    if entry is None:
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'")
+    return catalog.changed(put=[entry._replace(configs=configs)])
+
+
+def _plan_broker(catalog: Catalog, alteration: Alteration, settings: Settings, node_id: int) -> Catalog | Refusal:
+    name = alteration.resource_name
+    if name != ALL_BROKERS and name != str(node_id):
+        return _bad_request(f"This is broker {node_id}; the settings of broker '{name}' cannot be changed here")
+
+    def list_of(key: str) -> str | None:
+        is_list = key in FIELDS and type_of(key) == "list"
+        return as_text(getattr(settings, FIELDS[key].name)) if is_list else None
+
+    present = catalog.broker_configs.get(name, {})
+    configs = altered(present, alteration, list_of)
+    if isinstance(configs, Refusal):
+        return configs
+    for change in alteration.changes:
+        value = configs.get(change.name)
+        if value is not None and (problem := invalid_setting(change.name, value)):
+            return _bad_request(problem)
+    return catalog.changed(broker_configs=_put(catalog.broker_configs, name, configs))
+
+
+def _plan_group(catalog: Catalog, alteration: Alteration) -> Catalog | Refusal:
+    name = alteration.resource_name
+    if not name:
+        return _bad_request("Groups have no settings in common")
+    configs = altered(catalog.group_configs.get(name, {}), alteration, lambda key: None)
+    if isinstance(configs, Refusal):
+        return configs
+    if problem := invalid_group_configs(configs.items()):
+        return Refusal(ErrorCode.INVALID_CONFIG, problem)
+    return catalog.changed(group_configs=_put(catalog.group_configs, name, configs))
+
+
+def _put(
+    configs: Mapping[str, Mapping[str, str]], name: str, changed: Mapping[str, str]
+) -> Mapping[str, Mapping[str, str]]:
+    others = {other: values for other, values in configs.items() if other != name}
+    return {**others, name: changed} if changed else others
+
+
+def altered(
+    present: Mapping[str, str], alteration: Alteration, list_of: Callable[[str], str | None]
+) -> _Configs | Refusal:
+    """The settings that a resource has after an alteration; nothing is checked but the operations.
+
+    Args:
+        list_of: the items in force of a key that is a list, None for any other key.
+    """
+    names = [change.name for change in alteration.changes]
+    if len(set(names)) != len(names):
+        return _bad_request("A key may be named once only")
+    configs = {} if alteration.replaces else dict(present)
+    for name, value, operation in alteration.changes:
+        if operation == Operation.DELETE:
+            configs.pop(name, None)
+            continue
+        if value is None:
+            return _bad_request(f"{name} needs a value")
+        if operation == Operation.SET:
+            configs[name] = value.strip() if list_of(name) is None else _listed("", value, append=True)
+        elif operation in (Operation.APPEND, Operation.SUBTRACT):
+            items = list_of(name)
+            if items is None:
+                text = f"{name} is no list: nothing can be added to it or taken from it"
+                return Refusal(ErrorCode.INVALID_CONFIG, text)
+            configs[name] = _listed(configs.get(name, items), value, append=operation == Operation.APPEND)
+        else:
+            return _bad_request(f"There is no operation {operation}")
+    return configs
+
+
+def _listed(present: str, value: str, *, append: bool) -> str:
+    items, others = as_list(present), as_list(value)
+    if append:
+        return ",".join([*items, *(item for item in dict.fromkeys(others) if item not in items)])
+    return ",".join(item for item in items if item not in others)
+
+
+def _bad_request(text: str) -> Refusal:
+    return Refusal(ErrorCode.INVALID_REQUEST, text)

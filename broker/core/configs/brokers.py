@@ -1,0 +1,71 @@
+"""The settings of a broker in layers: its own dynamic ones, those for all brokers, those it started with (KIP-226)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from ottla.broker.core.configs.kinds import ConfigSource, Synonym
+from ottla.broker.core.topics.keys import TOPIC_KEYS
+from ottla.broker.setting_sources import ALIASES
+from ottla.broker.settings import FIELDS, BadSetting, Settings, as_text, parse_value
+
+_NOTHING: Mapping[str, str] = {}
+# What is not allowed for a topic is not for all topics either.
+_OF_TOPICS = {key.broker_key: key for key in TOPIC_KEYS.values()}
+
+
+class BrokerConfigs:
+    """What is in force, and where it comes from. Not to be changed.
+
+    Keys that we do not know are kept and shown without their values, as Kafka does: they may be a plugin's secrets.
+
+    Attributes:
+        static: what the broker was started with.
+        default: what was set for all brokers while it ran, own: for this one.
+        settings: what is in force.
+    """
+
+    __slots__ = ("default", "own", "settings", "static")
+
+    def __init__(
+        self, static: Settings, *, default: Mapping[str, str] = _NOTHING, own: Mapping[str, str] = _NOTHING
+    ) -> None:
+        self.static = static
+        self.default = default
+        self.own = own
+        values = {}
+        for key, text in {**default, **own}.items():
+            # What an earlier version took and this one does not must not keep the broker from starting.
+            if invalid_setting(key, text) is None and key in FIELDS:
+                values[FIELDS[key].name] = parse_value(key, text)
+        self.settings = dataclasses.replace(static, **values) if values else static
+
+    def synonyms(self, key: str) -> tuple[Synonym, ...]:
+        """Every place that gives a key of ours a value; the first one counts."""
+        found = []
+        if (text := self.own.get(key)) is not None:
+            found.append(Synonym(key, text, ConfigSource.DYNAMIC_BROKER_CONFIG))
+        if (text := self.default.get(key)) is not None:
+            found.append(Synonym(key, text, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG))
+        field = FIELDS[key]
+        if self.static.is_given(key):
+            found.append(Synonym(key, as_text(getattr(self.static, field.name)), ConfigSource.STATIC_BROKER_CONFIG))
+        found.append(Synonym(key, as_text(field.default), ConfigSource.DEFAULT_CONFIG))
+        return tuple(found)
+
+
+def invalid_setting(key: str, text: str) -> str | None:
+    """What is wrong with a dynamic value, or None. Nothing is known of keys that are not ours."""
+    if key in ALIASES or (key in FIELDS and not FIELDS[key].metadata["dynamic"]):
+        return f"{key} cannot be changed while the broker runs"
+    if key not in FIELDS:
+        return None
+    try:
+        parse_value(key, text)
+    except BadSetting as error:
+        return f"Invalid value {text} for configuration {key}: {error}"
+    topic_key = _OF_TOPICS.get(key)
+    if topic_key is not None and (problem := topic_key.check(text.strip())):
+        return f"Invalid value {text} for configuration {key}: {problem}"
+    return None

@@ -1,0 +1,100 @@
+"""The settings of groups: of the consumer, share and streams protocols (KIP-848, KIP-932, KIP-1071).
+
+This broker serves the classic protocol only, so they are checked, kept and described, and have no effect. The bounds
+are those of Kafka's broker settings, which are not ours to change.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from ottla.broker.core.configs.kinds import Check, ConfigSource, ConfigType, Synonym, boolean, one_of, whole
+from ottla.broker.settings import INT32_MAX
+
+_DURATION = re.compile(r"by_duration:P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d{1,9})?S)?)?", re.IGNORECASE)
+
+
+class GroupKey(NamedTuple):
+    """One key of a group. ``broker_key`` names the broker setting of the same meaning, as synonyms show it."""
+
+    name: str
+    type: ConfigType
+    default: str
+    check: Check
+    documentation: str
+
+    @property
+    def broker_key(self) -> str:
+        shared = self.name in ("share.auto.offset.reset", "share.isolation.level", "share.renew.acknowledge.enable")
+        return self.name if shared else f"group.{self.name}"
+
+
+def _reset(text: str) -> str | None:
+    if text in ("earliest", "latest") or _DURATION.fullmatch(text):
+        return None
+    return "allowed are earliest, latest, or by_duration: and an ISO 8601 duration of days or less"
+
+
+_INT, _STRING, _BOOLEAN = ConfigType.INT, ConfigType.STRING, ConfigType.BOOLEAN
+_SESSION, _HEARTBEAT, _ASSIGNMENT = whole(45_000, 60_000), whole(5_000, 15_000), whole(0, 15_000)
+_SESSION_TEXT = "How long a member may be silent before it is taken for gone, with the {} protocol."
+_HEARTBEAT_TEXT = "How often a member is to send heartbeats, with the {} protocol."
+_ASSIGNMENT_TEXT = "The least time between two assignments, with the {} protocol."
+
+_ROWS = (
+    GroupKey("consumer.assignment.interval.ms", _INT, "1000", _ASSIGNMENT, _ASSIGNMENT_TEXT.format("consumer")),
+    GroupKey("consumer.heartbeat.interval.ms", _INT, "5000", _HEARTBEAT, _HEARTBEAT_TEXT.format("consumer")),
+    GroupKey("consumer.session.timeout.ms", _INT, "45000", _SESSION, _SESSION_TEXT.format("consumer")),
+    GroupKey("share.assignment.interval.ms", _INT, "1000", _ASSIGNMENT, _ASSIGNMENT_TEXT.format("share")),
+    GroupKey("share.auto.offset.reset", _STRING, "latest", _reset, "Where a new share group begins to read."),
+    GroupKey("share.delivery.count.limit", _INT, "5", whole(2, 10), "How often a share group is given a record."),
+    GroupKey("share.heartbeat.interval.ms", _INT, "5000", _HEARTBEAT, _HEARTBEAT_TEXT.format("share")),
+    GroupKey(
+        "share.isolation.level", _STRING, "read_uncommitted", one_of("read_committed", "read_uncommitted"),
+        "Whether a share group is given records of transactions that are open or were aborted.",
+    ),
+    GroupKey(
+        "share.partition.max.record.locks", _INT, "2000", whole(100, 4_000),
+        "Records of a partition that a share group may have acquired at a time.",
+    ),
+    GroupKey(
+        "share.record.lock.duration.ms", _INT, "30000", whole(15_000, 60_000),
+        "How long a member of a share group may keep a record that it acquired.",
+    ),
+    GroupKey(
+        "share.renew.acknowledge.enable", _BOOLEAN, "true", boolean,
+        "Whether members of a share group may keep acquired records for longer.",
+    ),
+    GroupKey("share.session.timeout.ms", _INT, "45000", _SESSION, _SESSION_TEXT.format("share")),
+    GroupKey("streams.assignment.interval.ms", _INT, "1000", _ASSIGNMENT, _ASSIGNMENT_TEXT.format("streams")),
+    GroupKey("streams.heartbeat.interval.ms", _INT, "5000", _HEARTBEAT, _HEARTBEAT_TEXT.format("streams")),
+    GroupKey(
+        "streams.initial.rebalance.delay.ms", _INT, "3000", whole(0, INT32_MAX),
+        "How long the first rebalance of an empty streams group waits for more members.",
+    ),
+    GroupKey("streams.num.standby.replicas", _INT, "0", whole(0, 2), "Standby tasks that a streams group has."),
+    GroupKey("streams.session.timeout.ms", _INT, "45000", _SESSION, _SESSION_TEXT.format("streams")),
+)  # fmt: skip
+
+GROUP_KEYS: Mapping[str, GroupKey] = {row.name: row for row in _ROWS}
+"""Every key of groups, by name."""
+
+
+def invalid_group_configs(configs: Iterable[tuple[str, str]]) -> str | None:
+    """What is wrong with the settings of a group, or None."""
+    for name, value in configs:
+        key = GROUP_KEYS.get(name)
+        if key is None:
+            return f"Unknown group config name: {name}"
+        if problem := key.check(value):
+            return f"Invalid value {value} for configuration {name}: {problem}"
+    return None
+
+
+def group_synonyms(key: GroupKey, configs: Mapping[str, str]) -> tuple[Synonym, ...]:
+    """Every place that gives a key of a group a value; the first one counts."""
+    default = Synonym(key.broker_key, key.default, ConfigSource.DEFAULT_CONFIG)
+    given = configs.get(key.name)
+    return (default,) if given is None else (Synonym(key.name, given, ConfigSource.GROUP_CONFIG), default)

@@ -1,0 +1,157 @@
+"""TxnOffsetCommit, and what the end of a transaction does to the offsets committed in it (KIP-98, KIP-447)."""
+
+from __future__ import annotations
+
+from ottla.broker.core.effects import Asker
+from ottla.broker.core.groups.committed import CommittedOffset
+from ottla.broker.core.groups.group import Group
+from ottla.broker.core.groups.machine import Machine
+from ottla.broker.core.groups.offsets import CommitWrite, Refusals, new_simple_group
+from ottla.broker.core.groups.records import offset_record
+from ottla.broker.core.groups.shard import Shard
+from ottla.broker.core.groups.state import DEAD, EMPTY
+from ottla.broker.observe.events import OffsetsCommitted
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.groups import utf16_length
+from ottla.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+KNOWS_LOADING = 2
+"""Clients of older versions cannot bear to hear that the coordinator is loading."""
+
+Undecided = tuple[str, TxnOffsetCommitRequestPartition, TxnOffsetCommitResponsePartition]
+
+
+class TransactionalCommitWrite(CommitWrite):
+    """Offsets of a transaction on their way; when they are durable they wait for its end."""
+
+    __slots__ = ("producer_epoch", "producer_id", "verified")
+
+    def __init__(
+        self,
+        group: Group,
+        ctx: Asker,
+        request: TxnOffsetCommitRequest,
+        response: TxnOffsetCommitResponse,
+        undecided: list[Undecided],
+        verified: object,
+    ) -> None:
+        super().__init__(group, ctx, request.member_id, response, undecided)
+        self.producer_id = request.producer_id
+        self.producer_epoch = request.producer_epoch
+        self.verified = verified
+
+    def keep(self, topic: str, partition: int, committed: CommittedOffset) -> None:
+        self.shard.hold(self.group, self.producer_id, topic, partition, committed)
+
+
+def commit(
+    m: Machine,
+    shard: Shard,
+    request: TxnOffsetCommitRequest,
+    ctx: Asker,
+    refused: Refusals,
+    verified: object | None,
+) -> TxnOffsetCommitResponse | None:
+    """Commit offsets in a transaction; None if the answer waits for the records.
+
+    Args:
+        verified: shows that the transaction may write to the shard's partition; passed on to the log.
+    """
+    response, undecided = _response(request, refused)
+    if not undecided:
+        return response
+    group, error = _committing_group(m, shard, request)
+    if error or group is None:
+        return _failed(response, undecided, error, ctx)
+    write = TransactionalCommitWrite(group, ctx, request, response, undecided, verified)
+    records = []
+    for topic, partition, answer in undecided:
+        metadata = partition.committed_metadata or ""
+        if utf16_length(metadata) > m.config.offset_metadata_max_bytes:
+            answer.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            continue
+        index = partition.partition_index
+        committed = CommittedOffset(partition.committed_offset, partition.committed_leader_epoch, metadata, m.wall_ms)
+        write.accepted.append((topic, index, committed))
+        group.offsets.write_begins(topic, index)
+        records.append(offset_record(group.group_id, topic, index, committed))
+    if not records:
+        return response
+    m.append(write, records)
+    group.offsets.last_write = write
+    return None
+
+
+def _response(request: TxnOffsetCommitRequest, refused: Refusals) -> tuple[TxnOffsetCommitResponse, list[Undecided]]:
+    """An answer in the order of the request, and its partitions that the coordinator has to decide on."""
+    response = TxnOffsetCommitResponse()
+    undecided = []
+    for topic in request.topics:
+        answered = TxnOffsetCommitResponseTopic(name=topic.name)
+        response.topics.append(answered)
+        for partition in topic.partitions:
+            index = partition.partition_index
+            error = refused.get((topic.name, index), ErrorCode.NONE)
+            answer = TxnOffsetCommitResponsePartition(partition_index=index, error_code=error)
+            answered.partitions.append(answer)
+            if not error:
+                undecided.append((topic.name, partition, answer))
+    return response, undecided
+
+
+def unavailable(
+    request: TxnOffsetCommitRequest, ctx: Asker, refused: Refusals, error: ErrorCode
+) -> TxnOffsetCommitResponse:
+    """The answer of a broker that cannot speak for the group, or of a group that does not take the offsets."""
+    return _failed(*_response(request, refused), error, ctx)
+
+
+def _failed(
+    response: TxnOffsetCommitResponse, undecided: list[Undecided], error: ErrorCode, ctx: Asker
+) -> TxnOffsetCommitResponse:
+    if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and ctx.api_version < KNOWS_LOADING:
+        error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    for _, _, answer in undecided:
+        answer.error_code = error
+    return response
+
+
+def _committing_group(m: Machine, shard: Shard, request: TxnOffsetCommitRequest) -> tuple[Group | None, ErrorCode]:
+    """The group to commit to, and why not.
+
+    Unlike a plain commit, one in a transaction is taken whatever the group does, and from somebody who names no
+    member, as older versions could not. It keeps nobody's session alive.
+    """
+    generation = request.generation_id
+    group = m.groups.get(request.group_id)
+    if group is None:
+        if generation >= 0:
+            return None, ErrorCode.ILLEGAL_GENERATION
+        return new_simple_group(m, shard, request.group_id), ErrorCode.NONE
+    if group.state is DEAD:
+        return None, ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if generation < 0 and group.state is EMPTY:
+        return group, ErrorCode.NONE
+    if generation >= 0 or request.member_id or request.group_instance_id is not None:
+        if error := group.fence(request.member_id, request.group_instance_id):
+            return None, error
+        if generation != group.generation:
+            return None, ErrorCode.ILLEGAL_GENERATION
+    return group, ErrorCode.NONE
+
+
+def transaction_ended(m: Machine, shard: Shard, producer_id: int, *, commit: bool) -> None:
+    """The marker of a producer's transaction is in the log of the shard: its offsets count now, or never will."""
+    for group_id in shard.transactions.pop(producer_id, ()):
+        group = shard.groups.get(group_id)
+        if group is None:
+            continue  # deleted since, and its offsets with it
+        stored = group.offsets.end_transaction(producer_id, commit=commit)
+        if stored and m.observed:
+            m.emit(OffsetsCommitted(group_id=group_id, cause=m.cause, member_id="", partitions=stored))

@@ -1,0 +1,27 @@
+"""What can be set about the transaction coordinator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionConfig:
+    """Kafka's settings under Kafka's names, with its defaults; times in milliseconds.
+
+    Attributes:
+        marker_retry_backoff_ms: how long to wait before a marker or a completion that failed is tried again; doubled
+            for each further failure, up to ``marker_retry_backoff_max_ms``.
+        concurrent_wait_ms: how long a request to add partitions waits for what is under way for its transactional id
+            before it is answered CONCURRENT_TRANSACTIONS.
+        tombstone_batch_bytes: keys of expired ids that go into one append.
+    """
+
+    transaction_max_timeout_ms: int = 900_000
+    transactional_id_expiration_ms: int = 604_800_000
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = 10_000
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = 3_600_000
+    marker_retry_backoff_ms: int = 100
+    marker_retry_backoff_max_ms: int = 10_000
+    concurrent_wait_ms: int = 500
+    tombstone_batch_bytes: int = 65_536

@@ -1,0 +1,309 @@
+"""What all parts of the transaction coordinator share: time, timers, effects, and the transactional ids.
+
+An entry calls `Machine.begin` once; until it returns, ``now_ms`` and ``wall_ms`` stand still. The modules around this
+one are functions that take the machine first.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from ottla.broker.core.effects import Append, Asker, Reply
+from ottla.broker.core.purgatory import Deadlines
+from ottla.broker.core.transactions.config import TransactionConfig
+from ottla.broker.core.transactions.effects import Effect, WriteMarker
+from ottla.broker.core.transactions.records import record
+from ottla.broker.core.transactions.state import ONGOING, TransactionState
+from ottla.broker.core.transactions.transaction import Entry, Snapshot, Waiter
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.groups import coordinator_partition
+from ottla.protocol.offsets_topic import CoordinatorRecord
+from ottla.protocol.records import TopicPartition
+
+R = TypeVar("R")
+
+Note = Callable[..., None]
+"""Takes something that operators may want to read of, in Kafka's words where Kafka logs it, and fields."""
+
+
+def no_note(event: str, **fields: Any) -> None:
+    """The observer that observes nothing."""
+
+
+class Timer(enum.StrEnum):
+    """What a deadline is about."""
+
+    TIMEOUTS = "transactions open for too long"
+    EXPIRY = "ids unused for too long"
+    RETRY = "a marker or completion that failed"
+    WAIT = "a request that waits for what is under way"
+
+
+class TimerKey(NamedTuple):
+    """The key of a deadline; the subject is a partition for ``EXPIRY``, a transactional id for what follows it."""
+
+    timer: Timer
+    subject: str | int = ""
+
+
+class ShardState(enum.StrEnum):
+    """Whether a partition of ``__transaction_state`` can be asked."""
+
+    ABSENT = "not owned"
+    LOADING = "loading"
+    ACTIVE = "loaded"
+
+
+_REFUSALS = {
+    ShardState.ABSENT: ErrorCode.NOT_COORDINATOR,
+    ShardState.LOADING: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ShardState.ACTIVE: ErrorCode.NONE,
+}
+
+
+class Shard:
+    """The ids of one partition of ``__transaction_state``.
+
+    Attributes:
+        epoch: the leader epoch of the partition, which markers carry as the coordinator's epoch.
+        refusal: what requests hear, NONE if they are served.
+        in_flight: writes whose outcome is not known yet, in the order of the log.
+    """
+
+    __slots__ = ("entries", "epoch", "in_flight", "partition", "refusal", "state")
+
+    def __init__(self, partition: int) -> None:
+        self.partition = partition
+        self.epoch = 0
+        self.entries: dict[str, Entry] = {}
+        self.in_flight: dict[Write, None] = {}
+        self.become(ShardState.ABSENT)
+
+    def become(self, state: ShardState) -> None:
+        self.state = state
+        self.refusal = _REFUSALS[state]
+
+
+class Answer(Generic[R]):
+    """The answer to one request: returned if it is known within the entry, a `Reply` effect if it comes later."""
+
+    __slots__ = ("_ctx", "_given", "_machine", "_response")
+
+    def __init__(self, ctx: Asker) -> None:
+        self._machine: Machine | None = None  # known once the entry has returned
+        self._response: R | None = None
+        self._given = False
+        self._ctx = ctx
+
+    def give(self, response: R) -> None:
+        """Answer, once."""
+        assert not self._given, "answered twice"
+        self._given = True
+        if self._machine is None:
+            self._response = response
+        else:
+            self._machine.effects.append(Reply(self._ctx, response))
+
+    def taken(self, machine: Machine) -> R | None:
+        """What the entry returns: the response, or None if it comes later."""
+        self._machine = machine
+        return self._response
+
+
+class Write:
+    """Records on their way to the log; the token of their `Append`."""
+
+    __slots__ = ("shard",)
+
+    def __init__(self, shard: Shard) -> None:
+        self.shard = shard
+
+    def done(self, m: Machine, error: ErrorCode) -> None:
+        """The records are durable (``NONE``), or failed."""
+        raise NotImplementedError
+
+    def given_up(self, m: Machine) -> None:
+        """The shard was given up before the outcome was known."""
+        raise NotImplementedError
+
+
+class StateWrite(Write):
+    """The next snapshot of one id; ``then`` hears the outcome after memory has followed."""
+
+    __slots__ = ("entry", "snapshot", "then")
+
+    def __init__(self, entry: Entry, snapshot: Snapshot, then: Callable[[ErrorCode], None]) -> None:
+        super().__init__(entry.shard)
+        self.entry = entry
+        self.snapshot = snapshot
+        self.then = then
+
+    def done(self, m: Machine, error: ErrorCode) -> None:
+        self.entry.pending = None
+        if error is ErrorCode.NONE:
+            m.follow(self.entry, self.snapshot)
+        self.then(error)
+        m.release(self.entry)
+
+    def given_up(self, m: Machine) -> None:
+        self.then(ErrorCode.NOT_COORDINATOR)
+
+
+class Marker:
+    """The token of a `WriteMarker`: one attempt for one partition."""
+
+    __slots__ = ("entry", "tp")
+
+    def __init__(self, entry: Entry, tp: TopicPartition) -> None:
+        self.entry = entry
+        self.tp = tp
+
+
+class Machine:
+    """See the module."""
+
+    __slots__ = (
+        "config",
+        "deadlines",
+        "effects",
+        "note",
+        "now_ms",
+        "ongoing",
+        "partition_count",
+        "shards",
+        "started_ms",
+        "take_producer_id",
+        "wall_ms",
+    )
+
+    def __init__(
+        self,
+        config: TransactionConfig,
+        take_producer_id: Callable[[], int | None],
+        partition_count: int,
+        note: Note,
+    ) -> None:
+        self.config = config
+        self.take_producer_id = take_producer_id
+        self.partition_count = partition_count
+        self.note = note
+        self.deadlines: Deadlines[TimerKey] = Deadlines()
+        self.effects: list[Effect] = []
+        self.shards = [Shard(partition) for partition in range(partition_count)]
+        self.ongoing: dict[Entry, None] = {}
+        """Ids with an open transaction, oldest first."""
+        self.now_ms = 0
+        self.wall_ms = 0
+        self.started_ms = 0
+
+    def begin(self, now_ms: int, wall_ms: int | None = None) -> None:
+        """Start an entry."""
+        self.now_ms = now_ms
+        if wall_ms is not None:
+            self.wall_ms = wall_ms
+
+    # Transactional ids
+
+    def shard_of(self, transactional_id: str) -> Shard:
+        return self.shards[coordinator_partition(transactional_id, self.partition_count)]
+
+    def find(self, transactional_id: str) -> Entry | ErrorCode:
+        """The entry of an id, or why it cannot be had; INVALID_PRODUCER_ID_MAPPING if there is none."""
+        shard = self.shard_of(transactional_id)
+        if shard.refusal:
+            return shard.refusal
+        return shard.entries.get(transactional_id) or ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+    def follow(self, entry: Entry, snapshot: Snapshot) -> None:
+        """A record is durable: memory says what it says."""
+        entry.current = snapshot
+        if snapshot.state is not ONGOING:
+            self.ongoing.pop(entry, None)
+        elif entry not in self.ongoing:
+            self.ongoing[entry] = None
+            self.arm_timeouts()
+
+    # Waiting
+
+    def wait(self, entry: Entry, waiter: Waiter) -> None:
+        """Let a request wait until nothing is under way for an id."""
+        entry.waiters.append(waiter)
+        key = TimerKey(Timer.WAIT, entry.transactional_id)
+        if key not in self.deadlines:
+            self.deadlines.set(key, waiter.deadline_ms)
+
+    def release(self, entry: Entry) -> None:
+        """Something was under way and is over: whoever waited for it goes on, unless the next thing is under way."""
+        while entry.waiters and entry.pending is None:
+            entry.waiters.pop(0).again()
+        if not entry.waiters:
+            self.deadlines.cancel(TimerKey(Timer.WAIT, entry.transactional_id))
+
+    def end_waits(self, entry: Entry) -> None:
+        """Tell those that it takes too long."""
+        late = [waiter for waiter in entry.waiters if waiter.deadline_ms <= self.now_ms]
+        entry.waiters = [waiter for waiter in entry.waiters if waiter.deadline_ms > self.now_ms]
+        if entry.waiters:
+            first_ms = min(waiter.deadline_ms for waiter in entry.waiters)
+            self.deadlines.set(TimerKey(Timer.WAIT, entry.transactional_id), first_ms)
+        for waiter in late:
+            waiter.late()
+
+    # Effects
+
+    def append(self, write: Write, records: list[CoordinatorRecord]) -> None:
+        """Hand records over to the log; ``write.done`` is called with their outcome."""
+        write.shard.in_flight[write] = None
+        self.effects.append(Append(write.shard.partition, records, write))
+
+    def move(self, entry: Entry, snapshot: Snapshot, then: Callable[[ErrorCode], None]) -> None:
+        """Log the next snapshot of an id; until its outcome is known, the id is pending."""
+        assert entry.pending is None, "a transition is under way"
+        entry.pending = snapshot.state
+        self.append(
+            StateWrite(entry, snapshot, then),
+            [record(entry.transactional_id, snapshot)],
+        )
+
+    def write_marker(self, entry: Entry, tp: TopicPartition) -> None:
+        """Ask for the marker of a decided transaction in one partition."""
+        tx = entry.current
+        token = entry.markers[tp] = Marker(entry, tp)
+        self.effects.append(
+            WriteMarker(
+                tp=tp,
+                producer_id=tx.producer_id,
+                producer_epoch=tx.producer_epoch,
+                coordinator_epoch=entry.shard.epoch,
+                commit=tx.state is TransactionState.PREPARE_COMMIT,
+                transaction_version=tx.client_version,
+                token=token,
+            )
+        )
+
+    # Timers
+
+    def next_tick(self, interval_ms: int) -> int:
+        """The next whole number of intervals since the start, in the future."""
+        return self.started_ms + ((self.now_ms - self.started_ms) // interval_ms + 1) * interval_ms
+
+    def arm_timeouts(self) -> None:
+        """See to it that open transactions are looked after."""
+        key = TimerKey(Timer.TIMEOUTS)
+        if self.ongoing and key not in self.deadlines:
+            interval_ms = self.config.transaction_abort_timed_out_transaction_cleanup_interval_ms
+            self.deadlines.set(key, self.next_tick(interval_ms))
+
+    def arm_expiry(self, shard: Shard) -> None:
+        """See to it that the unused ids of a partition are looked for."""
+        interval_ms = self.config.transaction_remove_expired_transaction_cleanup_interval_ms
+        self.deadlines.set(TimerKey(Timer.EXPIRY, shard.partition), self.next_tick(interval_ms))
+
+    def arm_retry(self, entry: Entry) -> None:
+        """Try again after a while that grows with each failure in a row."""
+        config = self.config
+        after_ms = min(config.marker_retry_backoff_ms << min(entry.failures, 20), config.marker_retry_backoff_max_ms)
+        entry.failures += 1
+        self.deadlines.set(TimerKey(Timer.RETRY, entry.transactional_id), self.now_ms + after_ms)

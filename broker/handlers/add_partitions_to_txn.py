@@ -1,0 +1,39 @@
+"""AddPartitionsToTxn (key 24): partitions take part in a transaction, or are checked to. KIP-98, KIP-890."""
+
+from __future__ import annotations
+
+from ottla.broker.context import RequestContext
+from ottla.broker.core.topics.catalog import INTERNAL_TOPICS
+from ottla.broker.core.transactions.requests import BATCHED_FROM, partitions_of, topic_results, transactions_of
+from ottla.broker.handlers.services import Services
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+from ottla.protocol.records import TopicPartition
+
+VERSIONS = range(6)
+
+
+def handle(
+    request: AddPartitionsToTxnRequest, ctx: RequestContext, services: Services
+) -> AddPartitionsToTxnResponse | None:
+    named = {tp for transaction in transactions_of(request, ctx) for tp in partitions_of(transaction)}
+    codes = {tp: _refusal(tp, ctx, services) for tp in named}
+    refused = {tp: code for tp, code in codes.items() if code}
+    return services.transactions.add_partitions(request, ctx, refused)
+
+
+def _refusal(tp: TopicPartition, ctx: RequestContext, services: Services) -> ErrorCode:
+    if tp.topic in INTERNAL_TOPICS and ctx.api_version < BATCHED_FROM:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED  # a client, not a broker
+    if not 0 <= tp.partition < services.topics.partition_count(tp.topic):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.NONE
+
+
+def failed(request: AddPartitionsToTxnRequest, code: int) -> AddPartitionsToTxnResponse:
+    results = topic_results(
+        (TopicPartition(topic.name, index), ErrorCode(code))
+        for topic in request.v3_and_below_topics
+        for index in topic.partitions
+    )
+    return AddPartitionsToTxnResponse(error_code=code, results_by_topic_v3_and_below=results)

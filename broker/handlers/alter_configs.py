@@ -1,0 +1,39 @@
+"""AlterConfigs (key 33): say which settings a resource has from now on; all others are forgotten."""
+
+from __future__ import annotations
+
+from ottla.broker.context import RequestContext
+from ottla.broker.core.configs.alterations import Alteration, Change
+from ottla.broker.handlers.config_changes import answers
+from ottla.broker.handlers.services import Services
+from ottla.protocol.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+
+VERSIONS = range(3)
+
+
+async def handle(request: AlterConfigsRequest, ctx: RequestContext, services: Services) -> AlterConfigsResponse:
+    alterations = [_alteration(resource) for resource in request.resources]
+    rows = await answers(alterations, services, validate_only=request.validate_only)
+    return AlterConfigsResponse(responses=[_row(*row) for row in rows])
+
+
+def _alteration(resource: AlterConfigsResource) -> Alteration:
+    changes = [Change(config.name, config.value) for config in resource.configs]
+    return Alteration(resource.resource_type, resource.resource_name, changes, replaces=True)
+
+
+def _row(code: int, message: str | None, resource_type: int, name: str) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(
+        error_code=code, error_message=message, resource_type=resource_type, resource_name=name
+    )
+
+
+def failed(request: AlterConfigsRequest, code: int) -> AlterConfigsResponse:
+    """The answer when we have a bug."""
+    rows = [_row(code, None, each.resource_type, each.resource_name) for each in request.resources]
+    return AlterConfigsResponse(responses=rows)

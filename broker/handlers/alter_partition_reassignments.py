@@ -1,0 +1,67 @@
+"""AlterPartitionReassignments (key 45): this node may be named as the only replica, which it is; nobody else can."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ottla.broker.context import RequestContext
+from ottla.broker.handlers.services import Services
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+
+VERSIONS = range(2)
+
+
+def handle(
+    request: AlterPartitionReassignmentsRequest, ctx: RequestContext, services: Services
+) -> AlterPartitionReassignmentsResponse:
+    if not request.topics:
+        return AlterPartitionReassignmentsResponse()
+    responses = [
+        ReassignableTopicResponse(
+            name=topic.name, partitions=[_row(topic.name, wanted, services) for wanted in topic.partitions]
+        )
+        for topic in request.topics
+    ]
+    return AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        error_message=None,
+        responses=responses,
+    )
+
+
+def _row(name: str, wanted: ReassignablePartition, services: Services) -> ReassignablePartitionResponse:
+    code, message = _change(name, wanted, services)
+    return ReassignablePartitionResponse(partition_index=wanted.partition_index, error_code=code, error_message=message)
+
+
+def _change(name: str, wanted: ReassignablePartition, services: Services) -> tuple[ErrorCode, str | None]:
+    topic = services.topics.topics.get(name)
+    if topic is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'"
+    if topic.partition(wanted.partition_index) is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {name}-{wanted.partition_index}"
+    if wanted.replicas is None:
+        return ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "The partition is not being moved"
+    if problem := _problem(wanted.replicas, services.node.node_id):
+        return ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem
+    return ErrorCode.NONE, None
+
+
+def _problem(replicas: list[int], node_id: int) -> str:
+    """What is wrong with a list of replicas; the empty string if nothing is."""
+    if not replicas:
+        return "The list of replicas is empty"
+    repeated = [broker for broker, times in Counter(replicas).items() if times > 1]
+    if repeated:
+        return f"Broker {repeated[0]} is listed more than once"
+    strangers = [broker for broker in replicas if broker != node_id]
+    if strangers:
+        return f"There is no broker {strangers[0]}: this cluster is node {node_id} alone"
+    return ""

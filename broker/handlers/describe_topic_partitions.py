@@ -1,0 +1,93 @@
+"""DescribeTopicPartitions (key 75): topics in order of their names, a page of partitions at a time."""
+
+from __future__ import annotations
+
+from ottla.broker.context import RequestContext
+from ottla.broker.core.topics.catalog import INTERNAL_TOPICS, invalid_name
+from ottla.broker.core.topics.partition import Topic
+from ottla.broker.handlers.authorized import TOPIC_OPERATIONS
+from ottla.broker.handlers.services import Services
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponseCursor,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+
+VERSIONS = range(1)
+
+LARGEST_PAGE = 2000
+"""Kafka's default of ``max.request.partition.size.limit``."""
+
+
+def handle(
+    request: DescribeTopicPartitionsRequest, ctx: RequestContext, services: Services
+) -> DescribeTopicPartitionsResponse:
+    cursor = request.cursor
+    served = services.topics.topics
+    begin = cursor.topic_name if cursor is not None else ""
+    asked = {topic.name for topic in request.topics}
+    if cursor is not None and (cursor.partition_index < 0 or (asked and begin not in asked)):
+        return failed(request, ErrorCode.INVALID_REQUEST)
+    asked = asked or set(served)
+    left = max(1, min(request.response_partition_limit, LARGEST_PAGE))
+    response = DescribeTopicPartitionsResponse()
+    for name in sorted(name for name in asked if name >= begin):
+        if left == 0:
+            response.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=0)
+            break
+        topic = served.get(name)
+        if topic is None:
+            response.topics.append(_unknown(name))
+            continue
+        first = cursor.partition_index if cursor is not None and name == begin else 0
+        row = _row(topic, first, left, services.node.node_id)
+        response.topics.append(row)
+        if (following := first + left) < len(topic.partitions):
+            response.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=following)
+            break
+        left -= len(row.partitions)
+    return response
+
+
+def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
+    error = ErrorCode.INVALID_TOPIC_EXCEPTION if invalid_name(name) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=error,
+        name=name,
+        is_internal=name in INTERNAL_TOPICS,
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+
+
+def _row(topic: Topic, first: int, count: int, node_id: int) -> DescribeTopicPartitionsResponseTopic:
+    partitions = [
+        DescribeTopicPartitionsResponsePartition(
+            error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.offline else ErrorCode.NONE,
+            partition_index=partition.tp.partition,
+            leader_id=-1 if partition.offline else node_id,
+            leader_epoch=partition.log.leader_epoch,
+            replica_nodes=[node_id],
+            isr_nodes=[node_id],
+            eligible_leader_replicas=[],
+            last_known_elr=[],
+            offline_replicas=[node_id] if partition.offline else [],
+        )
+        for partition in topic.partitions[first : first + count]
+    ]
+    return DescribeTopicPartitionsResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=partitions,
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+
+
+def failed(request: DescribeTopicPartitionsRequest, code: int) -> DescribeTopicPartitionsResponse:
+    """The answer where nothing can be described; also when we have a bug."""
+    return DescribeTopicPartitionsResponse(
+        topics=[DescribeTopicPartitionsResponseTopic(error_code=code, name=topic.name) for topic in request.topics]
+    )

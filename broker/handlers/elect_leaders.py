@@ -1,0 +1,92 @@
+"""ElectLeaders (key 43): on one node the preferred replica leads whatever is healthy, so there is nothing to elect."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from ottla.broker.context import RequestContext
+from ottla.broker.core.topics.partition import Partition
+from ottla.broker.handlers.services import Services
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+
+VERSIONS = range(3)
+
+
+class ElectionType(IntEnum):
+    """Which replicas may win (KIP-460)."""
+
+    PREFERRED = 0
+    UNCLEAN = 1
+
+
+_UNAVAILABLE = {
+    ElectionType.PREFERRED: (ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "the log of the only replica is damaged"),
+    ElectionType.UNCLEAN: (ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "the log of the only replica is damaged"),
+}
+
+
+def handle(request: ElectLeadersRequest, ctx: RequestContext, services: Services) -> ElectLeadersResponse:
+    if request.topic_partitions is not None and not request.topic_partitions:
+        return ElectLeadersResponse()
+    try:
+        election = ElectionType(request.election_type)
+    except ValueError:
+        return failed(request, ErrorCode.INVALID_REQUEST, f"Election type {request.election_type} is not known")
+    if request.topic_partitions is None:
+        return ElectLeadersResponse(replica_election_results=_everywhere(election, services))
+    results = []
+    for wanted in request.topic_partitions:
+        topic = services.topics.topics.get(wanted.topic)
+        rows = []
+        for index in wanted.partitions:
+            if topic is None:
+                code, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{wanted.topic}'"
+            elif (partition := topic.partition(index)) is None:
+                code, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {wanted.topic}-{index}"
+            else:
+                code, message = _elect(election, partition)
+            rows.append(PartitionResult(partition_id=index, error_code=code, error_message=message))
+        results.append(ReplicaElectionResult(topic=wanted.topic, partition_result=rows))
+    return ElectLeadersResponse(replica_election_results=results)
+
+
+def _everywhere(election: ElectionType, services: Services) -> list[ReplicaElectionResult]:
+    """Every topic, and of its partitions only those that had needed an election."""
+    results = []
+    for topic in services.topics.topics.values():
+        rows = []
+        for partition in topic.partitions:
+            code, message = _elect(election, partition)
+            if code is not ErrorCode.ELECTION_NOT_NEEDED:
+                rows.append(
+                    PartitionResult(partition_id=partition.tp.partition, error_code=code, error_message=message)
+                )
+        results.append(ReplicaElectionResult(topic=topic.name, partition_result=rows))
+    return results
+
+
+def _elect(election: ElectionType, partition: Partition) -> tuple[ErrorCode, str]:
+    if partition.offline:
+        return _UNAVAILABLE[election]
+    return ErrorCode.ELECTION_NOT_NEEDED, "The partition has the leader that it should have"
+
+
+def failed(request: ElectLeadersRequest, code: int, message: str | None = None) -> ElectLeadersResponse:
+    """The answer where none can be elected; also when we have a bug."""
+    results = [
+        ReplicaElectionResult(
+            topic=wanted.topic,
+            partition_result=[
+                PartitionResult(partition_id=index, error_code=code, error_message=message)
+                for index in wanted.partitions
+            ],
+        )
+        for wanted in request.topic_partitions or ()
+    ]
+    return ElectLeadersResponse(error_code=code, replica_election_results=results)

@@ -1,0 +1,108 @@
+"""TxnOffsetCommit (key 28): topics are checked here, the transaction in its coordinator, the group in the other one.
+
+As with Produce, the first commit of a transaction to the partition that keeps the group's offsets waits until the
+transaction coordinator has said that it takes part; from version 5 on it is made to (KIP-890).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from ottla.broker.context import RequestContext
+from ottla.broker.core.groups.offsets import Refusals
+from ottla.broker.core.topics.catalog import OFFSETS_TOPIC
+from ottla.broker.core.topics.transactions import Verification
+from ottla.broker.handlers.missing import missing_partitions
+from ottla.broker.handlers.services import Services
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.groups import coordinator_partition
+from ottla.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from ottla.protocol.records import TopicPartition
+
+VERSIONS = range(6)
+
+KNOWS_ABORTABLE = 4
+"""From this version on a client can be told that aborting the transaction is the way on (KIP-890)."""
+ADDS_PARTITION = 5
+
+
+def handle(request: TxnOffsetCommitRequest, ctx: RequestContext, services: Services) -> TxnOffsetCommitResponse | None:
+    named = [(topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions]
+    refused = missing_partitions(services.topics, named)
+    index = coordinator_partition(request.group_id, services.topics.partition_count(OFFSETS_TOPIC))
+    served = services.topics.topics[OFFSETS_TOPIC].partitions[index]
+    producer_id, producer_epoch = request.producer_id, request.producer_epoch
+    nothing_left = all(key in refused for key in named)
+    if nothing_left or not request.group_id or served.in_transaction(producer_id, producer_epoch):
+        return services.groups.commit_transactional_offsets(request, ctx, refused, None)
+    verification = served.begin_verification(producer_id, producer_epoch)
+    services.transactions.verify(
+        request.transactional_id,
+        producer_id,
+        producer_epoch,
+        [served.tp],
+        add=ctx.api_version >= ADDS_PARTITION,
+        then=partial(_verified, request, ctx, services, refused, served.tp, verification),
+    )
+    return None
+
+
+def _verified(
+    request: TxnOffsetCommitRequest,
+    ctx: RequestContext,
+    services: Services,
+    refused: Refusals,
+    tp: TopicPartition,
+    verification: Verification,
+    errors: Mapping[TopicPartition, ErrorCode],
+) -> None:
+    """The transaction coordinator has answered: let the group's have the offsets."""
+    answer: TxnOffsetCommitResponse | None
+    if error := _shown(errors[tp], ctx.api_version):
+        answer = _refused(request, {**_everywhere(request, error), **refused})
+    else:
+        answer = services.groups.commit_transactional_offsets(request, ctx, refused, verification)
+    if answer is not None:
+        ctx.reply(answer)
+
+
+def _shown(error: ErrorCode, version: int) -> ErrorCode:
+    if error is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if error is ErrorCode.TRANSACTION_ABORTABLE and version < KNOWS_ABORTABLE:
+        return ErrorCode.INVALID_TXN_STATE
+    if error is ErrorCode.NETWORK_EXCEPTION:
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return error
+
+
+def _everywhere(request: TxnOffsetCommitRequest, error: ErrorCode) -> Refusals:
+    return {(topic.name, item.partition_index): error for topic in request.topics for item in topic.partitions}
+
+
+def _refused(request: TxnOffsetCommitRequest, refused: Refusals) -> TxnOffsetCommitResponse:
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(
+                        partition_index=item.partition_index, error_code=refused[topic.name, item.partition_index]
+                    )
+                    for item in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def failed(request: TxnOffsetCommitRequest, code: int) -> TxnOffsetCommitResponse:
+    """The answer when we have a bug."""
+    return _refused(request, _everywhere(request, ErrorCode(code)))

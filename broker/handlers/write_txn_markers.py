@@ -1,0 +1,96 @@
+"""WriteTxnMarkers (key 27): end transactions in partitions.
+
+Coordinators of other brokers would send it; here it comes from an administrator who aborts a transaction that nobody
+coordinates any more (KIP-664).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ottla.broker.context import RequestContext
+from ottla.broker.core.topics.transactions import TransactionMarker
+from ottla.broker.handlers.services import Services
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from ottla.protocol.records import TopicPartition
+
+VERSIONS = range(1, 3)
+
+
+class _Answer:
+    """A request whose markers are on their way; ``open`` counts them, plus one until all were handed over."""
+
+    __slots__ = ("ctx", "open", "parked", "response")
+
+    def __init__(self, ctx: RequestContext, response: WriteTxnMarkersResponse) -> None:
+        self.ctx = ctx
+        self.response = response
+        self.open = 1
+        self.parked = False
+
+    def settled(self, row: WritableTxnMarkerPartitionResult, offset: int, error: ErrorCode) -> None:
+        row.error_code = error
+        self.open -= 1
+        if not self.open and self.parked:
+            self.ctx.reply(self.response)
+
+
+def handle(request: WriteTxnMarkersRequest, ctx: RequestContext, services: Services) -> WriteTxnMarkersResponse | None:
+    response = _response(request, ErrorCode.NONE)
+    answer = _Answer(ctx, response)
+    for asked, result in zip(request.markers, response.markers, strict=True):
+        marker = _marker(asked)
+        for topic in result.topics:
+            for row in topic.partitions:
+                answer.open += 1
+                tp = TopicPartition(topic.name, row.partition_index)
+                services.groups.write_marker(tp, marker, partial(answer.settled, row))
+    answer.open -= 1
+    if not answer.open:
+        return response
+    answer.parked = True
+    return None
+
+
+def _marker(asked: WritableTxnMarker) -> TransactionMarker:
+    return TransactionMarker(
+        asked.producer_id,
+        asked.producer_epoch,
+        asked.coordinator_epoch,
+        asked.transaction_result,
+        asked.transaction_version,
+    )
+
+
+def _response(request: WriteTxnMarkersRequest, code: int) -> WriteTxnMarkersResponse:
+    return WriteTxnMarkersResponse(
+        markers=[
+            WritableTxnMarkerResult(
+                producer_id=marker.producer_id,
+                topics=[
+                    WritableTxnMarkerTopicResult(
+                        name=topic.name,
+                        partitions=[
+                            WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
+                            for index in topic.partition_indexes
+                        ],
+                    )
+                    for topic in marker.topics
+                ],
+            )
+            for marker in request.markers
+        ]
+    )
+
+
+def failed(request: WriteTxnMarkersRequest, code: int) -> WriteTxnMarkersResponse:
+    """The answer when we have a bug."""
+    return _response(request, code)

@@ -1,0 +1,203 @@
+"""Snapshots of what partitions remember of producers and transactions: files beside the logs.
+
+Without one a start must read a log from its beginning, for transactions that were aborted long ago still have to be
+hidden from readers. With one it reads what came after. A snapshot is taken in an orderly stop, and whenever so much was
+appended since the last one that reading it again would take a noticeable time.
+
+A snapshot is a help and not the truth: it is not synced, carries a checksum, and is thrown away if anything is odd
+about it. It says up to which offset it has seen the log, and is written only once the log is durable so far.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Protocol
+
+import google_crc32c
+
+from ottla.broker.clock import Clock
+from ottla.broker.core.topics.partition import Partition
+from ottla.broker.core.topics.snapshot import NotUsable, restore, take
+from ottla.protocol.records import TopicPartition, iter_batches
+
+READ_BYTES = 4 << 20
+"""How much of a log is read at a time."""
+SNAPSHOT_BYTES = 64 << 20
+"""A partition to which so much was appended since its last snapshot gets another one."""
+CHECK_MS = 10_000
+"""How often partitions are looked at."""
+SUFFIX = ".snapshot"
+LONGEST_NAME = 240
+_CRC_SIZE = 8
+
+
+class Report(Protocol):
+    """Where operators read what happened."""
+
+    def info(self, event: str, **fields: Any) -> Any: ...
+    def warning(self, event: str, **fields: Any) -> Any: ...
+
+
+class ProducerStates:
+    """See the module.
+
+    Args:
+        directory: where the snapshots lie; None keeps none.
+    """
+
+    def __init__(self, directory: Path | None, clock: Clock, report: Report) -> None:
+        self._directory = directory
+        self._clock = clock
+        self._report = report
+        self._sizes: dict[TopicPartition, int] = {}
+        """How large the log was at the last snapshot."""
+        self._saved: dict[TopicPartition, int] = {}
+        """Up to which offset there is a snapshot."""
+        self._forgotten: dict[TopicPartition, int] = {}
+        """How often a partition was forgotten: what was taken before must not be written after."""
+        self._task: asyncio.Task[None] | None = None
+
+    # Starting
+
+    async def rebuild(self, partition: Partition, *, since_ms: int | None = None) -> None:
+        """Bring a partition that has seen nothing to the state of its log.
+
+        Args:
+            since_ms: without a snapshot, how far back to read (Unix ms); None reads everything.
+
+        Raises:
+            EngineError, BatchError: the log cannot be read.
+        """
+        log = partition.log
+        offset = self._restored(partition)
+        if offset is None:
+            offset = log.log_start_offset
+            if since_ms is not None:
+                found = log.offset_for_timestamp(since_ms)
+                offset = log.high_watermark if found is None else found.offset
+        now_ms = self._clock.wall_ms()
+        while offset < log.high_watermark and (batches := log.read(offset, max_bytes=READ_BYTES)):
+            for _, batch in iter_batches(batches):
+                offset = partition.replay(batch, now_ms)
+            await asyncio.sleep(0)
+
+    def _restored(self, partition: Partition) -> int | None:
+        path = self._path(partition.tp)
+        if path is None:
+            return None
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self._report.warning("a snapshot of producers cannot be read", path=str(path), reason=str(error))
+            return None
+        try:
+            document = _decode(data)
+            offset = restore(partition, document)
+            self._saved[partition.tp] = offset
+            self._sizes[partition.tp] = document["size_bytes"]
+            return offset
+        except NotUsable as error:
+            self._report.warning("a snapshot of producers is of no use", path=str(path), reason=str(error))
+            # What it has seen may be appended anew, and then it would seem to fit.
+            self._remove(path)
+            return None
+
+    # Running
+
+    def start(self, partitions: Callable[[], Iterable[Partition]]) -> None:
+        """Look after the partitions that there are, from now on."""
+        if self._directory is not None:
+            self._task = asyncio.get_running_loop().create_task(self._run(partitions))
+
+    async def _run(self, partitions: Callable[[], Iterable[Partition]]) -> None:
+        while True:
+            await asyncio.sleep(CHECK_MS / 1000)
+            for partition in list(partitions()):
+                tp, size_bytes = partition.tp, partition.log.size_bytes
+                # Where old segments have gone meanwhile it counts from what is left.
+                known = self._sizes[tp] = min(self._sizes.get(tp, 0), size_bytes)
+                if size_bytes - known >= SNAPSHOT_BYTES:
+                    await self._save_when_durable(partition)
+
+    async def _save_when_durable(self, partition: Partition) -> None:
+        document, failures = take(partition), partition.failures
+        forgotten = self._forgotten.get(partition.tp)
+        while partition.log.high_watermark < document["offset"]:
+            if partition.failures != failures:
+                return  # the end that it has seen is not the log's any more
+            await asyncio.sleep(0.05)
+        if partition.failures == failures and self._forgotten.get(partition.tp) == forgotten:
+            await self._save(partition, document)
+
+    async def stop(self, partitions: Iterable[Partition]) -> None:
+        """Take a last snapshot of every partition that has one to take. Nothing may be on its way to the logs."""
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+        if self._directory is None:
+            return
+        for partition in list(partitions):
+            log = partition.log
+            end = log.log_end_offset
+            if partition.offline or log.high_watermark < end or end <= log.log_start_offset:
+                continue
+            if self._saved.get(partition.tp) != end:
+                await self._save(partition, take(partition))
+
+    def forget(self, tp: TopicPartition) -> None:
+        """The partition is gone, or its snapshot says what is not true any more."""
+        self._forgotten[tp] = self._forgotten.get(tp, 0) + 1
+        self._sizes.pop(tp, None)
+        self._saved.pop(tp, None)
+        if (path := self._path(tp)) is not None:
+            self._remove(path)
+
+    async def _save(self, partition: Partition, document: dict[str, Any]) -> None:
+        self._sizes[partition.tp] = document["size_bytes"]
+        path = self._path(partition.tp)
+        if path is None:
+            return
+        forgotten = self._forgotten.get(partition.tp)
+        try:
+            await asyncio.to_thread(_write, path, _encode(document))
+            if self._forgotten.get(partition.tp) == forgotten:
+                self._saved[partition.tp] = document["offset"]
+            else:
+                self._remove(path)
+        except OSError as error:
+            self._report.warning("a snapshot of producers could not be written", path=str(path), reason=str(error))
+
+    def _remove(self, path: Path) -> None:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            self._report.warning("a snapshot of producers could not be removed", path=str(path), reason=str(error))
+
+    def _path(self, tp: TopicPartition) -> Path | None:
+        name = f"{tp.topic}-{tp.partition}"
+        return None if self._directory is None or len(name) > LONGEST_NAME else self._directory / (name + SUFFIX)
+
+
+def _encode(document: dict[str, Any]) -> bytes:
+    data = json.dumps(document, separators=(",", ":")).encode()
+    return b"%08x" % google_crc32c.value(data) + data
+
+
+def _decode(data: bytes) -> Any:
+    body = data[_CRC_SIZE:]
+    if data[:_CRC_SIZE] != b"%08x" % google_crc32c.value(body):
+        raise NotUsable("damaged")
+    return json.loads(body)
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(exist_ok=True)
+    new = path.with_name(path.name + ".new")
+    new.write_bytes(data)
+    os.replace(new, path)

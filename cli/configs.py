@@ -1,0 +1,212 @@
+"""`ottla configs`: settings of topics and of the running broker, with the option names of Kafka's tool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ottla.cli.common import bootstrap_option, format_option, names, with_admin
+from ottla.cli.output import Cell, Refused, note, print_json, print_table
+
+if TYPE_CHECKING:
+    from ottla.clients import Admin, ConfigEntry
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+TOPICS, BROKERS = "topics", "brokers"
+# Where a value comes from (KIP-226).
+SOURCES = {
+    1: "topic",
+    2: "broker",
+    3: "all brokers",
+    4: "properties",
+    5: "default",
+    6: "logger",
+    7: "client metrics",
+    8: "group",
+}
+_OWN = {TOPICS: {1}, BROKERS: {2, 3, 4}}
+
+
+def entity_options(function: F) -> F:
+    """``--entity-type`` and ``--entity-name``."""
+    function = click.option(
+        "--entity-name",
+        "more",
+        metavar="NAME",
+        multiple=True,
+        help="A topic, or a broker's id; the same as an argument.",
+    )(function)
+    return click.option(
+        "--entity-type", type=click.Choice([TOPICS, BROKERS]), default=TOPICS, show_default=True, help="What NAME is."
+    )(function)
+
+
+@click.group("configs")
+def command() -> None:
+    """Show and change settings of topics and of the broker."""
+
+
+@command.command(short_help="Show settings.")
+@click.argument("entities", metavar="[NAME]…", nargs=-1)
+@entity_options
+@click.option("--all", "everything", is_flag=True, help="Also what nobody has set.")
+@click.option("--key", "keys", metavar="KEY", multiple=True, help="Only this setting, wherever it comes from.")
+@format_option
+@bootstrap_option
+def describe(
+    entities: tuple[str, ...],
+    more: tuple[str, ...],
+    entity_type: str,
+    everything: bool,
+    keys: tuple[str, ...],
+    output_format: str,
+    bootstrap: str,
+) -> None:
+    """Show what is set for the topics or brokers NAME; with --all what is in force."""
+    wanted = names(entities, more, "entity-name")
+
+    async def ask(admin: Admin) -> dict[Any, dict[str, ConfigEntry]]:
+        found = await admin.describe_configs(**{entity_type: _ids(wanted, entity_type)}, keys=keys or None)
+        return dict(found)
+
+    found = with_admin(bootstrap, ask)
+    described = [
+        {
+            "entity_type": entity_type,
+            "entity_name": name,
+            "configs": [
+                _row(entry)
+                for _, entry in sorted(found[key].items())
+                if everything or keys or entry.source in _OWN[entity_type]
+            ],
+        }
+        for name, key in zip(wanted, _ids(wanted, entity_type), strict=True)
+    ]
+    if output_format == "json":
+        print_json(described)
+        return
+    for number, one in enumerate(described):
+        if number:
+            click.echo()
+        _print(one)
+
+
+@command.command(short_help="Change settings.")
+@click.argument("entities", metavar="[NAME]…", nargs=-1)
+@entity_options
+@click.option(
+    "--add-config",
+    "added",
+    metavar="KEY=VALUE[,…]",
+    multiple=True,
+    help="Set; brackets hold a value with commas: cleanup.policy=[compact,delete].",
+)
+@click.option("--delete-config", "deleted", metavar="KEY[,…]", multiple=True, help="Go back to the default.")
+@click.option("--validate-only", is_flag=True, help="Only say whether it could be done.")
+@bootstrap_option
+def alter(
+    entities: tuple[str, ...],
+    more: tuple[str, ...],
+    entity_type: str,
+    added: tuple[str, ...],
+    deleted: tuple[str, ...],
+    validate_only: bool,
+    bootstrap: str,
+) -> None:
+    """Change settings of the topics or brokers NAME; those that are not named stay as they are."""
+    wanted = names(entities, more, "entity-name")
+    changes: dict[str, str | None] = {}
+    for text in added:
+        changes |= parse_pairs(text)
+    for text in deleted:
+        for key in filter(None, (part.strip() for part in text.split(","))):
+            if key in changes:
+                raise click.UsageError(f"{key} is both set and deleted: choose one.")
+            changes[key] = None
+    if not changes:
+        raise click.UsageError("Say what to change: --add-config KEY=VALUE, or --delete-config KEY.")
+
+    async def ask(admin: Admin) -> None:
+        resources: Any = dict.fromkeys(_ids(wanted, entity_type), changes)
+        await admin.incremental_alter_configs(**{entity_type: resources}, validate_only=validate_only)
+
+    with_admin(bootstrap, ask)
+    for name in wanted:
+        what = "topic" if entity_type == TOPICS else "broker"
+        click.echo(f"{'Could change' if validate_only else 'Changed'} {what} {name!r}: {_in_words(changes)}.")
+
+
+def parse_pairs(text: str) -> dict[str, str | None]:
+    """``a=1,b=[x,y]``, as Kafka's tool reads it.
+
+    Raises:
+        click.UsageError: a part is no KEY=VALUE.
+    """
+    pairs: dict[str, str | None] = {}
+    for part in _split(text):
+        key, equals, value = part.partition("=")
+        if not key.strip() or not equals:
+            raise click.UsageError(f"--add-config {part!r}: write KEY=VALUE.")
+        value = value.strip()
+        pairs[key.strip()] = value[1:-1] if value.startswith("[") and value.endswith("]") else value
+    return pairs
+
+
+def _split(text: str) -> list[str]:
+    """At commas that do not stand in brackets."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character == "[") - (character == "]")
+        if character == "," and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part for part in parts if part.strip()]
+
+
+def _ids(wanted: list[str], entity_type: str) -> list[Any]:
+    """Names of topics as they are, brokers by number."""
+    if entity_type == TOPICS:
+        return list(wanted)
+    for name in wanted:
+        if not name.isdecimal():
+            raise Refused(f"{name!r} is no broker's id.", "`ottla doctor -b HOST:PORT` names the node that answers.")
+    return [int(name) for name in wanted]
+
+
+def _row(entry: ConfigEntry) -> dict[str, Any]:
+    return {
+        "name": entry.name,
+        "value": entry.value,
+        "source": SOURCES.get(entry.source, str(entry.source)),
+        "read_only": entry.read_only,
+        "sensitive": entry.is_sensitive,
+        "documentation": entry.documentation,
+    }
+
+
+def _print(described: dict[str, Any]) -> None:
+    what = "Topic" if described["entity_type"] == TOPICS else "Broker"
+    click.secho(f"{what} {described['entity_name']}", bold=True)
+    rows: list[tuple[Cell, ...]] = [
+        (
+            row["name"],
+            "(hidden)" if row["sensitive"] else row["value"],
+            row["source"],
+            "read-only" if row["read_only"] else "",
+        )
+        for row in described["configs"]
+    ]
+    if not rows:
+        note("  Nothing is set; --all shows what is in force.")
+        return
+    print_table(("key", "value", "from", ""), rows)
+
+
+def _in_words(changes: dict[str, str | None]) -> str:
+    return ", ".join(
+        f"{key} back to its default" if value is None else f"{key}={value}" for key, value in changes.items()
+    )

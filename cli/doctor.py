@@ -1,0 +1,149 @@
+"""`ottla doctor`: is this a place where a broker can keep its promises?"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ottla.cli.common import format_option, with_admin
+from ottla.cli.doctor_checks import (
+    FAIL,
+    OK,
+    WARN,
+    Finding,
+    check_broker,
+    check_clock,
+    check_directory,
+    check_disk,
+    check_filesystem,
+    check_open_files,
+    check_port,
+    check_settings,
+    check_space,
+    check_versions,
+    disk_lines,
+    worst,
+)
+from ottla.cli.output import print_json
+
+if TYPE_CHECKING:
+    from ottla.clients import Admin
+
+ROUND_TRIPS = 20
+_COLORS = {OK: "green", WARN: "yellow", FAIL: "red"}
+
+
+@click.command("doctor")
+@click.option(
+    "--data-dir", metavar="DIR", type=click.Path(path_type=Path), help="Where the logs are, or would be. [./ottla-data]"
+)
+@click.option("--bootstrap-server", "-b", "bootstrap", metavar="HOST:PORT", help="Ask this broker, too.")
+@click.option(
+    "--config",
+    "config_file",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False),
+    help="The broker's properties file.",
+)
+@click.option("--set", "pairs", metavar="KEY=VALUE", multiple=True, help="One setting, as for `ottla serve`.")
+@click.option("--listen", metavar="HOST:PORT", help="Where the broker is to listen. [by the settings]")
+@click.option("--disk/--no-disk", "with_disk", default=True, help="Measure the disk. [measured]")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0.01, max=60),
+    default=1.0,
+    show_default=True,
+    help="How long each of the four measurements of the disk takes.",
+)
+@format_option
+def command(
+    data_dir: Path | None,
+    bootstrap: str | None,
+    config_file: str | None,
+    pairs: tuple[str, ...],
+    listen: str | None,
+    with_disk: bool,
+    seconds: float,
+    output_format: str,
+) -> None:
+    """Check the machine, the disk and the settings. Exit code 1 if something would not work.
+
+    The disk is measured where the logs live: how long an append of 4 kB and of 64 kB takes, and the fdatasync that
+    makes it durable, which is what every acknowledged commit waits for.
+    """
+    findings = [check_versions(), check_clock(), check_open_files()]
+    directory, port = _configured(findings, config_file, pairs, listen)
+    findings += _of_directory(data_dir or directory)
+    if with_disk:
+        findings.append(check_disk(data_dir or directory, seconds))
+    # Where a broker is asked, it is the one that has the port.
+    findings.append(check_port(*port) if bootstrap is None else check_broker(bootstrap, _ask))
+    verdict = worst(findings)
+    if output_format == "json":
+        print_json({"verdict": verdict, "checks": [vars(one) for one in findings]})
+    else:
+        _print(findings)
+    raise SystemExit(1 if verdict == FAIL else 0)
+
+
+def _configured(
+    findings: list[Finding], config_file: str | None, pairs: tuple[str, ...], listen: str | None
+) -> tuple[Path, tuple[str, int]]:
+    """Check the settings; gives the directory and the address that they name."""
+    from ottla.broker.settings import BadSetting
+    from ottla.cli import serve
+
+    directory, address = Path("ottla-data"), ("", 9092)
+    try:
+        loaded = serve.settings_of(config_file, pairs)
+        directory = Path(loaded.settings.log_dirs or directory)
+        findings.append(check_settings(loaded, serve.did_you_mean))
+        address = serve.listening_address(listen, loaded.settings)
+    except BadSetting as error:
+        findings.append(Finding("settings", FAIL, str(error), "A broker would not start with this."))
+    return directory, address
+
+
+def _of_directory(directory: Path) -> list[Finding]:
+    from ottla.cli.log_verify import in_use
+
+    return [
+        check_directory(directory, lambda path: in_use(path / "any")),
+        check_filesystem(directory),
+        check_space(directory),
+    ]
+
+
+def _ask(bootstrap: str) -> dict[str, Any]:
+    """Who answers, and how long that takes."""
+
+    async def ask(admin: Admin) -> dict[str, Any]:
+        trips = []
+        for _ in range(ROUND_TRIPS):
+            begun = time.perf_counter()
+            cluster = await admin.describe_cluster()
+            trips.append(time.perf_counter() - begun)
+        return {
+            "cluster_id": cluster.cluster_id,
+            "node_id": cluster.controller_id,
+            "brokers": len(cluster.brokers),
+            "round_trips": sorted(trips),
+        }
+
+    return with_admin(bootstrap, ask)
+
+
+def _print(findings: list[Finding]) -> None:
+    width = max(len(one.check) for one in findings)
+    for one in findings:
+        click.secho(
+            f"{one.verdict.upper() if one.verdict == FAIL else one.verdict:<4}", fg=_COLORS[one.verdict], nl=False
+        )
+        click.echo(f"  {one.check:<{width}}  {one.found}")
+        for line in disk_lines(one):
+            click.echo(f"{'':{width + 8}}{line}")
+        if one.advice:
+            click.echo(f"{'':{width + 8}}→ {one.advice}")

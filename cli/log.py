@@ -1,0 +1,273 @@
+"""`ottla log`: what lies in segment files, without a broker."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ottla.cli.internal_records import OFFSETS_TOPIC
+from ottla.cli.log_rows import (
+    BATCH_HEADING,
+    INTERNAL,
+    batch_json,
+    batch_line,
+    record_json,
+    record_line,
+    records_of,
+)
+from ottla.cli.log_tail import Follower
+from ottla.cli.log_verify import verify
+from ottla.cli.output import Refused, note
+from ottla.cli.segment_indexes import (
+    INDEX,
+    TIME_INDEX,
+    TRANSACTION_INDEX,
+    read_offset_index,
+    read_time_index,
+    read_transaction_index,
+)
+from ottla.cli.segments import (
+    PartitionFiles,
+    StoredBatch,
+    Unreadable,
+    find_partitions,
+    read_batches,
+    segment_with,
+)
+
+paths_argument = click.argument(
+    "paths", metavar="PATH…", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path)
+)
+lines_format_option = click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Lines for people, or a JSON object on each line.",
+)
+decode_option = click.option(
+    "--decode/--no-decode",
+    default=None,
+    help="Print the records of __consumer_offsets and __transaction_state in words, or not. [in words]",
+)
+
+
+@click.group("log")
+def command() -> None:
+    """Look into segment files: Ottla's, or those of any Kafka broker. No broker is needed, and one may be running.
+
+    PATH is a data directory, the directory of a partition, or a single file.
+    """
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What to print. ``decode`` is None to go by the name of the directory."""
+
+    with_records: bool
+    decode: bool | None
+    offset: int | None
+    max_records: int | None
+    as_json: bool
+
+    def decode_as(self, topic: str) -> str | None:
+        """The internal topic that records are to be read as; asked to, those of a directory without a topic's name."""
+        if self.decode is False:
+            return None
+        if topic in INTERNAL:
+            return topic
+        return OFFSETS_TOPIC if self.decode and not topic else None
+
+
+class Enough(Exception):
+    """As many records as wanted were printed."""
+
+
+@command.command(short_help="Print batches, records and index entries.")
+@paths_argument
+@click.option("--print-data-log", "with_records", is_flag=True, help="Print the records too, not only the batches.")
+@decode_option
+@click.option("--offset", type=click.IntRange(min=0), help="Begin with the batch that has this offset.")
+@click.option("--max-records", type=click.IntRange(min=1), metavar="N", help="Stop after so many.")
+@lines_format_option
+def dump(
+    paths: tuple[Path, ...],
+    with_records: bool,
+    decode: bool | None,
+    offset: int | None,
+    max_records: int | None,
+    output_format: str,
+) -> None:
+    """Print the batches of PATH, segment by segment. What is damaged is named, and the exit code is 1."""
+    wish = Wish(with_records or decode is True, decode, offset, max_records, output_format == "json")
+    printer = _Printer(wish)
+    try:
+        for path in paths:
+            if path.suffix in (INDEX, TIME_INDEX, TRANSACTION_INDEX):
+                _print_index(path, wish)
+                continue
+            for partition in find_partitions(path):
+                printer.print_partition(partition)
+    except Enough:
+        pass
+    if printer.damaged:
+        raise Refused(
+            f"{printer.damaged} of {printer.seen} segments cannot be read to their ends.",
+            "`ottla log verify` checks every byte.",
+        )
+
+
+class _Printer:
+    """Prints segments, and counts what has been printed."""
+
+    def __init__(self, wish: Wish) -> None:
+        self.wish = wish
+        self.left = wish.max_records
+        self.seen = self.damaged = 0
+
+    def print_partition(self, partition: PartitionFiles) -> None:
+        """Raises `Enough`."""
+        offset = self.wish.offset
+        first = 0 if offset is None else segment_with(partition, offset)
+        for path in partition.segments[first:]:
+            self.seen += 1
+            self._print_segment(partition, path)
+
+    def _print_segment(self, partition: PartitionFiles, path: Path) -> None:
+        wish = self.wish
+        if not wish.as_json:
+            click.secho(f"{partition.name}  {path}", bold=True)
+            click.echo(f"  {BATCH_HEADING}")
+        try:
+            for batch in _batches(path, wish.offset):
+                self._print_batch(partition, path, batch)
+        except Unreadable as error:
+            self.damaged += 1
+            note(f"{path}, {error}")
+
+    def _print_batch(self, partition: PartitionFiles, path: Path, batch: StoredBatch) -> None:
+        wish = self.wish
+        records = records_of(batch) if wish.with_records else []
+        if wish.offset is not None:
+            records = [record for record in records if record.offset >= wish.offset]
+        count = len(records) if wish.with_records else batch.header.record_count
+        if self.left is not None:
+            records = records[: self.left]
+        decode_as = wish.decode_as(partition.topic)
+        if wish.as_json:
+            row = {"topic": partition.topic, "partition": partition.partition, "file": str(path), **batch_json(batch)}
+            if wish.with_records:
+                row["records"] = [record_json(record, batch, decode_as) for record in records]
+            click.echo(json.dumps(row, ensure_ascii=False))
+        else:
+            click.echo(f"  {batch_line(batch)}")
+            for record in records:
+                click.echo(f"    | {record_line(record, batch, decode_as)}")
+        if self.left is not None:
+            self.left -= count
+            if self.left <= 0:
+                raise Enough
+
+
+def _batches(path: Path, offset: int | None) -> Iterator[StoredBatch]:
+    """The batches of a segment, from the one that has ``offset``."""
+    position = 0 if offset is None else _position_of(path, offset)
+    for batch in read_batches(path, position):
+        if offset is None or batch.header.last_offset >= offset:
+            yield batch
+
+
+def _position_of(path: Path, offset: int) -> int:
+    """Where to begin to look, by the index if there is one that can be trusted."""
+    try:
+        entries = read_offset_index(path.with_suffix(INDEX))
+        position = max((entry.position for entry in entries if entry.offset <= offset), default=0)
+        first = next(read_batches(path, position))
+        first.check_crc()
+        return position if first.header.base_offset <= offset else 0
+    except (OSError, ValueError, Unreadable, StopIteration):
+        return 0
+
+
+def _print_index(path: Path, wish: Wish) -> None:
+    """The entries of an index file."""
+    read: dict[str, Callable[[Path], Sequence[Any]]] = {
+        INDEX: read_offset_index,
+        TIME_INDEX: read_time_index,
+        TRANSACTION_INDEX: read_transaction_index,
+    }
+    try:
+        entries = read[path.suffix](path)
+    except ValueError as error:
+        raise Refused(f"{path} is no index: {error}.") from None
+    if not wish.as_json:
+        click.secho(str(path), bold=True)
+    for entry in entries[: wish.max_records]:
+        row = entry._asdict()
+        click.echo(json.dumps(row) if wish.as_json else "  " + "  ".join(f"{name} {row[name]}" for name in row))
+
+
+command.add_command(verify)
+
+
+# -- following
+
+
+@command.command(short_help="Print records as they are written.")
+@paths_argument
+@decode_option
+@click.option("--from-beginning", is_flag=True, help="Print what is there already, too.")
+@click.option("--max-records", type=click.IntRange(min=1), metavar="N", help="Stop after so many.")
+@click.option("--interval-ms", type=click.IntRange(min=1), default=200, show_default=True, help="How often to look.")
+@lines_format_option
+def tail(
+    paths: tuple[Path, ...],
+    decode: bool | None,
+    from_beginning: bool,
+    max_records: int | None,
+    interval_ms: int,
+    output_format: str,
+) -> None:
+    """Print the records that are written to PATH from now on, until Ctrl-C."""
+    wish = Wish(True, decode, None, max_records, output_format == "json")
+    partitions = [partition for path in paths for partition in find_partitions(path)]
+    followers = [(partition, Follower(partition, from_beginning=from_beginning)) for partition in partitions]
+    try:
+        follow(followers, wish, lambda: time.sleep(interval_ms / 1000))
+    except (Enough, KeyboardInterrupt):
+        return
+    except Unreadable as error:
+        raise Refused(f"The log cannot be read on: {error}.", "`ottla log verify` checks every byte.") from None
+
+
+def follow(followers: Sequence[tuple[PartitionFiles, Follower]], wish: Wish, wait: Callable[[], None]) -> None:
+    """Print what the followers find; ``wait`` is called when there is nothing new. Raises `Enough` or `Unreadable`."""
+    left = wish.max_records
+    while True:
+        found = False
+        for partition, follower in followers:
+            for batch in follower.poll():
+                found = True
+                for record in records_of(batch):
+                    click.echo(_tailed(partition, batch, record, wish))
+                    if left is not None:
+                        left -= 1
+                        if not left:
+                            raise Enough
+        if not found:
+            wait()
+
+
+def _tailed(partition: PartitionFiles, batch: StoredBatch, record: Any, wish: Wish) -> str:
+    decode_as = wish.decode_as(partition.topic)
+    if not wish.as_json:
+        return f"{partition.name}  {record_line(record, batch, decode_as)}"
+    row = {"topic": partition.topic, "partition": partition.partition, **record_json(record, batch, decode_as)}
+    return json.dumps(row, ensure_ascii=False)

@@ -1,0 +1,251 @@
+"""`ottla offsets decode`: what ``__consumer_offsets`` says, of a running broker or of files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from ottla.cli.common import DEFAULT_BOOTSTRAP, run
+from ottla.cli.internal_records import GROUP, OFFSET, OFFSETS_TOPIC, described, in_words
+from ottla.cli.log_rows import control_type, records_of, when
+from ottla.cli.output import Cell, Refused, note, print_table, printable
+from ottla.cli.segments import PartitionFiles, Unreadable, find_partitions, read_batches
+
+if TYPE_CHECKING:
+    from ottla.clients import Consumer, TopicPartition
+
+_NO_PRODUCER = -1
+
+
+class Entry(NamedTuple):
+    """A record of the topic. ``marker`` is COMMIT or ABORT in the record that ends a transaction."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    producer_id: int = _NO_PRODUCER
+    """Of a record that counts when this producer's transaction commits; -1 for one that counts at once."""
+    marker: str = ""
+
+
+@click.group("offsets")
+def command() -> None:
+    """Read the records of __consumer_offsets: committed offsets and groups."""
+
+
+@command.command(short_help="Print __consumer_offsets as text or JSON.")
+@click.argument("paths", metavar="[PATH]…", nargs=-1, type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "--bootstrap-server",
+    "-b",
+    "bootstrap",
+    metavar="HOST:PORT[,…]",
+    envvar="OTTLA_BOOTSTRAP_SERVERS",
+    show_envvar=True,
+    help=f"Read from a broker instead of files. [{DEFAULT_BOOTSTRAP} if there is no PATH]",
+)
+@click.option("--latest", is_flag=True, help="Only what is in force: the last record of each key, none if deleted.")
+@click.option("--group", "-G", "groups", metavar="GROUP", multiple=True, help="Only records of this group.")
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Lines for people, or a JSON object on each line.",
+)
+def decode(
+    paths: tuple[Path, ...], bootstrap: str | None, latest: bool, groups: tuple[str, ...], output_format: str
+) -> None:
+    """Print what __consumer_offsets says, in the order of its records.
+
+    PATH is a data directory, a directory of a partition, or a segment file, of Ottla or of any Kafka broker; without
+    one a running broker is asked.
+    """
+    reading = _Reading()
+    entries = reading.files(paths) if paths else _of_broker(bootstrap or DEFAULT_BOOTSTRAP)
+    as_json = output_format == "json"
+    if latest:
+        rows = [row for row in in_force(entries) if _wanted(row, groups)]
+        _print_state(rows, as_json)
+    else:
+        for entry in entries:
+            row = _row(entry)
+            if _wanted(row, groups):
+                click.echo(json.dumps(row, ensure_ascii=False) if as_json else _line(row))
+    if reading.damaged:
+        raise Refused(
+            "Not everything could be read: " + "; ".join(reading.damaged) + ".",
+            "`ottla log verify` checks every byte.",
+        )
+
+
+# -- reading
+
+
+class _Reading:
+    """Reads files, and remembers which could not be read to their ends."""
+
+    def __init__(self) -> None:
+        self.damaged: list[str] = []
+
+    def files(self, paths: Iterable[Path]) -> Iterator[Entry]:
+        for path in paths:
+            partitions = find_partitions(path)
+            # A data directory has other topics too; what was named itself is read whatever its name is.
+            if len(partitions) > 1:
+                partitions = [one for one in partitions if one.topic == OFFSETS_TOPIC]
+            if not partitions:
+                raise Refused(f"There is no {OFFSETS_TOPIC} in {path}.", "Name a directory that has its partitions.")
+            for partition in partitions:
+                yield from self._partition(partition)
+
+    def _partition(self, partition: PartitionFiles) -> Iterator[Entry]:
+        for path in partition.segments:
+            try:
+                yield from _entries(partition.partition, path)
+            except Unreadable as error:
+                self.damaged.append(f"{path}, {error}")
+
+
+def _entries(partition: int, path: Path) -> Iterator[Entry]:
+    for batch in read_batches(path):
+        batch.check_crc()
+        header = batch.header
+        producer_id = header.producer_id if header.is_transactional else _NO_PRODUCER
+        for record in records_of(batch):
+            marker = control_type(record) if header.is_control else ""
+            yield Entry(partition, record.offset, record.timestamp_ms, record.key, record.value, producer_id, marker)
+
+
+def _of_broker(bootstrap: str) -> list[Entry]:
+    """Everything up to the present end. Only what is committed: a broker does not hand out markers."""
+
+    async def read() -> list[Entry]:
+        from ottla.clients import Consumer, TopicPartition
+
+        async with Consumer(bootstrap_servers=bootstrap, isolation_level="read_committed") as consumer:
+            partitions = await consumer.partitions_for_topic(OFFSETS_TOPIC) or ()
+            places = [TopicPartition(OFFSETS_TOPIC, partition) for partition in sorted(partitions)]
+            return await _read_all(consumer, places)
+
+    return run(read(), bootstrap)
+
+
+async def _read_all(consumer: Consumer, places: list[TopicPartition]) -> list[Entry]:
+    consumer.assign(places)
+    begins, ends = await consumer.beginning_offsets(places), await consumer.end_offsets(places)
+    left = {place for place in places if begins[place] < ends[place]}
+    for place in left:
+        consumer.seek(place, begins[place])
+    found: list[Entry] = []
+    while left:
+        for place, records in (await consumer.getmany(*left, timeout_ms=200)).items():
+            found += [Entry(place.partition, one.offset, one.timestamp, one.key, one.value) for one in records]
+        left = {place for place in left if await consumer.position(place) < ends[place]}
+    return sorted(found, key=lambda entry: (entry.partition, entry.offset))
+
+
+# -- what is in force
+
+
+def in_force(entries: Iterable[Entry]) -> Iterator[dict[str, Any]]:
+    """The records that compaction would leave, without tombstones, as `described` rows.
+
+    Offsets of a transaction count from its commit marker on, and never if it is aborted or still open. As in brokers,
+    one gives way to a record of the same key that was written after it, and a tombstone takes those with it that wait.
+    """
+    state: dict[tuple[int, bytes], Entry] = {}
+    pending: dict[tuple[int, int], dict[bytes, Entry]] = {}
+
+    def apply(entry: Entry) -> None:
+        place = (entry.partition, entry.key or b"")
+        if place in state and state[place].offset > entry.offset:
+            return
+        state.pop(place, None)
+        if entry.value is not None:
+            state[place] = entry
+
+    for entry in entries:
+        if entry.marker:
+            waiting = pending.pop((entry.partition, entry.producer_id), {})
+            for one in waiting.values() if entry.marker == "COMMIT" else ():
+                apply(one)
+        elif entry.producer_id != _NO_PRODUCER:
+            pending.setdefault((entry.partition, entry.producer_id), {})[entry.key or b""] = entry
+        else:
+            apply(entry)
+            if entry.value is None:
+                for (partition, _), waiting in pending.items():
+                    if partition == entry.partition:
+                        waiting.pop(entry.key or b"", None)
+    for entry in state.values():
+        yield _row(entry)
+
+
+def _row(entry: Entry) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "log_partition": entry.partition,
+        "log_offset": entry.offset,
+        "timestamp": entry.timestamp_ms,
+    }
+    if entry.producer_id != _NO_PRODUCER:
+        row["producer_id"] = entry.producer_id
+    if entry.marker:
+        return row | {"type": entry.marker}
+    return row | described(OFFSETS_TOPIC, entry.key, entry.value)
+
+
+def _wanted(row: dict[str, Any], groups: tuple[str, ...]) -> bool:
+    return not groups or row.get("group") in groups
+
+
+# -- printing
+
+
+def _line(row: dict[str, Any]) -> str:
+    start = f"{row['log_partition']:>2}  {row['log_offset']:>8}  {when(row['timestamp']):<24}"
+    if "producer_id" not in row:
+        return f"{start}  {in_words(row)}"
+    words = f"{row['type']} of producer {row['producer_id']}" if row["type"] in ("COMMIT", "ABORT") else in_words(row)
+    return f"{start}  {words}" + ("" if row["type"] in ("COMMIT", "ABORT") else f" (producer {row['producer_id']})")
+
+
+def _print_state(rows: list[dict[str, Any]], as_json: bool) -> None:
+    def place(row: dict[str, Any]) -> tuple[str, str, str, int]:
+        return (row.get("group", ""), row["type"], row.get("topic", ""), row.get("partition", 0))
+
+    rows.sort(key=place)
+    if as_json:
+        for row in rows:
+            click.echo(json.dumps(row, ensure_ascii=False))
+        return
+    if not rows:
+        note("There is nothing in force.")
+        return
+    for row in rows:
+        if row["type"] != OFFSET:
+            click.echo(in_words(row))
+    committed: list[tuple[Cell, ...]] = [
+        (
+            row["group"],
+            row["topic"],
+            row["partition"],
+            row["offset"],
+            row["leader_epoch"] if row["leader_epoch"] >= 0 else None,
+            when(row["commit_timestamp"]),
+            printable(row["metadata"]) or None,
+        )
+        for row in rows
+        if row["type"] == OFFSET
+    ]
+    if committed:
+        if any(row["type"] == GROUP for row in rows):
+            click.echo()
+        print_table(("group", "topic", "partition", "offset", "epoch", "committed", "metadata"), committed)

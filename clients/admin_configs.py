@@ -1,0 +1,199 @@
+"""The part of the admin client that is about settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ottla.clients.admin_calls import AdminCalls, Outcomes
+from ottla.clients.admin_structs import ConfigChange, ConfigEntry
+from ottla.clients.errors import KafkaError, OptionError, error_of
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages import alter_configs, incremental_alter_configs
+from ottla.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
+
+TOPIC_RESOURCE = 2
+BROKER_RESOURCE = 4
+OPERATIONS = {"set": 0, "delete": 1, "append": 2, "subtract": 3}
+"""What IncrementalAlterConfigs can do with a value, as numbers of the wire (KIP-339)."""
+Thing = str | int
+"""A topic by its name, or a broker by its id."""
+Change = str | None | ConfigChange
+
+
+class AdminConfigs(AdminCalls):
+    """See `ottla.clients.admin.Admin`, which is what to use."""
+
+    async def describe_configs(
+        self, *, topics: Iterable[str] = (), brokers: Iterable[int] = (), keys: Iterable[str] | None = None
+    ) -> dict[Thing, dict[str, ConfigEntry]]:
+        """Settings by topic name or broker id, then by key.
+
+        Args:
+            keys: only these.
+        """
+        wanted_keys = None if keys is None else list(keys)
+        things: list[Thing] = [*topics, *brokers]
+
+        async def attempt(pending: list[Thing]) -> Outcomes[Thing, dict[str, ConfigEntry]]:
+            by_node, errors = self._by_node(pending)
+            outcomes: dict[Thing, dict[str, ConfigEntry] | KafkaError] = dict(errors)
+            for node_id, group in by_node.items():
+                outcomes |= await self._describe_configs(node_id, group, wanted_keys)
+            return outcomes
+
+        return await self._for_each(things, attempt)
+
+    async def _describe_configs(
+        self, node_id: int, things: list[Thing], keys: list[str] | None
+    ) -> dict[Thing, dict[str, ConfigEntry] | KafkaError]:
+        resources = [
+            DescribeConfigsResource(
+                resource_type=TOPIC_RESOURCE if isinstance(thing, str) else BROKER_RESOURCE,
+                resource_name=str(thing),
+                configuration_keys=keys,
+            )
+            for thing in things
+        ]
+        request = DescribeConfigsRequest(resources=resources, include_documentation=True)
+        answer = await self._running().send(node_id, request, DescribeConfigsResponse)
+        outcomes: dict[Thing, dict[str, ConfigEntry] | KafkaError] = {}
+        for result in answer.results:
+            is_topic = result.resource_type == TOPIC_RESOURCE
+            thing: Thing = result.resource_name if is_topic else int(result.resource_name)
+            if result.error_code:
+                outcomes[thing] = error_of(result.error_code, f"describe settings of {thing!r}", result.error_message)
+                continue
+            outcomes[thing] = {
+                config.name: ConfigEntry(
+                    config.name,
+                    config.value,
+                    config.config_source,
+                    config.read_only,
+                    config.is_sensitive,
+                    config.config_type,
+                    config.documentation,
+                )
+                for config in result.configs
+            }
+        return outcomes
+
+    async def alter_configs(
+        self,
+        *,
+        topics: Mapping[str, Mapping[str, str | None]] | None = None,
+        brokers: Mapping[int, Mapping[str, str | None]] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        """Replace all settings of topics or brokers: those that are not named go back to their defaults.
+
+        Args:
+            validate_only: only say whether it could be done.
+        """
+        wanted: dict[Thing, Mapping[str, str | None]] = dict((topics or {}).items())
+        wanted.update((brokers or {}).items())
+
+        async def attempt(pending: list[Thing]) -> Outcomes[Thing, None]:
+            by_node, errors = self._by_node(pending)
+            outcomes: dict[Thing, KafkaError | None] = dict(errors)
+            for node_id, group in by_node.items():
+                request = alter_configs.AlterConfigsRequest(
+                    resources=[
+                        alter_configs.AlterConfigsResource(
+                            resource_type=_type_of(thing),
+                            resource_name=str(thing),
+                            configs=[
+                                alter_configs.AlterableConfig(name=key, value=value)
+                                for key, value in wanted[thing].items()
+                            ],
+                        )
+                        for thing in group
+                    ],
+                    validate_only=validate_only,
+                )
+                answer = await self._running().send(node_id, request, alter_configs.AlterConfigsResponse)
+                for one in answer.responses:
+                    outcomes |= _altered(one.resource_type, one.resource_name, one.error_code, one.error_message)
+            return outcomes
+
+        await self._for_each(wanted, attempt)
+
+    async def incremental_alter_configs(
+        self,
+        *,
+        topics: Mapping[str, Mapping[str, Change]] | None = None,
+        brokers: Mapping[int, Mapping[str, Change]] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        """Change single settings of topics or brokers, and leave the others as they are (KIP-339).
+
+        Args:
+            topics, brokers: by key a value to set, None to go back to the default, or a `ConfigChange`.
+            validate_only: only say whether it could be done.
+        """
+        changes: dict[Thing, Mapping[str, Change]] = dict((topics or {}).items())
+        changes.update((brokers or {}).items())
+        wanted = {thing: [_change(key, change) for key, change in new.items()] for thing, new in changes.items()}
+
+        async def attempt(pending: list[Thing]) -> Outcomes[Thing, None]:
+            by_node, errors = self._by_node(pending)
+            outcomes: dict[Thing, KafkaError | None] = dict(errors)
+            for node_id, group in by_node.items():
+                request = incremental_alter_configs.IncrementalAlterConfigsRequest(
+                    resources=[
+                        incremental_alter_configs.AlterConfigsResource(
+                            resource_type=_type_of(thing), resource_name=str(thing), configs=wanted[thing]
+                        )
+                        for thing in group
+                    ],
+                    validate_only=validate_only,
+                )
+                answer = await self._running().send(
+                    node_id, request, incremental_alter_configs.IncrementalAlterConfigsResponse
+                )
+                for one in answer.responses:
+                    outcomes |= _altered(one.resource_type, one.resource_name, one.error_code, one.error_message)
+            return outcomes
+
+        await self._for_each(wanted, attempt)
+
+    def _by_node(self, things: Iterable[Thing]) -> tuple[dict[int, list[Thing]], dict[Thing, KafkaError]]:
+        """Topics go to any broker, a broker's settings to itself. Brokers that there are not, as errors."""
+        by_node: dict[int, list[Thing]] = {}
+        errors: dict[Thing, KafkaError] = {}
+        known = self._running().cluster.brokers
+        for thing in things:
+            if isinstance(thing, str):
+                by_node.setdefault(self._any_node(), []).append(thing)
+            elif thing in known:
+                by_node.setdefault(thing, []).append(thing)
+            else:
+                errors[thing] = KafkaError(
+                    f"no broker {thing}: there are {', '.join(map(str, sorted(known)))}",
+                    ErrorCode.BROKER_NOT_AVAILABLE,
+                )
+        return by_node, errors
+
+
+def _type_of(thing: Thing) -> int:
+    return TOPIC_RESOURCE if isinstance(thing, str) else BROKER_RESOURCE
+
+
+def _altered(kind: int, name: str, code: int, message: str | None) -> dict[Thing, KafkaError | None]:
+    thing: Thing = name if kind == TOPIC_RESOURCE else int(name)
+    return {thing: error_of(code, f"change settings of {thing!r}", message) if code else None}
+
+
+def _change(key: str, change: Change) -> incremental_alter_configs.AlterableConfig:
+    if change is None:
+        change = ConfigChange("delete", None)
+    elif isinstance(change, str):
+        change = ConfigChange("set", change)
+    if change.operation not in OPERATIONS:
+        raise OptionError(f"operation={change.operation!r} of {key!r}: allowed is {', '.join(map(repr, OPERATIONS))}")
+    return incremental_alter_configs.AlterableConfig(
+        name=key, config_operation=OPERATIONS[change.operation], value=change.value
+    )

@@ -1,0 +1,125 @@
+"""Taking records out of a batch that is stored: what compaction does to it (KIP-58, KIP-98, KIP-534).
+
+What stays keeps its offset, its timestamp and its bytes, and the batch its base offset, its last offset, its sequence
+number and its codec, whatever is taken out: readers find gaps, and nothing else has changed.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from ottla.protocol.batch import CODEC_MASK, NO_TIMESTAMP, BatchHeader, TimestampType
+from ottla.protocol.batch_builder import _AFTER_CRC, _seal
+from ottla.protocol.batch_reader import _malformed, decompressed_records
+from ottla.protocol.compression import MAX_DECOMPRESSED_BYTES, Buffer, compress
+from ottla.protocol.varints import encode_varint, read_varint, read_varlong
+
+DELETE_HORIZON_BIT: Final = 0x40
+"""Set where the base timestamp tells from when on tombstones and markers may go (KIP-534)."""
+
+
+class StoredRecord(NamedTuple):
+    """A record, its place in the records section that `stored_records` walks over, and what decides on it."""
+
+    start: int
+    rest: int
+    """Where what follows its timestamp begins."""
+    end: int
+    offset: int
+    timestamp_ms: int
+    """Its own, also where the broker's counts."""
+    key: bytes | None
+    is_tombstone: bool
+    """It has no value."""
+
+
+def delete_horizon(header: BatchHeader) -> int | None:
+    """From when on (Unix ms) tombstones and markers of a batch may go; None while nobody has decided that."""
+    return header.base_timestamp if header.attributes & DELETE_HORIZON_BIT else None
+
+
+def stored_body(header: BatchHeader, batch: Buffer, *, limit: int = MAX_DECOMPRESSED_BYTES) -> bytes:
+    """The records section of the one batch in ``batch``, decompressed. Raises ``BatchError``."""
+    return decompressed_records(header, batch, limit=limit)
+
+
+def stored_records(header: BatchHeader, body: bytes) -> Iterator[StoredRecord]:
+    """Walk over ``body``. Raises ``CorruptBatch`` in the middle of it where a record does not parse."""
+    try:
+        yield from _walk(header, body)
+    except (IndexError, ValueError) as error:
+        raise _malformed(error) from None
+
+
+def _walk(header: BatchHeader, body: bytes) -> Iterator[StoredRecord]:
+    base_offset, base_timestamp = header.base_offset, header.base_timestamp
+    position = 0
+    for _ in range(header.record_count):
+        start = position
+        length, position = read_varint(body, position)
+        end = position + length
+        timestamp_delta, rest = read_varlong(body, position + 1)
+        offset_delta, position = read_varint(body, rest)
+        size, position = read_varint(body, position)
+        key = None
+        if size >= 0:
+            key = body[position : position + size]
+            position += size
+        size, position = read_varint(body, position)
+        if end > len(body) or position + max(size, 0) > end:
+            raise ValueError(f"a record of {length} bytes has fields that do not fit into it")
+        yield StoredRecord(
+            start, rest, end, base_offset + offset_delta, base_timestamp + timestamp_delta, key, size < 0
+        )
+        position = end
+    if position != len(body):
+        raise ValueError(f"{len(body) - position} bytes after the last record")
+
+
+def with_records(header: BatchHeader, body: bytes, kept: Sequence[StoredRecord], *, horizon_ms: int | None) -> bytes:
+    """The batch of ``header`` with those of its records that are kept, at least one.
+
+    Args:
+        horizon_ms: from when on its tombstones or marker may go; None leaves that as it is.
+    """
+    if not kept:
+        raise ValueError("a batch without records is made by without_records")
+    attributes, base_timestamp = header.attributes, header.base_timestamp
+    if horizon_ms is None:
+        records = b"".join([body[record.start : record.end] for record in kept])
+    else:
+        attributes |= DELETE_HORIZON_BIT
+        base_timestamp = horizon_ms
+        records = b"".join([_shifted(body, record, horizon_ms) for record in kept])
+    max_timestamp = header.max_timestamp
+    if header.timestamp_type is TimestampType.CREATE_TIME:
+        max_timestamp = max(record.timestamp_ms for record in kept)
+    header = header._replace(
+        attributes=attributes, base_timestamp=base_timestamp, max_timestamp=max_timestamp, record_count=len(kept)
+    )
+    return _sealed(header, compress(header.codec, records))
+
+
+def without_records(header: BatchHeader) -> bytes:
+    """The batch of ``header`` with nothing in it: it still tells its producer's last sequence number."""
+    attributes = header.attributes & ~(CODEC_MASK | DELETE_HORIZON_BIT)
+    return _sealed(header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP, record_count=0), b"")
+
+
+def _shifted(body: bytes, record: StoredRecord, base_timestamp: int) -> bytes:
+    """The bytes of a record whose batch has another base timestamp."""
+    content = b"".join((b"\x00", encode_varint(record.timestamp_ms - base_timestamp), body[record.rest : record.end]))
+    return encode_varint(len(content)) + content
+
+
+def _sealed(header: BatchHeader, records: bytes) -> bytes:
+    after_crc = _AFTER_CRC.pack(
+        header.attributes,
+        header.last_offset_delta,
+        header.base_timestamp,
+        header.max_timestamp,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        header.record_count,
+    )
+    return _seal(header.base_offset, header.partition_leader_epoch, after_crc, records)

@@ -1,0 +1,48 @@
+"""ElectLeaders (key 43): make the preferred or, unclean, any replica the leader. KIP-183, KIP-460."""
+
+from __future__ import annotations
+
+from ottla.protocol.schema import ArrayOf, Int8, Int16, Int32, Message, String, message, struct, wire
+
+
+@struct
+class TopicPartitions:
+    """The partitions of one topic."""
+
+    topic: str = wire(String)
+    partitions: list[int] = wire(ArrayOf(Int32))
+
+
+@message(versions=range(3), flexible_from=2)
+class ElectLeadersRequest(Message):
+    """Elect leaders: 0 the preferred replica, 1 any (unclean). Null stands for every partition."""
+
+    election_type: int = wire(Int8, since=1)
+    topic_partitions: list[TopicPartitions] | None = wire(ArrayOf(TopicPartitions), nullable_since=0)
+    timeout_ms: int = wire(Int32, default=60000)
+
+
+@struct
+class PartitionResult:
+    """Whether a leader was elected."""
+
+    partition_id: int = wire(Int32)
+    error_code: int = wire(Int16)
+    error_message: str | None = wire(String, nullable_since=0)
+
+
+@struct
+class ReplicaElectionResult:
+    """The partitions of one topic."""
+
+    topic: str = wire(String)
+    partition_result: list[PartitionResult] = wire(ArrayOf(PartitionResult))
+
+
+@message(versions=range(3), flexible_from=2)
+class ElectLeadersResponse(Message):
+    """The outcome for each partition."""
+
+    throttle_time_ms: int = wire(Int32)
+    error_code: int = wire(Int16, since=1)
+    replica_election_results: list[ReplicaElectionResult] = wire(ArrayOf(ReplicaElectionResult))

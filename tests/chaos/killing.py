@@ -1,0 +1,101 @@
+"""A broker that is killed and started again, and waiting for its clients to go on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from ottla.testing import BrokerProcess
+from tests.chaos.crew import Crew
+from tests.e2e.raw import RawClient
+
+SETTINGS = {"group.initial.rebalance.delay.ms": 200, "group.min.session.timeout.ms": 1000}
+PATIENCE_S = 90.0
+"""How long clients may take to go on after a restart before that is a failure."""
+INTERRUPTED = 0.1
+"""How often a broker is killed while it starts, so that recovery has to begin again."""
+
+
+class Broken(AssertionError):
+    """A promise was broken; the message says which."""
+
+
+class Account(Protocol):
+    """What keeps account of promises."""
+
+    problems: list[str]
+
+
+class Killing:
+    """The broker of a run, the moments of its kills, and the account that is kept.
+
+    Args:
+        broker: not yet started.
+        seed: of the moments.
+        account: has problems as soon as a promise is broken.
+    """
+
+    def __init__(self, broker: BrokerProcess, seed: int, account: Account) -> None:
+        self.broker = broker
+        self.chance = random.Random(seed)
+        self._account = account
+
+    def kill_and_restart(self) -> None:
+        """SIGKILL the broker; start it again, now and then after another kill on the way."""
+        self.broker.kill()
+        if self.chance.random() < INTERRUPTED:
+            self._start_and_kill(self.chance.uniform(0.05, 0.9))
+        self.broker.restart()
+
+    def _start_and_kill(self, after_s: float) -> None:
+        def kill() -> None:
+            with contextlib.suppress(AssertionError, ProcessLookupError):
+                os.kill(self.broker.pid, signal.SIGKILL)
+
+        timer = threading.Timer(after_s, kill)
+        timer.start()
+        with contextlib.suppress(RuntimeError):
+            self.broker.start()
+        timer.join()
+        self.broker.kill()
+
+    @contextlib.contextmanager
+    def reader(self) -> Iterator[RawClient]:
+        """A connection to the broker."""
+        client = RawClient(self.broker.port)
+        try:
+            yield client
+        finally:
+            client.close()
+
+    def wait(self, crew: Crew, condition: Callable[[], bool], what: str, show: Callable[[], object] = str) -> None:
+        """Wait until the clients have got somewhere.
+
+        Raises:
+            Broken: they do not, or something is wrong.
+        """
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            crew.drain()
+            self.check(crew)
+            if condition():
+                return
+            if time.monotonic() > deadline:
+                raise Broken(f"waited {PATIENCE_S:.0f} s for {what}: {show()}\n{self.broker.log_text()[-6000:]}")
+            time.sleep(0.02)
+
+    def check(self, crew: Crew) -> None:
+        """Raises `Broken` if anything is wrong."""
+        if ended := crew.ended():
+            self._account.problems += ended
+        self.raise_problems()
+
+    def raise_problems(self) -> None:
+        if self._account.problems:
+            raise Broken("\n".join([*self._account.problems, "the broker's log:", self.broker.log_text()[-6000:]]))

@@ -1,0 +1,115 @@
+"""What the load processes share: their command line, the pace of a producer, the words of a value."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import faulthandler
+import signal
+import sys
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tests.chaos.events import Ended, Trouble, tell
+
+PARTITIONS = 3
+BURST = 6
+PAUSE_S = 0.06
+"""A producer sends a burst to its topic, then pauses."""
+MIXED = "mixed"
+"""The group in which every kind of client is."""
+SESSION_MS = 10_000
+
+
+@dataclass(frozen=True)
+class Role:
+    """What one process is to do."""
+
+    name: str
+    bootstrap: str
+    topics: list[str]
+
+
+def value_of(number: int) -> str:
+    """The text of a producer's record number ``number``, which goes to partition ``number % PARTITIONS``."""
+    return f"v{number}"
+
+
+def number_of(value: str) -> int:
+    return int(value[1:])
+
+
+def role_of(arguments: Sequence[str] | None = None) -> Role:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--name", required=True)
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--topic", action="append", default=[], dest="topics")
+    given = parser.parse_args(arguments)
+    return Role(given.name, given.bootstrap, given.topics)
+
+
+def until_told() -> threading.Event:
+    """An event that is set when the parent closes standard input: finish, and end."""
+    told = threading.Event()
+
+    def wait() -> None:
+        sys.stdin.buffer.read()
+        told.set()
+
+    threading.Thread(target=wait, daemon=True).start()
+    return told
+
+
+def run_threads(role: Role, parts: Sequence[Callable[[threading.Event], None]]) -> None:
+    """Run each part in a thread of its own until the parent says stop."""
+    faulthandler.register(signal.SIGUSR1, all_threads=True)  # shows where a process hangs
+    stopping = until_told()
+
+    def guarded(part: Callable[[threading.Event], None]) -> None:
+        try:
+            part(stopping)
+        except BaseException as error:
+            tell(Trouble(f"{role.name}: {part} ended with {error!r}"))
+            raise
+
+    threads = [threading.Thread(target=guarded, args=(part,)) for part in parts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    tell(Ended(role.name))
+
+
+def run_tasks(role: Role, parts: Sequence[Callable[[asyncio.Event], Coroutine[Any, Any, None]]]) -> None:
+    """Run each part as a task of one event loop until the parent says stop."""
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
+
+    async def main() -> None:
+        told = until_told()
+        stopping = asyncio.Event()
+
+        async def guarded(part: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
+            try:
+                await part(stopping)
+            except BaseException as error:
+                tell(Trouble(f"{role.name}: {part} ended with {error!r}"))
+                raise
+
+        async with asyncio.TaskGroup() as tasks:
+            for part in parts:
+                tasks.create_task(guarded(part))
+            await asyncio.to_thread(told.wait)
+            stopping.set()
+
+    asyncio.run(main())
+    tell(Ended(role.name))
+
+
+async def pause(stopping: asyncio.Event, seconds: float) -> None:
+    """Wait, but not after the stop."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await stopping.wait()

@@ -1,0 +1,172 @@
+"""Load from confluent-kafka: an idempotent producer, one with acks=1, members of groups, a maker of topics."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from functools import partial
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.chaos.events import Acked, Committed, Created, Deleted, Doubtful, Generation, Saw, Trouble, tell
+from tests.chaos.load import BURST, MIXED, PARTITIONS, PAUSE_S, SESSION_MS, Role, role_of, run_threads, value_of
+
+COMMON = {
+    "log_level": 0,
+    "reconnect.backoff.ms": 50,
+    "reconnect.backoff.max.ms": 300,
+    "retry.backoff.ms": 50,
+    "retry.backoff.max.ms": 300,
+}
+HARMLESS = {
+    KafkaError._TRANSPORT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._TIMED_OUT,
+    KafkaError._RESOLVE,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.NOT_COORDINATOR,
+}
+LOST = {
+    KafkaError._NO_OFFSET,
+    KafkaError._WAIT_COORD,
+    KafkaError._STATE,
+    KafkaError._ASSIGNMENT_LOST,
+    KafkaError.REBALANCE_IN_PROGRESS,
+    KafkaError.ILLEGAL_GENERATION,
+    KafkaError.UNKNOWN_MEMBER_ID,
+    KafkaError.REQUEST_TIMED_OUT,
+    *HARMLESS,
+}
+"""Why a commit may fail without anybody being to blame."""
+
+
+def produce(role: Role, topic: str, stopping: threading.Event, **options: Any) -> None:
+    producer = Producer({"bootstrap.servers": role.bootstrap, "message.timeout.ms": 300_000, **COMMON, **options})
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            tell(Trouble(f"{topic}: {error}"))
+        else:
+            tell(Acked(topic, message.partition(), message.offset(), message.value().decode()))
+
+    numbers = itertools.count()
+    while not stopping.wait(PAUSE_S):
+        for number in itertools.islice(numbers, BURST):
+            while True:
+                try:
+                    producer.produce(topic, value_of(number), partition=number % PARTITIONS, on_delivery=delivered)
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+        producer.poll(0)
+    if left := producer.flush(120):
+        tell(Trouble(f"{topic}: {left} records are not delivered"))
+
+
+def consume(role: Role, group: str, stopping: threading.Event, *, stays_s: float | None = None) -> None:
+    """Read as a member of a group, and commit what was read; with ``stays_s`` leave after so long and come back."""
+    while not stopping.is_set():
+        left = threading.Event()
+        if stays_s is not None:
+            timer = threading.Timer(stays_s, left.set)
+            timer.daemon = True
+            timer.start()
+        _membership(role, group, stopping, left)
+
+
+def _membership(role: Role, group: str, stopping: threading.Event, left: threading.Event) -> None:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": role.bootstrap,
+            "group.id": group,
+            "client.id": role.name,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "partition.assignment.strategy": "roundrobin",
+            "session.timeout.ms": SESSION_MS,
+            "heartbeat.interval.ms": 300,
+            "topic.metadata.refresh.interval.ms": 5_000,
+            **COMMON,
+        }
+    )
+    consumer.subscribe(role.topics)
+    known = -1
+    try:
+        while not stopping.is_set() and not left.is_set():
+            messages = consumer.consume(200, 0.1)
+            good = [message for message in messages if message.error() is None]
+            for message in messages:
+                if (error := message.error()) is not None and error.code() not in LOST:
+                    tell(Trouble(f"{group} {role.name}: {error}"))
+            tell(*(Saw(group, m.topic(), m.partition(), m.offset(), m.value().decode()) for m in good))
+            if good:
+                _commit(consumer, group, good)
+            metadata = consumer.consumer_group_metadata()
+            generation = int.from_bytes(metadata[7:11], "little", signed=True)
+            if generation > -1 and generation != known and consumer.assignment():
+                known = generation
+                tell(Generation(group, role.name, generation))
+    finally:
+        consumer.close()
+
+
+def _commit(consumer: Consumer, group: str, messages: list[Message]) -> None:
+    ends: dict[tuple[str, int], int] = {}
+    for message in messages:
+        ends[message.topic(), message.partition()] = message.offset() + 1
+    places = [TopicPartition(topic, number, offset) for (topic, number), offset in ends.items()]
+    try:
+        done = consumer.commit(offsets=places, asynchronous=False)
+    except KafkaException as error:
+        if error.args[0].code() not in LOST:
+            tell(Trouble(f"{group}: commit: {error}"))
+        return
+    tell(*(Committed(group, one.topic, one.partition, one.offset) for one in done if one.error is None))
+
+
+def make_topics(role: Role, stopping: threading.Event) -> None:
+    """Create topics, and delete every second one."""
+    admin = AdminClient({"bootstrap.servers": role.bootstrap, **COMMON})
+    for number in itertools.count():
+        if stopping.wait(0.3):
+            return
+        topic = f"made-{number}"
+        if _done(admin.create_topics([NewTopic(topic, 2)], request_timeout=5)[topic], "create", topic):
+            tell(Created(topic, 2))
+            if number % 2:
+                tell(Doubtful(topic))
+                if _done(admin.delete_topics([topic], request_timeout=5)[topic], "delete", topic):
+                    tell(Deleted(topic))
+
+
+def _done(future: Any, what: str, topic: str) -> bool:
+    try:
+        future.result(20)
+    except KafkaException as error:
+        if error.args[0].code() not in LOST:
+            tell(Trouble(f"{what} {topic}: {error}"))
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    mine = role_of()
+    run_threads(
+        mine,
+        [
+            partial(produce, mine, "confluent-once", **{"enable.idempotence": True}),
+            partial(
+                produce,
+                mine,
+                "confluent-acks-1",
+                **{"enable.idempotence": False, "acks": 1, "max.in.flight.requests.per.connection": 1},
+            ),
+            partial(consume, mine, MIXED),
+            partial(consume, mine, "comes-and-goes"),
+            partial(consume, mine, "comes-and-goes", stays_s=4.0),
+            partial(make_topics, mine),
+        ],
+    )

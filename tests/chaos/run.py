@@ -1,0 +1,57 @@
+"""``python -m tests.chaos.run load`` kills a broker under load; ``exactly-once`` kills applications besides.
+
+Prints the seed first. A run with the same seed kills at the same moments after the same events, as far as two
+machines can be alike.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.chaos.exactly_once import ExactlyOnce
+from tests.chaos.killing import Broken
+from tests.chaos.under_load import UnderLoad
+
+KINDS = {"load": UnderLoad, "exactly-once": ExactlyOnce}
+
+
+def run(kind: str, rounds: int, seed: int, *, quiet: bool = False) -> None:
+    """Run so many rounds.
+
+    Raises:
+        Broken: the message says what was promised and not kept.
+    """
+    print(f"{kind}: {rounds} rounds, seed {seed} (again with --seed {seed})", flush=True)
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="ottla-chaos-") as directory:
+
+        def say(words: str) -> None:
+            if not quiet:
+                print(words, flush=True)
+
+        totals = KINDS[kind](Path(directory) / "data", seed, say).run(rounds)
+    print(f"passed: {rounds} rounds in {time.monotonic() - began:.0f} s; {totals}", flush=True)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kind", choices=sorted(KINDS))
+    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    parser.add_argument("--quiet", action="store_true", help="no line for each round")
+    given = parser.parse_args(arguments)
+    try:
+        run(given.kind, given.rounds, given.seed, quiet=given.quiet)
+    except Broken as broken:
+        print(f"FAILED, seed {given.seed}:\n{broken}", flush=True)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,96 @@
+"""`ottla configs` against a broker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import pytest
+
+from ottla.cli.configs import parse_pairs
+
+
+def configs(ottla: Any, *arguments: str) -> dict[str, dict[str, Any]]:
+    (described,) = ottla.json("configs", "describe", *arguments)
+    return {row["name"]: row for row in described["configs"]}
+
+
+def test_settings_of_a_topic_are_changed_and_shown(ottla: Any) -> None:
+    assert configs(ottla, "orders") == {}
+    text = ottla.run("configs", "alter", "orders", "--add-config", "retention.ms=5000,segment.bytes=2097152").stdout
+    assert text == "Changed topic 'orders': retention.ms=5000, segment.bytes=2097152.\n"
+    found = configs(ottla, "--entity-type", "topics", "--entity-name", "orders")
+    assert {key: (row["value"], row["source"]) for key, row in found.items()} == {
+        "retention.ms": ("5000", "topic"),
+        "segment.bytes": ("2097152", "topic"),
+    }
+    text = ottla.run("configs", "alter", "orders", "--delete-config", "retention.ms").stdout
+    assert text == "Changed topic 'orders': retention.ms back to its default.\n"
+    assert set(configs(ottla, "orders")) == {"segment.bytes"}
+
+
+def test_a_value_with_commas_stands_in_brackets(ottla: Any) -> None:
+    ottla.run("configs", "alter", "orders", "--add-config", "cleanup.policy=[compact,delete],retention.ms=1")
+    assert configs(ottla, "orders")["cleanup.policy"]["value"] == "compact,delete"
+
+
+def test_what_is_in_force(ottla: Any) -> None:
+    found = configs(ottla, "orders", "--all")
+    assert found["retention.ms"]["source"] == "default" and found["retention.ms"]["documentation"]
+    assert set(configs(ottla, "orders", "--key", "retention.ms")) == {"retention.ms"}
+    rows = ottla.rows("configs", "describe", "orders", "--all")
+    assert rows[0] == ["Topic", "orders"] and rows[1] == ["KEY", "VALUE", "FROM"]
+    nothing = ottla.run("configs", "describe", "orders")
+    assert "Nothing is set" in nothing.stderr
+
+
+def test_settings_of_the_broker(ottla: Any) -> None:
+    assert configs(ottla, "1", "--entity-type", "brokers", "--all")["node.id"]["read_only"]
+    ottla.run("configs", "alter", "1", "--entity-type", "brokers", "--add-config", "log.retention.ms=9000")
+    row = configs(ottla, "1", "--entity-type", "brokers")["log.retention.ms"]
+    assert (row["value"], row["source"]) == ("9000", "broker")
+    assert "no broker's id" in ottla.run("configs", "describe", "x", "--entity-type", "brokers", expect=1).stderr
+    refused = ottla.run(
+        "configs", "alter", "1", "--entity-type", "brokers", "--add-config", "node.id=2", expect=1
+    ).stderr
+    assert "node.id" in refused
+
+
+def test_refusals_change_nothing(ottla: Any) -> None:
+    assert "nonsense" in ottla.run("configs", "alter", "orders", "--add-config", "nonsense=1", expect=1).stderr
+    ottla.run("configs", "alter", "absent", "--add-config", "retention.ms=1", expect=1)
+    ottla.run("configs", "describe", "absent", expect=1)
+    ottla.run("configs", "alter", "orders", "--add-config", "retention.ms=1", "--validate-only")
+    assert configs(ottla, "orders") == {}
+
+
+def test_usage(ottla: Any) -> None:
+    for words in (
+        ["alter", "orders"],
+        ["alter", "--add-config", "a=1"],
+        ["alter", "orders", "--add-config", "a"],
+        ["alter", "orders", "--add-config", "a=1", "--delete-config", "a"],
+        ["describe"],
+    ):
+        ottla.run("configs", *words, expect=2)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a=1", {"a": "1"}),
+        ("a=1, b=2", {"a": "1", "b": "2"}),
+        ("a=[1,2],b=", {"a": "1,2", "b": ""}),
+        ("a=x=y", {"a": "x=y"}),
+        ("a=[1,2", {"a": "[1,2"}),
+        ("a=1,", {"a": "1"}),
+    ],
+)
+def test_pairs(text: str, expected: dict[str, str]) -> None:
+    assert parse_pairs(text) == expected
+
+
+@pytest.mark.parametrize("text", ["a", "=1", "a=1,b"])
+def test_pairs_that_are_none(text: str) -> None:
+    with pytest.raises(click.UsageError, match="KEY=VALUE"):
+        parse_pairs(text)

@@ -1,0 +1,138 @@
+"""Segments of ours read by Kafka's own dump tool, and its verdict held against `ottla log`. Needs Java, and Kafka's
+jars (or Maven, to fetch them).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from ottla.cli.main import command
+from ottla.clients import Consumer, Producer
+from ottla.testing.broker import Broker
+from tests.differential.real_kafka import NoJava, jars
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
+TOOL = "org.apache.kafka.tools.DumpLogSegments"
+RECORDS = 5_000
+COMPLAINTS = re.compile(
+    r"isvalid: false|mismatch|non-consecutive|is followed by|out of order|invalid bytes|corrupt|exception", re.I
+)
+
+# With records the tool says this of every segment that does not begin at 0, whoever wrote it.
+FIRST_OFFSET = re.compile(r"Non-consecutive offsets in \S+\n(  -1 is followed by \d+\n)")
+
+
+@pytest.fixture(scope="module")
+def classpath() -> str:
+    try:
+        return f"{jars()}/*"
+    except NoJava as missing:
+        pytest.skip(f"Kafka's dump tool cannot be started: {missing}")
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"Kafka's jars could not be fetched: {error}")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """What a broker leaves: several segments with indexes, compressed batches, transactions, offsets of a group."""
+    directory = tmp_path_factory.mktemp("dump") / "data"
+    settings = {
+        "log.index.interval.bytes": 1000,
+        "log.segment.bytes": 1 << 20,
+        "transaction.state.log.num.partitions": 1,
+    }
+    with Broker(settings=settings, data_dir=directory, topics={"orders": 1, "results": 1}) as broker:
+        asyncio.run(write(broker.bootstrap_servers))
+    yield directory
+
+
+async def write(bootstrap: str) -> None:
+    for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
+        async with Producer(bootstrap_servers=bootstrap, compression_type=codec) as producer:
+            for number in range(RECORDS // 5):
+                value = bytes([65 + number % 26]) * 3000 if codec == "none" else b"value %d" % number * 40
+                await producer.send("orders", value, key=b"key %d" % number)
+    async with Producer(bootstrap_servers=bootstrap, transactional_id="tx", linger_ms=0) as producer:
+        for commit in (True, False, True):
+            await producer.begin_transaction()
+            await producer.send_and_wait("results", b"result", key=b"k")
+            await (producer.commit_transaction() if commit else producer.abort_transaction())
+    async with Consumer("orders", bootstrap_servers=bootstrap, group_id="g", auto_offset_reset="earliest") as consumer:
+        await consumer.getmany(timeout_ms=1000)
+        await consumer.commit()
+
+
+def dump(classpath: str, *options: str, files: list[Path]) -> str:
+    """What the tool prints; fails where it finds fault."""
+    done = subprocess.run(
+        ["java", "-cp", classpath, TOOL, *options, "--files", ",".join(map(str, files))],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    said = FIRST_OFFSET.sub("", done.stdout + done.stderr)
+    complaint = COMPLAINTS.search(said)
+    assert complaint is None, said[max(0, complaint.start() - 500) : complaint.end() + 500]
+    return done.stdout
+
+
+def stored(data: Path, topic: str, suffix: str) -> list[Path]:
+    found = sorted(path for path in data.glob(f"logs/{topic}-*/*{suffix}") if path.stat().st_size)
+    assert found, f"no {suffix} of {topic}"
+    return found
+
+
+def test_records_are_read(classpath: str, data: Path) -> None:
+    segments = stored(data, "orders", ".log")
+    assert len(segments) > 1
+    text = dump(classpath, "--print-data-log", files=segments)
+    assert text.count("| offset: ") == RECORDS
+    for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
+        assert f"compresscodec: {codec}" in text
+
+
+def test_ottla_prints_the_same_batches(classpath: str, data: Path) -> None:
+    segments = stored(data, "orders", ".log")
+    theirs = re.findall(
+        r"baseOffset: (\d+) lastOffset: (\d+) count: (\d+) .* position: (\d+) .* crc: (\d+)",
+        dump(classpath, files=segments),
+    )
+    printed = CliRunner().invoke(command, ["log", "dump", *map(str, segments), "--format", "json"])
+    ours = [json.loads(line) for line in printed.stdout.splitlines()]
+    fields = ("base_offset", "last_offset", "record_count", "position", "crc")
+    assert [tuple(str(row[name]) for name in fields) for row in ours] == theirs
+    verified = CliRunner().invoke(command, ["log", "verify", "--records", str(data)])
+    assert verified.exit_code == 0, verified.output
+
+
+def test_indexes_are_sound(classpath: str, data: Path) -> None:
+    indexes = stored(data, "orders", ".index") + stored(data, "orders", ".timeindex")
+    checked = dump(classpath, "--index-sanity-check", files=indexes)
+    assert checked.count("passed sanity check") == len(indexes)
+    dump(classpath, "--verify-index-only", files=indexes)
+    entries = dump(classpath, files=stored(data, "orders", ".index"))
+    assert entries.count("position: ") > 50
+
+
+def test_groups_are_decoded(classpath: str, data: Path) -> None:
+    text = dump(classpath, "--offsets-decoder", files=stored(data, "__consumer_offsets", ".log"))
+    assert '"group":"g","topic":"orders","partition":0' in text
+    assert '"protocolType":"consumer"' in text
+
+
+def test_transactions_are_decoded(classpath: str, data: Path) -> None:
+    text = dump(classpath, "--transaction-log-decoder", files=stored(data, "__transaction_state", ".log"))
+    assert '"transactionalId":"tx"' in text
+    assert "CompleteCommit" in text or '"transactionStatus":4' in text
+    markers = dump(classpath, "--print-data-log", files=stored(data, "results", ".log"))
+    assert (markers.count("endTxnMarker: COMMIT"), markers.count("endTxnMarker: ABORT")) == (2, 1)

@@ -1,0 +1,129 @@
+"""The accumulator of a transactional producer: its epoch is the coordinator's, and a gap ends the transaction."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.clients.accumulator import CONCURRENT_PAUSE_MS, Accumulator, Batch
+from ottla.clients.backoff import Backoff
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.records import TopicPartition, parse_header
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def make() -> Accumulator:
+    accumulator = Accumulator(
+        batch_size=60,
+        linger_ms=0,
+        delivery_timeout_ms=1000,
+        transactional=True,
+        new_backoff=lambda: Backoff(100, 400, lambda: 0.5),
+    )
+    accumulator.set_producer_id(77, 3)
+    return accumulator
+
+
+def add(accumulator: Accumulator, waiter: str, tp: TopicPartition = T0, size: int = 50) -> None:
+    accumulator.append(tp, None, b"x" * size, 1000, (), waiter, 0)
+
+
+def one(accumulator: Accumulator, now: float = 0, tp: TopicPartition = T0) -> Batch:
+    [batch] = accumulator.take([tp], 1 << 20, now)
+    return batch
+
+
+def numbers(batch: Batch) -> tuple[int, int, int]:
+    header = parse_header(batch.encode())
+    assert header.is_transactional
+    return header.producer_id, header.producer_epoch, header.base_sequence
+
+
+def test_nothing_goes_out_where_it_may_not() -> None:
+    accumulator = make()
+    allowed: set[TopicPartition] = set()
+    accumulator.may_send = allowed.__contains__
+    add(accumulator, "a")
+    assert accumulator.ready_at_ms(T0) is None
+    assert accumulator.take([T0], 1 << 20, 0) == []
+    allowed.add(T0)
+    assert numbers(one(accumulator)) == (77, 3, 0)
+
+
+def test_a_new_epoch_is_taken_over_by_all_partitions() -> None:
+    accumulator = make()
+    for tp in (T0, T1):
+        add(accumulator, "a", tp)
+        accumulator.succeeded(one(accumulator, tp=tp))
+    accumulator.set_producer_id(77, 3)
+    add(accumulator, "b")
+    assert numbers(one(accumulator)) == (77, 3, 1), "the same as before: the numbers go on"
+    accumulator.succeeded(accumulator._partitions[T0].in_flight[0])
+    accumulator.set_producer_id(77, 4)
+    for tp in (T0, T1):
+        add(accumulator, "c", tp)
+        assert numbers(one(accumulator, tp=tp)) == (77, 4, 0)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER])
+def test_a_gap_is_not_closed_by_the_producer_itself(code: ErrorCode) -> None:
+    accumulator = make()
+    add(accumulator, "a")
+    accumulator.succeeded(one(accumulator))
+    add(accumulator, "b")
+    assert not accumulator.failed(one(accumulator), code, 0), "for good: the transaction must be aborted"
+    assert accumulator.lost_numbers
+    add(accumulator, "c")
+    assert accumulator.take([T0], 1 << 20, 0) == []
+    accumulator.set_producer_id(77, 4)
+    assert not accumulator.lost_numbers
+    assert numbers(one(accumulator)) == (77, 4, 0)
+
+
+def test_what_comes_too_early_is_tried_again() -> None:
+    accumulator = make()
+    add(accumulator, "a")
+    add(accumulator, "b")
+    a, b = one(accumulator), one(accumulator)
+    assert accumulator.failed(b, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 0)
+    accumulator.succeeded(a)
+    assert one(accumulator, 100) is b
+    assert not accumulator.lost_numbers
+
+
+def test_dropping_what_waits() -> None:
+    accumulator = make()
+    add(accumulator, "a")
+    add(accumulator, "b")
+    flying = one(accumulator)
+    [dropped] = accumulator.drop_waiting()
+    assert (dropped.waiters, accumulator.in_flight, accumulator.lost_numbers) == (["b"], True, False)
+    accumulator.failed(flying, ErrorCode.REQUEST_TIMED_OUT, 0)
+    assert [batch.waiters for batch in accumulator.drop_waiting()] == [["a"]]
+    assert (accumulator.in_flight, accumulator.used_bytes) == (False, 0)
+    assert accumulator.lost_numbers, "whether the broker has it is not known"
+
+
+def test_the_transaction_before_is_waited_for_shortly() -> None:
+    accumulator = make()
+    add(accumulator, "a")
+    assert accumulator.failed(one(accumulator), ErrorCode.CONCURRENT_TRANSACTIONS, 0)
+    assert accumulator.ready_at_ms(T0) == CONCURRENT_PAUSE_MS
+
+
+def test_the_halves_of_a_batch_keep_its_numbers() -> None:
+    accumulator = make()
+    accumulator.batch_size = 1000
+    for name in "abc":
+        add(accumulator, name, size=20)
+    add(accumulator, "z", size=1000)
+    whole, later = one(accumulator), one(accumulator)
+    assert accumulator.split(whole, 0)
+    assert accumulator.failed(later, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 0)
+    places = []
+    for _ in range(3):
+        batch = one(accumulator, 200)
+        places.append((batch.waiters, numbers(batch)))
+        accumulator.succeeded(batch)
+    assert places == [(["a"], (77, 3, 0)), (["b", "c"], (77, 3, 1)), (["z"], (77, 3, 3))]
+    assert not accumulator.lost_numbers

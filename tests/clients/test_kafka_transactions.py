@@ -1,0 +1,31 @@
+"""The transactional producer against Apache Kafka itself, with both protocols of KIP-890. Needs Java, and Kafka's jars
+(or Maven, to fetch them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.clients.transaction_scenarios import SCENARIOS, Scenario
+from tests.differential.real_kafka import NoJava, RealKafka, jars
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.asyncio]
+
+SETTINGS = {"group.initial.rebalance.delay.ms": 0, "transaction.state.log.num.partitions": 3}
+
+
+@pytest.fixture(scope="module", params=[1, 2], ids=["v1", "v2"])
+def kafka(request: pytest.FixtureRequest) -> Iterator[str]:
+    try:
+        jars()
+    except NoJava as missing:
+        pytest.skip(f"Apache Kafka cannot be started: {missing}")
+    with RealKafka(SETTINGS, features={"transaction.version": request.param}) as running:
+        yield f"127.0.0.1:{running.port}"
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+async def test_transactions_of_kafka(kafka: str, scenario: Scenario) -> None:
+    await scenario(kafka, scenario.__name__.replace("_", "-"))

@@ -1,0 +1,388 @@
+"""A seeded world of transactional producers, a broker that crashes, and an oracle for exactly-once.
+
+The broker is the real one from the handlers down: Produce and the transaction APIs, the coordinator and its driver, and
+the partitions, over logs in memory. What the world decides is when an append or a marker is done and whether, what of
+it survives a crash, which requests and answers are late, lost or doubled, when a producer dies and is replaced while
+the old one lives on, and how time passes.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+from ottla.broker.core.topics.catalog import TRANSACTIONS_TOPIC
+from ottla.broker.core.topics.configs import TopicConfig
+from ottla.broker.core.topics.partition import Partition, Topic
+from ottla.broker.core.transactions.config import TransactionConfig
+from ottla.broker.core.transactions.coordinator import TransactionCoordinator
+from ottla.broker.handlers import handler
+from ottla.broker.runtime.transactions import TransactionDriver
+from ottla.broker.settings import Settings
+from ottla.broker.storage.engine import LogConfig, StorageFull
+from ottla.broker.storage.memory import MemoryEngine
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.offsets_topic import CoordinatorRecord
+from ottla.protocol.records import TopicPartition, decode_batch, iter_batches, parse_marker
+from tests.core.transactions.txn_apps import LOST, PARTITIONS, TOPIC, App, Broken, Call, Plan, Txn
+
+E = ErrorCode
+TXN_PARTITIONS = 2
+
+
+class Ctx:
+    """A request's context, as far as handlers look."""
+
+    client_id = "sim"
+    client_host = "/127.0.0.1"
+    closed = False
+
+    def __init__(self, api_version: int, reply: Callable[[Any], None]) -> None:
+        self.api_version = api_version
+        self.reply = reply
+        self.overlaps = False
+
+
+class Driver(TransactionDriver):
+    """With producer ids of the world, and nothing to prepare."""
+
+    world: World
+
+    def prepare(self, then: Callable[[ErrorCode], None]) -> None:
+        then(E.NONE)
+
+    def _take_producer_id(self) -> int | None:
+        if self.world.random.random() < 0.02:
+            return None
+        self.world.next_id += 1
+        return self.world.next_id
+
+
+class World:
+    """See the module. ``calm`` worlds lose nothing and do not crash: so they end."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.random = random.Random(plan.seed)
+        self.now = 1_000
+        self.next_id = 0
+        self.calm = False
+        self.callbacks: list[Callable[[], None]] = []
+        self.requests: list[tuple[App, int, Call]] = []
+        self.answers: list[tuple[App, int, Any]] = []
+        self.marks: list[Callable[[], None]] = []
+        self.parked: dict[Ctx, str] = {}
+        self.timer: tuple[int, Callable[[], None]] | None = None
+        self.apps: list[App] = []
+        self.txns: list[Txn] = []
+        self.identities: dict[tuple[int, int], App] = {}
+        self.problems: list[str] = []
+        ids = iter(range(1, 10_000))
+        self.engine = MemoryEngine(
+            new_uuid=lambda: UUID(int=next(ids)), call_soon=self.callbacks.append, fault=self._fault
+        )
+        self._start()
+
+    # The broker
+
+    def _start(self) -> None:
+        _run(self.engine.open())
+        settings = Settings()
+        self.topics: dict[str, Topic] = {}
+        for number, (name, count) in enumerate(((TOPIC, PARTITIONS), (TRANSACTIONS_TOPIC, TXN_PARTITIONS)), 1):
+            is_internal = name == TRANSACTIONS_TOPIC
+            topic = Topic(name, UUID(int=number), is_internal=is_internal, overrides={}, config=_config(settings))
+            for index in range(count):
+                partition = topic.add_partition(self.engine.open_log(name, topic.topic_id, index, LogConfig()))
+                if not is_internal:
+                    self._replay(partition)
+            self.topics[name] = topic
+        facade = SimpleNamespace(
+            topics=self.topics,
+            partition=self.partition,
+            partition_count=lambda name: len(self.topics[name].partitions) if name in self.topics else 0,
+        )
+        self.driver = Driver(
+            replace(TransactionConfig(), transaction_abort_timed_out_transaction_cleanup_interval_ms=500),
+            self,
+            facade,
+            partition_count=TXN_PARTITIONS,
+            write_marker=self._write_marker,
+            new_producer_id=None,  # type: ignore[arg-type]
+            max_batch_bytes=1 << 20,
+            report=self,
+        )
+        self.driver.world = self
+        self.services = SimpleNamespace(settings=settings, clock=self, topics=facade, transactions=self.driver)
+        self.driver.load()
+
+    def _replay(self, partition: Partition) -> None:
+        log, offset = partition.log, 0
+        while offset < log.high_watermark:
+            for _, batch in iter_batches(log.read(offset, max_bytes=1 << 20)):
+                offset = partition.replay(batch, self.wall_ms())
+
+    def partition(self, tp: TopicPartition) -> Partition | None:
+        topic = self.topics.get(tp.topic)
+        return topic.partition(tp.partition) if topic else None
+
+    def _fault(self, tp: TopicPartition, base_offset: int) -> StorageFull | None:
+        return StorageFull("no room") if self._happens(self.plan.faults) else None
+
+    def _write_marker(self, tp: TopicPartition, marker: Any, settled: Callable[[int, ErrorCode], None]) -> None:
+        def write() -> None:
+            if self._happens(self.plan.marker_faults):
+                settled(-1, E.KAFKA_STORAGE_ERROR)
+            else:
+                partition = self.partition(tp)
+                assert partition is not None
+                partition.append_marker(marker, self.wall_ms(), settled)
+
+        self.marks.append(write)
+
+    def crash(self) -> None:
+        """Kill the broker and start it again; of what was on its way, the beginning may have reached the disk."""
+        queue = self.engine._queue
+        for append in queue[: self.random.randint(0, len(queue)) if self.plan.survives else 0]:
+            if append.log.settle(append) is not None:
+                break
+        self.check_log()
+        self.engine.abandon()
+        self.driver.silence()
+        self.callbacks.clear()
+        self.marks.clear()
+        self.requests.clear()
+        self.answers.clear()
+        self.parked.clear()
+        self.timer = None
+        self._start()
+
+    # What the driver and handlers need
+
+    def monotonic_ms(self) -> int:
+        return self.now
+
+    def wall_ms(self) -> int:
+        return 1_700_000_000_000 + self.now
+
+    def call_at(self, when_ms: int, callback: Callable[[], None]) -> Any:
+        self.timer = timer = (when_ms, callback)
+
+        def cancel() -> None:
+            if self.timer is timer:
+                self.timer = None
+
+        return SimpleNamespace(cancel=cancel)
+
+    def info(self, event: str, **fields: Any) -> None:
+        """What operators read is not looked at."""
+
+    def error(self, event: str, **fields: Any) -> None:
+        if fields.get("exc_info"):
+            import traceback
+
+            self.problems.append(f"{event}: {traceback.format_exc()}")
+
+    # The network
+
+    def send(self, app: App) -> None:
+        assert app.call is not None
+        if not self.plan.v2:
+            # Before KIP-890 a request that was given up must not arrive later: its connection is gone.
+            self.requests = [entry for entry in self.requests if entry[0] is not app]
+        self.requests.append((app, app.serial, app.call))
+
+    def _deliver(self) -> None:
+        app, serial, (key, version, request) = self.requests.pop(self.random.randrange(len(self.requests)))
+        if self._happens(self.plan.losses):
+            return
+
+        def reply(answer: Any) -> None:
+            self.parked.pop(ctx, None)
+            self.answers.append((app, serial, answer))
+
+        ctx = Ctx(version, reply)
+        self.parked[ctx] = f"{key.name} of {app.name}"
+        found = handler(key).handle(request, ctx, self.services)
+        if isinstance(found, Coroutine):
+            found = _run(found)
+        if found is not None:
+            reply(found)
+
+    def _answer(self) -> None:
+        app, serial, answer = self.answers.pop(self.random.randrange(len(self.answers)))
+        if not self._happens(self.plan.losses):
+            app.answered(serial, answer)
+
+    # Applications
+
+    def new_txn(self) -> Txn:
+        self.txns.append(Txn(len(self.txns)))
+        return self.txns[-1]
+
+    def begin(self) -> None:
+        """An application is started, whether or not another one with its id still runs."""
+        name = f"id-{self.random.randrange(self.plan.ids)}"
+        self.apps.append(App(self, len(self.apps), name))
+
+    def given(self, app: App) -> None:
+        """InitProducerId was answered."""
+        if self.identities.setdefault(app.identity, app) is not app:
+            raise Broken(f"{app.identity} was given to two producers")
+        app.begun_at = self.now
+
+    def ended(self, app: App, txn: Txn, asked_at: int) -> None:
+        """EndTxn was answered with success; identities rise, so the higher one is the younger."""
+        for rival in self.apps:
+            if rival.name == app.name and 0 <= rival.begun_at < asked_at and rival.identity > app.identity:
+                raise Broken(f"transaction {txn.number} was ended by a producer that had been fenced")
+
+    # Steps
+
+    def _happens(self, chance: int) -> bool:
+        return not self.calm and self.random.randrange(1000) < chance
+
+    def step(self) -> None:
+        if self._happens(self.plan.crashes):
+            self.crash()
+        if self._happens(self.plan.deaths):
+            living = [app for app in self.apps if not app.over]
+            if living:
+                self.random.choice(living).over = True
+        if not self.calm and sum(not app.over for app in self.apps) < self.plan.ids + 1:
+            self.begin()
+        options: list[Callable[[], None]] = []
+        options += [self._deliver] * (3 * bool(self.requests))
+        options += [self._answer] * (3 * bool(self.answers))
+        options += [lambda: self.callbacks.pop(0)()] * (3 * bool(self.callbacks))
+        options += [lambda: self.marks.pop(self.random.randrange(len(self.marks)))()] * (2 * bool(self.marks))
+        options += [self._pass_time]
+        options += [self._give_up] * (not options[:-1] or self._happens(100))
+        self.random.choice(options)()
+        if self.problems:
+            raise Broken(self.problems[0])
+
+    def _pass_time(self) -> None:
+        self.now += self.random.choice([1, 10, 100, 700])
+        if self.timer is not None and self.timer[0] <= self.now:
+            _, callback = self.timer
+            self.timer = None
+            callback()
+
+    def _give_up(self) -> None:
+        """An application has waited long enough for an answer."""
+        waiting = [app for app in self.apps if not app.over and app.call is not None]
+        if waiting:
+            app = self.random.choice(waiting)
+            app.answered(app.serial, LOST)
+
+    # What must hold
+
+    def check_log(self) -> None:
+        """What the log says is what memory says, where nothing is on its way."""
+        if self.engine._queue or self.callbacks:
+            return
+        other = TransactionCoordinator(TransactionConfig(), lambda: None, TXN_PARTITIONS)
+        for index, partition in enumerate(self.topics[TRANSACTIONS_TOPIC].partitions):
+            other.load_started(index)
+            data = partition.log.read(0, max_bytes=1 << 30) if partition.log.high_watermark else b""
+            for _, batch in iter_batches(data):
+                for record in decode_batch(batch):
+                    other.replay(index, CoordinatorRecord(record.key or b"", record.value))
+            other.loaded(index, 0, self.now, self.wall_ms())
+        state = self.driver.coordinator.durable_state()
+        mine = {name: replace(tx, last_producer_epoch=-1) for name, tx in state.items()}
+        if mine != other.durable_state():
+            raise Broken(f"memory has {mine}, the log {other.durable_state()}")
+
+    def committed(self, partition: Partition) -> list[str]:
+        """What a reader of committed records is shown."""
+        stable = partition.last_stable_offset
+        if not stable:
+            return []
+        aborted = partition.aborted_in(0, stable)
+        skipped: set[int] = set()
+        found = []
+        for header, batch in iter_batches(partition.log.read(0, max_bytes=1 << 30, upto_offset=stable)):
+            while aborted and aborted[0][1] <= header.last_offset:
+                skipped.add(aborted.pop(0)[0])
+            if header.is_control:
+                end = parse_marker(batch)
+                if end is not None and not end.commit:
+                    skipped.discard(header.producer_id)
+            elif header.producer_id not in skipped:
+                found += [(record.value or b"").decode() for record in decode_batch(batch)]
+        return found
+
+    def check_committed(self, *, so_far: bool = False) -> None:
+        """All or nothing, once, and as producers were told; ``so_far`` markers may still be missing."""
+        shown: list[str] = []
+        for partition in self.topics[TOPIC].partitions:
+            shown += self.committed(partition)
+        if len(shown) != len(set(shown)):
+            raise Broken("records are shown twice")
+        seen = set(shown)
+        for txn in self.txns:
+            values = {value for row in txn.values.values() for value in row}
+            some = seen & values
+            if txn.told == "commit" and some != values and not so_far:
+                raise Broken(f"transaction {txn.number} was committed, and {sorted(values - some)} are not shown")
+            if txn.asked_to != "commit" and some:
+                raise Broken(f"transaction {txn.number} was not committed, and {sorted(some)} are shown")
+            if some and not some >= txn.confirmed and not so_far:
+                raise Broken(f"transaction {txn.number} is shown in part")
+
+    def finish(self) -> None:
+        """Nothing bad happens any more: everything comes to an end, and new producers can work."""
+        self.calm = True
+        for app in self.apps:
+            app.over = True
+        self.requests.clear()
+        for _ in range(30_000):
+            if not (self.callbacks or self.marks or self.parked or self._unfinished()):
+                break
+            self.step()
+        else:
+            raise Broken(f"it does not come to an end: {self._unfinished()}, parked {list(self.parked.values())}")
+        self.check_log()
+        for partition in self.topics[TOPIC].partitions:
+            if partition.last_stable_offset != partition.log.high_watermark:
+                raise Broken(f"{partition.tp} is stable up to {partition.last_stable_offset} only")
+        self.check_committed()
+
+    def _unfinished(self) -> list[str]:
+        state = self.driver.coordinator.durable_state()
+        return [f"{name}: {tx.state}" for name, tx in state.items() if tx.state.startswith(("Prepare", "Ongoing"))]
+
+
+def _config(settings: Settings) -> TopicConfig:
+    return TopicConfig.of({}, settings)
+
+
+def _run(work: Coroutine[Any, Any, Any]) -> Any:
+    """Run what never waits."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        return end.value
+    raise AssertionError("it waits")
+
+
+def run(plan: Plan) -> World:
+    """Let a world live.
+
+    Raises:
+        Broken: a promise was not kept.
+    """
+    world = World(plan)
+    for number in range(plan.steps):
+        world.step()
+        if number % 50 == 0:
+            world.check_log()
+            world.check_committed(so_far=True)
+    world.finish()
+    return world

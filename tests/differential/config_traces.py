@@ -1,0 +1,168 @@
+"""Changing settings of topics, brokers and groups, and what is described afterwards."""
+
+from __future__ import annotations
+
+from log_calls import WHO, made
+from topic_traces import configs
+from tracing import Trace
+
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.messages import alter_configs, incremental_alter_configs
+
+TOPIC, BROKER, LOGGER, GROUP = 2, 4, 8, 32
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+Change = tuple[str, int, str | None]
+
+
+def alter(t: Trace, kind: int, name: str, *changes: Change, version: int = 1, only_check: bool = False) -> None:
+    resource = incremental_alter_configs.AlterConfigsResource(
+        resource_type=kind,
+        resource_name=name,
+        configs=[
+            incremental_alter_configs.AlterableConfig(name=key, config_operation=operation, value=value)
+            for key, operation, value in changes
+        ],
+    )
+    t.call(WHO, ApiKey.INCREMENTAL_ALTER_CONFIGS, version, resources=[resource], validate_only=only_check)
+
+
+def replace(t: Trace, kind: int, name: str, version: int = 2, only_check: bool = False, **keys: str | None) -> None:
+    resource = alter_configs.AlterConfigsResource(
+        resource_type=kind,
+        resource_name=name,
+        configs=[alter_configs.AlterableConfig(name=key.replace("_", "."), value=value) for key, value in keys.items()],
+    )
+    t.call(WHO, ApiKey.ALTER_CONFIGS, version, resources=[resource], validate_only=only_check)
+
+
+def trace_alter_topics(t: Trace) -> None:
+    name = made(t)
+    for version in range(2):
+        alter(t, TOPIC, name, ("retention.ms", SET, " 1000 "), version=version)
+        configs(t, TOPIC, name, ["retention.ms"])
+        alter(t, TOPIC, name, ("retention.ms", SET, "604800000"), version=version)
+        configs(t, TOPIC, name, ["retention.ms"])
+        alter(t, TOPIC, name, ("retention.ms", DELETE, None), version=version)
+        configs(t, TOPIC, name, ["retention.ms"])
+    alter(t, TOPIC, name)
+    alter(t, TOPIC, name, ("retention.ms", SET, "5"), only_check=True)
+    configs(t, TOPIC, name, ["retention.ms"])
+
+
+def trace_alter_lists(t: Trace) -> None:
+    name = made(t)
+    for operation, value in (
+        (APPEND, "compact"), (APPEND, "compact"), (SUBTRACT, "delete"), (SUBTRACT, "compact"), (SUBTRACT, "delete"),
+        (SET, "delete,delete"), (SET, ""), (APPEND, "delete"), (APPEND, "shrink"), (SET, "shrink"), (DELETE, ""),
+    ):  # fmt: skip
+        alter(t, TOPIC, name, ("cleanup.policy", operation, value))
+        configs(t, TOPIC, name, ["cleanup.policy"])
+    alter(t, TOPIC, name, ("leader.replication.throttled.replicas", APPEND, "0:1"))
+    configs(t, TOPIC, name, ["leader.replication.throttled.replicas"])
+
+
+def trace_alter_topics_refused(t: Trace) -> None:
+    name = made(t, retention_ms="7")
+    for changes in (
+        [("nonsense", SET, "1")],
+        [("nonsense", DELETE, "")],
+        [("retention.ms", SET, "x")],
+        [("retention.ms", SET, "")],
+        [("retention.ms", SET, "-2")],
+        [("retention.ms", SET, None)],
+        [("retention.ms", APPEND, "5")],
+        [("retention.ms", SUBTRACT, "5")],
+        [("retention.ms", SET, "5"), ("retention.ms", SET, "6")],
+        [("retention.ms", SET, "5"), ("retention.ms", DELETE, "")],
+        [("retention.ms", SET, "5"), ("nonsense", SET, "1")],
+        [("min.compaction.lag.ms", SET, "6"), ("max.compaction.lag.ms", SET, "5")],
+        [("compression.type", SET, "rar")],
+        [("compression.gzip.level", SET, "0")],
+        [("compression.zstd.level", SET, "23")],
+        [("segment.bytes", SET, "1048575")],
+        [("max.message.bytes", SET, "-1")],
+        [("min.cleanable.dirty.ratio", SET, "1.1")],
+        [("preallocate", SET, "yes")],
+        [("remote.storage.enable", SET, "true")],
+        [("leader.replication.throttled.replicas", SET, "x")],
+        [("flush.ms", SET, "-1")],
+    ):
+        alter(t, TOPIC, name, *changes)
+        alter(t, TOPIC, name, *changes, only_check=True)
+    configs(t, TOPIC, name, None)
+    for other in (f"{t.name}-absent", "", "a b"):
+        alter(t, TOPIC, other, ("retention.ms", SET, "5"))
+        alter(t, TOPIC, other, ("nonsense", SET, "5"))
+    for kind in (0, 3, 77):
+        alter(t, kind, "x", ("a", SET, "b"))
+    twice = incremental_alter_configs.AlterConfigsResource(resource_type=TOPIC, resource_name=name)
+    t.call(WHO, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[twice, twice])
+
+
+def trace_replace_settings(t: Trace) -> None:
+    name = made(t)
+    for version in range(3):
+        replace(t, TOPIC, name, version, retention_ms="500", segment_ms="600")
+        configs(t, TOPIC, name, ["retention.ms", "segment.ms"])
+        replace(t, TOPIC, name, version, segment_ms="700")
+        configs(t, TOPIC, name, ["retention.ms", "segment.ms"])
+        replace(t, TOPIC, name, version, True, segment_ms="800")
+        replace(t, TOPIC, name, version, segment_ms=None)
+        replace(t, TOPIC, name, version, segment_ms="x")
+        replace(t, TOPIC, name, version, nonsense="1")
+        replace(t, TOPIC, f"{name}-absent", version, segment_ms="1")
+        configs(t, TOPIC, name, ["retention.ms", "segment.ms"])
+        replace(t, TOPIC, name, version)
+        configs(t, TOPIC, name, ["retention.ms", "segment.ms"])
+
+
+def trace_alter_brokers(t: Trace) -> None:
+    for name in ("", "1"):
+        for key, value in (
+            ("node.id", "3"),
+            ("group.max.size", "3"),
+            ("log.cleaner.enable", "false"),
+            ("log.retention.hours", "3"),
+            ("log.retention.ms", "x"),
+            ("log.retention.ms", None),
+            ("log.cleaner.min.cleanable.ratio", "2"),
+            ("log.segment.bytes", "100"),
+            ("compression.type", "rar"),
+        ):
+            alter(t, BROKER, name, (key, SET, value))
+        alter(t, BROKER, name, ("log.retention.bytes", APPEND, "5"))
+        alter(t, BROKER, name, ("log.retention.bytes", SET, "5"), only_check=True)
+    for name in ("7", "x", "-1"):
+        alter(t, BROKER, name, ("log.retention.bytes", SET, "5"))
+    configs(t, BROKER, "1", ["log.retention.bytes", "log.cleaner.backoff.ms"])
+
+
+def trace_alter_groups(t: Trace) -> None:
+    name = t.name
+    configs(t, GROUP, name, None)
+    configs(t, GROUP, "", None)
+    for key, value in (
+        ("consumer.session.timeout.ms", "50000"),
+        ("consumer.session.timeout.ms", "44999"),
+        ("consumer.session.timeout.ms", "60001"),
+        ("consumer.heartbeat.interval.ms", "16000"),
+        ("consumer.heartbeat.interval.ms", "x"),
+        ("consumer.assignment.interval.ms", "15001"),
+        ("share.auto.offset.reset", "earliest"),
+        ("share.auto.offset.reset", "by_duration:PT1H"),
+        ("share.auto.offset.reset", "by_duration:1h"),
+        ("share.isolation.level", "read_committed"),
+        ("share.isolation.level", "x"),
+        ("share.record.lock.duration.ms", "1"),
+        ("share.delivery.count.limit", "11"),
+        ("streams.num.standby.replicas", "3"),
+        ("nonsense", "1"),
+    ):
+        alter(t, GROUP, name, (key, SET, value))
+        configs(t, GROUP, name, ["consumer.session.timeout.ms", "share.auto.offset.reset", "share.isolation.level"])
+    alter(t, GROUP, name, ("consumer.session.timeout.ms", DELETE, ""))
+    configs(t, GROUP, name, None, include_synonyms=True)
+    alter(t, GROUP, "", ("consumer.session.timeout.ms", SET, "50000"))
+    replace(t, GROUP, name, consumer_heartbeat_interval_ms="6000")
+    configs(t, GROUP, name, None)

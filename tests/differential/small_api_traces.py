@@ -1,0 +1,104 @@
+"""Directories, pages of topics, elections and reassignments, as far as one node has them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from log_calls import WHO, batch, made, produce
+from tracing import Trace
+
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.messages.alter_partition_reassignments import ReassignablePartition, ReassignableTopic
+from ottla.protocol.messages.describe_log_dirs import DescribableLogDirTopic
+from ottla.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequestCursor, TopicRequest
+from ottla.protocol.messages.elect_leaders import TopicPartitions
+from ottla.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsTopics
+
+
+def trace_describe_log_dirs(t: Trace) -> None:
+    name = made(t, count=3)
+    produce(t, name, batch(3))
+    produce(t, name, batch(1, value=b"v" * 1000), partition=2)
+    for version in range(1, 6):
+        for wanted in (
+            None,
+            [],
+            [(name, [0])],
+            [(name, [2, 0, 0]), (name, [1])],
+            [(name, [7, -1])],
+            [(name, [])],
+            [(f"{t.name}-absent", [0]), (name, [2])],
+        ):
+            topics = None if wanted is None else [DescribableLogDirTopic(topic=n, partitions=p) for n, p in wanted]
+            t.call(WHO, ApiKey.DESCRIBE_LOG_DIRS, version, topics=topics)
+
+
+def pages(t: Trace, *names: str, limit: int = 2000, cursor: tuple[str, int] | None = None) -> None:
+    at = cursor and DescribeTopicPartitionsRequestCursor(topic_name=cursor[0], partition_index=cursor[1])
+    t.call(WHO, ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, topics=[TopicRequest(name=name) for name in names],
+           response_partition_limit=limit, cursor=at)  # fmt: skip
+
+
+def trace_describe_topic_partitions(t: Trace) -> None:
+    a, b, c = made(t, "a", 3), made(t, "b", 2), made(t, "c", 1)
+    absent = f"{t.name}-absent"
+    pages(t, a)
+    pages(t, c, a, b, a)
+    pages(t, absent, a)
+    pages(t, "a b", ".", "__transaction_state_not", a)
+    for limit in (1, 2, 3, 4, 5, 6, 7, 0, -1, 1 << 30):
+        pages(t, a, b, c, limit=limit)
+        pages(t, absent, a, b, limit=limit)
+    for at in ((a, 0), (a, 1), (a, 2), (a, 3), (a, 9), (b, 0), (f"{t.name}-aa", 1), (absent, 2), ("", 1), ("zzz", 0)):
+        for limit in (1, 2, 2000):
+            pages(t, a, b, c, limit=limit, cursor=at)
+            pages(t, absent, a, limit=limit, cursor=at)
+    pages(t, a, b, cursor=(a, -1))
+    pages(t, cursor=(a, -1))
+    pages(t, cursor=("zzz", 0))
+    pages(t, limit=2, cursor=(f"{t.name}-aa", 1))
+    pages(t, limit=3, cursor=(a, 1))
+    pages(t, limit=5, cursor=(a, 1))
+
+
+def elect(t: Trace, wanted: Sequence[tuple[str, list[int]]] | None, version: int, kind: int = 0) -> None:
+    rows = None if wanted is None else [TopicPartitions(topic=name, partitions=indexes) for name, indexes in wanted]
+    t.call(WHO, ApiKey.ELECT_LEADERS, version, topic_partitions=rows, timeout_ms=10_000,
+           **({"election_type": kind} if version else {}))  # fmt: skip
+
+
+def trace_elect_leaders(t: Trace) -> None:
+    name = made(t, count=2)
+    for version in range(3):
+        for kind in (0, 1, 2, -1) if version else (0,):
+            elect(t, None, version, kind)
+            elect(t, [], version, kind)
+            elect(t, [(name, [0, 1])], version, kind)
+            elect(t, [(name, [1, 0, 1, 7, -1]), (f"{t.name}-absent", [0]), (name, [])], version, kind)
+            elect(t, [("__consumer_offsets", [0]), ("", [0])], version, kind)
+
+
+def trace_partition_reassignments(t: Trace) -> None:
+    name = made(t, count=2)
+    for wanted in (None, [], [(name, [0, 1])], [(name, [7])], [(name, [])], [(f"{t.name}-absent", [0])], [("", [0])]):
+        topics = wanted and [ListPartitionReassignmentsTopics(name=n, partition_indexes=p) for n, p in wanted]
+        t.call(WHO, ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, topics=topics, timeout_ms=10_000)
+    for version in range(2):
+        for may_change in (True, False) if version else (True,):
+            reassign(t, version, may_change)
+            reassign(t, version, may_change, (name, []))
+            for replicas in ([1], None, [], [2], [1, 2], [2, 1], [1, 1], [2, 2], [-1], [1, -1]):
+                for where in (name, f"{t.name}-absent", ""):
+                    for partition in (0, 5, -1):
+                        reassign(t, version, may_change, (where, [(partition, replicas)]))
+            reassign(t, version, may_change, (name, [(0, [1]), (1, None), (0, [3])]), (name, [(0, [1])]))
+    t.call(WHO, ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, topics=None, timeout_ms=10_000)
+
+
+def reassign(t: Trace, version: int, may_change: bool, *wanted: tuple[str, list[tuple[int, list[int] | None]]]) -> None:
+    topics = [
+        ReassignableTopic(name=name, partitions=[ReassignablePartition(partition_index=i, replicas=r) for i, r in rows])
+        for name, rows in wanted
+    ]
+    t.call(WHO, ApiKey.ALTER_PARTITION_REASSIGNMENTS, version, topics=topics, timeout_ms=10_000,
+           **({"allow_replication_factor_change": may_change} if version else {}))  # fmt: skip

@@ -1,0 +1,206 @@
+"""Transactions with the stock clients: nothing of an aborted or open one is read, everything of a committed one is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from kafka import KafkaProducer
+
+from ottla.testing import Broker, BrokerProcess
+from tests.e2e.confluent_client import QUIET
+
+pytestmark = pytest.mark.e2e
+
+PATIENCE_S = 30
+
+
+def producer(broker: Broker | BrokerProcess, transactional_id: str, **options: object) -> Producer:
+    """A producer whose transactions are initialised."""
+    made = Producer(
+        {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": transactional_id, "linger.ms": 0}
+        | QUIET
+        | {key.replace("_", "."): value for key, value in options.items()}
+    )
+    made.init_transactions(PATIENCE_S)
+    return made
+
+
+def read(broker: Broker | BrokerProcess, topic: str, *, committed: bool = True, group: str = "") -> list[str]:
+    """Everything in partition 0 that a reader is shown."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "group.id": group or f"{topic}-reader",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed" if committed else "read_uncommitted",
+        }
+        | QUIET
+    )
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    found = []
+    deadline = time.monotonic() + PATIENCE_S
+    try:
+        while time.monotonic() < deadline:
+            message = consumer.poll(0.2)
+            if message is None:
+                continue
+            if message.error():
+                assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+                return found
+            found.append(message.value().decode())
+    finally:
+        consumer.close()
+    raise AssertionError("the end was not reached")
+
+
+def send(made: Producer, topic: str, *values: str) -> None:
+    for value in values:
+        made.produce(topic, value.encode(), partition=0)
+
+
+def code_of(action: Callable[[], object]) -> KafkaError:
+    with pytest.raises(KafkaException) as caught:
+        action()
+    return caught.value.args[0]
+
+
+def test_committed_and_aborted(broker: Broker, name: str) -> None:
+    made = producer(broker, name)
+    for number, commit in enumerate((True, False, True, False)):
+        made.begin_transaction()
+        send(made, name, f"{number}a", f"{number}b")
+        made.flush(PATIENCE_S)
+        if number == 0:
+            assert read(broker, name) == [], "it is open"
+            assert read(broker, name, committed=False) == ["0a", "0b"]
+        if commit:
+            made.commit_transaction(PATIENCE_S)
+        else:
+            made.abort_transaction(PATIENCE_S)
+    assert read(broker, name) == ["0a", "0b", "2a", "2b"]
+    assert read(broker, name, committed=False) == [f"{number}{letter}" for number in range(4) for letter in "ab"]
+
+
+def test_the_second_producer_fences_the_first(broker: Broker, name: str) -> None:
+    first = producer(broker, name)
+    first.begin_transaction()
+    send(first, name, "old")
+    first.flush(PATIENCE_S)
+    second = producer(broker, name)
+    second.begin_transaction()
+    send(second, name, "new")
+    second.commit_transaction(PATIENCE_S)
+    error = code_of(lambda: first.commit_transaction(PATIENCE_S))
+    assert error.fatal()
+    assert error.code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
+    assert read(broker, name) == ["new"]
+
+
+def test_a_transaction_that_takes_too_long(name: str) -> None:
+    settings = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 100}
+    with Broker(settings) as broker:
+        made = producer(broker, name, transaction_timeout_ms=1_000)
+        made.begin_transaction()
+        send(made, name, "late")
+        made.flush(PATIENCE_S)
+        assert read(broker, name) == []
+        time.sleep(1.5)
+        error = code_of(lambda: made.commit_transaction(PATIENCE_S))
+        assert error.fatal() or error.txn_requires_abort()
+        other = producer(broker, name)
+        other.begin_transaction()
+        send(other, name, "next")
+        other.commit_transaction(PATIENCE_S)
+        assert read(broker, name) == ["next"]
+
+
+def test_offsets_are_part_of_the_transaction(broker: Broker, name: str) -> None:
+    source, sink, group = f"{name}-source", f"{name}-sink", f"{name}-group"
+    plain = Producer({"bootstrap.servers": broker.bootstrap_servers} | QUIET)
+    send(plain, source, *"abcdef")
+    plain.flush(PATIENCE_S)
+    made = producer(broker, name)
+    consumer = Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+        }
+        | QUIET
+    )
+    consumer.subscribe([source])
+    commits = []
+    while sum(commits) < 3:
+        message = consumer.poll(PATIENCE_S)
+        assert message is not None
+        assert not message.error()
+        made.begin_transaction()
+        send(made, sink, message.value().decode().upper())
+        places = [TopicPartition(source, 0, message.offset() + 1)]
+        made.send_offsets_to_transaction(places, consumer.consumer_group_metadata(), PATIENCE_S)
+        commits.append(len(commits) % 2 == 0)
+        if commits[-1]:
+            made.commit_transaction(PATIENCE_S)
+        else:
+            made.abort_transaction(PATIENCE_S)
+    (place,) = consumer.committed([TopicPartition(source, 0)], PATIENCE_S)
+    consumer.close()
+    assert place.offset == 5
+    assert read(broker, sink) == ["A", "C", "E"]
+
+
+@pytest.mark.parametrize("decided", [False, True])
+def test_a_broker_that_is_killed(tmp_path: Path, name: str, decided: bool) -> None:
+    with BrokerProcess(tmp_path / "data") as broker:
+        made = producer(broker, name)
+        made.begin_transaction()
+        send(made, name, "before")
+        made.flush(PATIENCE_S)
+        if decided:
+            made.commit_transaction(PATIENCE_S)
+        broker.kill()
+        broker.start()
+        if not decided:
+            send(made, name, "after")
+            made.commit_transaction(PATIENCE_S)
+        assert read(broker, name) == (["before"] if decided else ["before", "after"])
+        made.begin_transaction()
+        send(made, name, "next")
+        made.commit_transaction(PATIENCE_S)
+        assert read(broker, name)[-1] == "next"
+
+
+@pytest.mark.asyncio
+async def test_aiokafka(broker: Broker, name: str) -> None:
+    async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers, transactional_id=name) as made:
+        async with made.transaction():
+            await made.send_and_wait(name, b"kept", partition=0)
+        with pytest.raises(ZeroDivisionError):
+            async with made.transaction():
+                await made.send_and_wait(name, b"dropped", partition=0)
+                raise ZeroDivisionError
+        async with made.transaction():
+            await made.send_and_wait(name, b"too", partition=0)
+    assert read(broker, name) == ["kept", "too"]
+
+
+def test_kafka_python(broker: Broker, name: str) -> None:
+    made = KafkaProducer(bootstrap_servers=broker.bootstrap_servers, transactional_id=name)
+    made.init_transactions()
+    for value, commit in ((b"kept", True), (b"dropped", False), (b"too", True)):
+        made.begin_transaction()
+        made.send(name, value, partition=0)
+        made.flush()
+        if commit:
+            made.commit_transaction()
+        else:
+            made.abort_transaction()
+    made.close()
+    assert read(broker, name) == ["kept", "too"]

@@ -1,0 +1,314 @@
+"""AlterConfigs and IncrementalAlterConfigs: what may be changed, what is refused, and that it is in force at once."""
+
+import pytest
+
+from ottla.broker.core.configs.alterations import Operation
+from ottla.broker.storage.engine import Durability, StorageFull
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages import alter_configs, incremental_alter_configs
+from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+
+pytestmark = pytest.mark.asyncio
+
+TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
+SET, DELETE, APPEND, SUBTRACT = Operation
+DYNAMIC_TOPIC, DYNAMIC_BROKER, DYNAMIC_DEFAULT, STATIC, DEFAULT, GROUP_CONFIG = 1, 2, 3, 4, 5, 8
+
+
+async def change_all(world, *resources, validate_only=False, version=1):
+    """Resources are (type, name, (key, operation, value), …); returns (code, message) for each."""
+    messages = incremental_alter_configs
+    rows = [
+        messages.AlterConfigsResource(
+            resource_type=kind,
+            resource_name=name,
+            configs=[
+                messages.AlterableConfig(name=key, config_operation=operation, value=value)
+                for key, operation, value in changes
+            ],
+        )
+        for kind, name, *changes in resources
+    ]
+    request = messages.IncrementalAlterConfigsRequest(resources=rows, validate_only=validate_only)
+    responses = (await world.ask(request, version)).responses
+    assert [(row.resource_type, row.resource_name) for row in responses] == [resource[:2] for resource in resources]
+    return [(row.error_code, row.error_message) for row in responses]
+
+
+async def change(world, kind, name, *changes, **options):
+    """Change one resource; returns the error code, and asserts that errors and messages come together."""
+    ((code, message),) = await change_all(world, (kind, name, *changes), **options)
+    assert bool(code) == bool(message)
+    return code
+
+
+async def replace(world, kind, name, validate_only=False, version=2, **configs):
+    pairs = [(key.replace("_", "."), value) for key, value in configs.items()]
+    resource = alter_configs.AlterConfigsResource(
+        resource_type=kind,
+        resource_name=name,
+        configs=[alter_configs.AlterableConfig(name=key, value=value) for key, value in pairs],
+    )
+    request = alter_configs.AlterConfigsRequest(resources=[resource], validate_only=validate_only)
+    (row,) = (await world.ask(request, version)).responses
+    return row.error_code
+
+
+async def described(world, kind, name, key):
+    """Value and source of one key; None if it is not shown."""
+    resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=[key])
+    (result,) = (await world.ask(DescribeConfigsRequest(resources=[resource]), 4)).results
+    return (result.configs[0].value, result.configs[0].config_source) if result.configs else None
+
+
+# ---------------------------------------------------------------------------------------------------------- topics
+
+
+@pytest.mark.parametrize("version", range(2))
+async def test_a_key_is_set_and_deleted(world, version):
+    topic = await world.topic(retention_ms=1)
+    assert await change(world, TOPIC, "t", ("segment.ms", SET, " 77 "), version=version) == 0
+    assert await described(world, TOPIC, "t", "segment.ms") == ("77", DYNAMIC_TOPIC)
+    assert await described(world, TOPIC, "t", "retention.ms") == ("1", DYNAMIC_TOPIC)
+    assert topic.config.segment_ms == topic.partitions[0].log.config.segment_ms == 77
+    assert await change(world, TOPIC, "t", ("segment.ms", DELETE, None), version=version) == 0
+    assert await described(world, TOPIC, "t", "segment.ms") == ("604800000", DEFAULT)
+    assert topic.partitions[0].log.config.segment_ms == 604_800_000
+
+
+async def test_a_key_set_to_its_default_is_set(world):
+    await world.topic()
+    assert await change(world, TOPIC, "t", ("retention.ms", SET, "604800000")) == 0
+    assert await described(world, TOPIC, "t", "retention.ms") == ("604800000", DYNAMIC_TOPIC)
+
+
+@pytest.mark.parametrize("version", range(3))
+async def test_what_is_not_named_is_forgotten_by_the_older_api(world, version):
+    topic = await world.topic(retention_ms=1, ottla_durability="os")
+    assert await replace(world, TOPIC, "t", segment_ms="5", version=version) == 0
+    assert topic.overrides == {"segment.ms": "5"}
+    assert topic.partitions[0].log.config.durability is Durability.FSYNC
+    assert await replace(world, TOPIC, "t", version=version) == 0
+    assert topic.overrides == {}
+
+
+async def test_changes_reach_every_partition_and_those_that_come_later(world):
+    topic = await world.topic(partitions=2)
+    assert await change(world, TOPIC, "t", ("ottla.durability", SET, "os")) == 0
+    await world.topics.grow([("t", 3, None)])
+    assert [partition.log.config.durability for partition in topic.partitions] == [Durability.OS] * 3
+
+
+async def test_changes_are_durable(world):
+    await world.topic()
+    await change(world, TOPIC, "t", ("retention.ms", SET, "5"))
+    await change(world, BROKER, "1", ("log.roll.ms", SET, "6"))
+    await change(world, BROKER, "", ("log.retention.bytes", SET, "7"))
+    await change(world, GROUP, "g", ("consumer.session.timeout.ms", SET, "50000"))
+    await world.restart()
+    assert await described(world, TOPIC, "t", "retention.ms") == ("5", DYNAMIC_TOPIC)
+    assert await described(world, TOPIC, "t", "segment.ms") == ("6", DYNAMIC_BROKER)
+    assert await described(world, TOPIC, "t", "retention.bytes") == ("7", DYNAMIC_DEFAULT)
+    assert await described(world, GROUP, "g", "consumer.session.timeout.ms") == ("50000", GROUP_CONFIG)
+    assert world.engine.logs["t", 0].config.segment_ms == 6
+
+
+async def test_nothing_is_in_force_that_could_not_be_stored(world, monkeypatch):
+    topic = await world.topic()
+
+    async def full(state):
+        raise StorageFull("no room")
+
+    monkeypatch.setattr(world.engine.catalog, "store", full)
+    answers = await change_all(
+        world, (TOPIC, "t", ("retention.ms", SET, "5")), (TOPIC, "u", ("retention.ms", SET, "5"))
+    )
+    assert [code for code, _ in answers] == [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert topic.config.retention_ms == 604_800_000
+    assert await described(world, TOPIC, "t", "retention.ms") == ("604800000", DEFAULT)
+
+
+async def test_lists_grow_and_shrink(world):
+    topic = await world.topic()
+
+    async def after(operation, value):
+        assert await change(world, TOPIC, "t", ("cleanup.policy", operation, value)) == 0
+        return topic.overrides["cleanup.policy"], topic.config.compacted, topic.config.deletes
+
+    assert await after(APPEND, "compact") == ("delete,compact", True, True)
+    assert await after(APPEND, "compact,delete") == ("delete,compact", True, True)
+    assert await after(SUBTRACT, "delete") == ("compact", True, False)
+    assert await after(SUBTRACT, "delete,compact") == ("", False, False)
+    assert await after(SET, "delete, delete") == ("delete", False, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "error"),
+    [
+        ("t", [("no.such.key", SET, "1")], ErrorCode.INVALID_CONFIG),
+        ("t", [("no.such.key", DELETE, None)], ErrorCode.NONE),
+        ("t", [("retention.ms", SET, "soon")], ErrorCode.INVALID_CONFIG),
+        ("t", [("retention.ms", SET, "")], ErrorCode.INVALID_CONFIG),
+        ("t", [("retention.ms", SET, "-2")], ErrorCode.INVALID_CONFIG),
+        ("t", [("retention.ms", SET, None)], ErrorCode.INVALID_REQUEST),
+        ("t", [("retention.ms", DELETE, "5")], ErrorCode.NONE),
+        ("t", [("retention.ms", APPEND, "5")], ErrorCode.INVALID_CONFIG),
+        ("t", [("cleanup.policy", APPEND, None)], ErrorCode.INVALID_REQUEST),
+        ("t", [("cleanup.policy", APPEND, "shrink")], ErrorCode.INVALID_CONFIG),
+        ("t", [("retention.ms", 9, "5")], ErrorCode.INVALID_REQUEST),
+        ("t", [("retention.ms", SET, "5"), ("retention.ms", DELETE, None)], ErrorCode.INVALID_REQUEST),
+        ("t", [("retention.ms", SET, "5"), ("no.such.key", SET, "1")], ErrorCode.INVALID_CONFIG),
+        (
+            "t",
+            [("min.compaction.lag.ms", SET, "6"), ("max.compaction.lag.ms", SET, "5")],
+            ErrorCode.INVALID_CONFIG,
+        ),
+        ("t", [("remote.storage.enable", SET, "true")], ErrorCode.INVALID_CONFIG),
+        ("t", [], ErrorCode.NONE),
+        ("u", [("retention.ms", SET, "5")], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("u", [("no.such.key", SET, "5")], ErrorCode.INVALID_CONFIG),
+        ("", [("retention.ms", SET, "5")], ErrorCode.INVALID_REQUEST),
+        ("a b", [("retention.ms", SET, "5")], ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ],
+)
+async def test_what_topics_take(world, name, changes, error):
+    """Each as Kafka 4.3 answers it, but for the operation that there is not."""
+    topic = await world.topic()
+    assert await change(world, TOPIC, name, *changes) == error
+    assert topic.overrides == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "configs", "error"),
+    [
+        (TOPIC, "t", {"segment_ms": None}, ErrorCode.INVALID_REQUEST),
+        (TOPIC, "t", {"no_such_key": "1"}, ErrorCode.INVALID_CONFIG),
+        (TOPIC, "u", {"segment_ms": "1"}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (BROKER, "1", {"group_max_size": "5"}, ErrorCode.INVALID_REQUEST),
+        (LOGGER, "1", {"root": "INFO"}, ErrorCode.INVALID_REQUEST),
+        (99, "", {"x": "1"}, ErrorCode.INVALID_REQUEST),
+    ],
+)
+async def test_what_the_older_api_refuses(world, kind, name, configs, error):
+    await world.topic()
+    assert await replace(world, kind, name, **configs) == error
+
+
+async def test_validating_changes_nothing(world):
+    topic = await world.topic(retention_ms=1)
+    assert await change(world, TOPIC, "t", ("retention.ms", SET, "2"), validate_only=True) == 0
+    assert await change(world, TOPIC, "t", ("retention.ms", SET, "x"), validate_only=True) == ErrorCode.INVALID_CONFIG
+    assert await replace(world, TOPIC, "t", validate_only=True) == 0
+    assert topic.config.retention_ms == 1
+
+
+async def test_resources_are_changed_each_for_itself_but_not_twice(world):
+    for name in "abc":
+        await world.topic(name)
+    one = ("retention.ms", SET, "5")
+    answers = await change_all(
+        world, (TOPIC, "a", one), (TOPIC, "b", ("x", SET, "1")), (TOPIC, "c", one), (TOPIC, "c", one)
+    )
+    assert [code for code, _ in answers] == [
+        ErrorCode.NONE, ErrorCode.INVALID_CONFIG, ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST
+    ]  # fmt: skip
+    assert [world.topics.topics[name].config.retention_ms for name in "abc"] == [5, 604_800_000, 604_800_000]
+
+
+@pytest.mark.parametrize("kind", [0, 3, LOGGER, METRICS, 77])
+async def test_other_resources_are_refused(world, kind):
+    assert await change(world, kind, "x", ("a", SET, "b")) == ErrorCode.INVALID_REQUEST
+
+
+# --------------------------------------------------------------------------------------------------------- brokers
+
+
+async def test_a_broker_comes_before_all_brokers_and_topics_follow(world):
+    topic = await world.topic()
+    other = await world.topic("other", retention_ms=9)
+    assert await change(world, BROKER, "", ("log.retention.ms", SET, "3")) == 0
+    assert (topic.config.retention_ms, other.config.retention_ms) == (3, 9)
+    assert await change(world, BROKER, "1", ("log.retention.ms", SET, "2")) == 0
+    assert topic.config.retention_ms == 2
+    assert await described(world, BROKER, "1", "log.retention.ms") == ("2", DYNAMIC_BROKER)
+    assert await described(world, BROKER, "", "log.retention.ms") == ("3", DYNAMIC_DEFAULT)
+    assert await described(world, TOPIC, "t", "retention.ms") == ("2", DYNAMIC_BROKER)
+    assert await change(world, BROKER, "1", ("log.retention.ms", DELETE, None)) == 0
+    assert topic.config.retention_ms == 3
+    assert await replace(world, BROKER, "") == 0
+    assert await described(world, BROKER, "", "log.retention.ms") is None
+    assert topic.config.retention_ms == 604_800_000
+    await world.topic("later")
+    assert world.topics.topics["later"].config == topic.config
+
+
+async def test_lists_of_brokers(world):
+    topic = await world.topic()
+    assert await change(world, BROKER, "1", ("log.cleanup.policy", APPEND, "compact")) == 0
+    assert await described(world, BROKER, "1", "log.cleanup.policy") == ("delete,compact", DYNAMIC_BROKER)
+    assert topic.config.compacted
+
+
+@pytest.mark.parametrize("name", ["", "1"])
+@pytest.mark.parametrize(
+    ("key", "operation", "value"),
+    [
+        ("node.id", SET, "3"),
+        ("group.max.size", SET, "3"),
+        ("log.cleaner.enable", SET, "false"),
+        ("log.retention.check.interval.ms", SET, "1000"),
+        ("log.retention.hours", SET, "5"),
+        ("log.segment.bytes", SET, "1048575"),
+        ("log.retention.ms", SET, "soon"),
+        ("log.retention.ms", SET, None),
+        ("log.retention.ms", APPEND, "5"),
+        ("compression.type", SET, "best"),
+        ("log.cleaner.min.cleanable.ratio", SET, "2"),
+    ],
+)
+async def test_what_brokers_refuse(world, name, key, operation, value):
+    expected = ErrorCode.INVALID_CONFIG if operation == APPEND else ErrorCode.INVALID_REQUEST
+    assert await change(world, BROKER, name, (key, operation, value)) == expected
+
+
+@pytest.mark.parametrize("name", ["7", "one", "-1"])
+async def test_other_brokers_are_not_ours_to_change(world, name):
+    assert await change(world, BROKER, name, ("log.retention.ms", SET, "5")) == ErrorCode.INVALID_REQUEST
+
+
+async def test_unknown_keys_of_brokers_are_kept_and_their_values_not_shown(world):
+    assert await change(world, BROKER, "1", ("plugin.secret", SET, "sesame")) == 0
+    assert await described(world, BROKER, "1", "plugin.secret") == (None, DYNAMIC_BROKER)
+    assert await change(world, BROKER, "", ("plugin.secret", SET, "sesame")) == 0
+    assert await described(world, BROKER, "", "plugin.secret") == (None, DYNAMIC_DEFAULT)
+    assert "sesame" not in str(world.log.lines)
+
+
+# ---------------------------------------------------------------------------------------------------------- groups
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "error"),
+    [
+        ("consumer.session.timeout.ms", "60000", ErrorCode.NONE),
+        ("consumer.session.timeout.ms", "44999", ErrorCode.INVALID_CONFIG),
+        ("consumer.session.timeout.ms", "60001", ErrorCode.INVALID_CONFIG),
+        ("consumer.heartbeat.interval.ms", "x", ErrorCode.INVALID_CONFIG),
+        ("share.auto.offset.reset", "by_duration:P1DT2H", ErrorCode.NONE),
+        ("share.auto.offset.reset", "by_duration:P", ErrorCode.INVALID_CONFIG),
+        ("share.isolation.level", "read_committed", ErrorCode.NONE),
+        ("share.isolation.level", "serializable", ErrorCode.INVALID_CONFIG),
+        ("streams.num.standby.replicas", "3", ErrorCode.INVALID_CONFIG),
+        ("no.such.key", "1", ErrorCode.INVALID_CONFIG),
+    ],
+)
+async def test_groups(world, key, value, error):
+    assert await change(world, GROUP, "g", (key, SET, value)) == error
+    if not error:
+        assert await described(world, GROUP, "g", key) == (value, GROUP_CONFIG)
+        assert await change(world, GROUP, "g", (key, DELETE, None)) == 0
+        assert (await described(world, GROUP, "g", key))[1] == DEFAULT
+
+
+async def test_groups_have_no_settings_in_common(world):
+    assert await change(world, GROUP, "", ("consumer.session.timeout.ms", SET, "50000")) == ErrorCode.INVALID_REQUEST

@@ -1,0 +1,303 @@
+"""Answers that one node can give: directories, pages of topics, elections and reassignments of replicas."""
+
+import pytest
+
+from ottla.broker.core.log_dir import LogDir
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from ottla.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from ottla.protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsRequestCursor,
+    TopicRequest,
+)
+from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from ottla.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
+from ottla.protocol.primitives import ZERO_UUID
+
+pytestmark = pytest.mark.asyncio
+
+UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+# -- DescribeLogDirs
+
+
+async def log_dirs(world, wanted, version=5):
+    topics = None if wanted is None else [DescribableLogDirTopic(topic=t, partitions=p) for t, p in wanted]
+    return await world.ask(DescribeLogDirsRequest(topics=topics), version)
+
+
+def sizes(response):
+    (row,) = response.results
+    return {(topic.name, p.partition_index): p.partition_size for topic in row.topics for p in topic.partitions}
+
+
+@pytest.mark.parametrize("version", range(1, 6))
+async def test_a_directory_with_its_volume_and_its_partitions(world, make_batch, version):
+    await world.topic("t", 2)
+    world.produced(batch := make_batch(b"x"))
+    world.services.log_dir = lambda: LogDir("/var/lib/ottla", 1000, 400)
+    response = await log_dirs(world, [("t", [0, 1, 0, 2, -1]), ("t", [0]), ("absent", [0])], version)
+    assert sizes(response) == {("t", 0): len(batch), ("t", 1): 0}
+    (row,) = response.results
+    assert (response.error_code, row.error_code, row.log_dir, row.is_cordoned) == (0, 0, "/var/lib/ottla", False)
+    assert (row.total_bytes, row.usable_bytes) == ((1000, 400) if version >= 4 else (-1, -1))
+    assert all((p.offset_lag, p.is_future_key) == (0, False) for t in row.topics for p in t.partitions)
+    assert [len(topic.partitions) for topic in row.topics] == [2]
+
+
+async def test_null_is_every_partition(world):
+    await world.topic("t", 2)
+    everything = sizes(await log_dirs(world, None))
+    assert {("t", 0), ("t", 1), ("__consumer_offsets", 49)} <= set(everything)
+    assert len(everything) == 52
+    assert (await log_dirs(world, [])).results[0].topics == []
+
+
+async def test_memory_has_no_volume(world):
+    (row,) = (await log_dirs(world, None)).results
+    assert (row.log_dir, row.total_bytes, row.usable_bytes) == ("memory", -1, -1)
+
+
+async def test_a_directory_that_does_not_answer(world):
+    def gone():
+        raise FileNotFoundError(2, "No such file or directory", "/var/lib/ottla")
+
+    world.services.log_dir = gone
+    (row,) = (await log_dirs(world, None)).results
+    assert (row.error_code, row.log_dir, row.topics) == (ErrorCode.KAFKA_STORAGE_ERROR, "/var/lib/ottla", [])
+
+
+async def test_a_damaged_partition_has_no_size(world):
+    topic = await world.topic("t", 2)
+    topic.partitions[1].offline = True
+    assert set(sizes(await log_dirs(world, [("t", [0, 1])]))) == {("t", 0)}
+
+
+# -- DescribeTopicPartitions
+
+
+async def page(world, *names, limit=2000, cursor=None):
+    at = (
+        None
+        if cursor is None
+        else DescribeTopicPartitionsRequestCursor(topic_name=cursor[0], partition_index=cursor[1])
+    )
+    request = DescribeTopicPartitionsRequest(
+        topics=[TopicRequest(name=name) for name in names], response_partition_limit=limit, cursor=at
+    )
+    return await world.ask(request, 0)
+
+
+def listed(response):
+    """Topic name → partitions, and where the next page begins."""
+    at = response.next_cursor
+    rows = {topic.name: [p.partition_index for p in topic.partitions] for topic in response.topics}
+    return rows, None if at is None else (at.topic_name, at.partition_index)
+
+
+async def test_a_topic_in_full(world):
+    topic = await world.topic("t", 2)
+    (row,) = (await page(world, "t")).topics
+    assert (row.error_code, row.name, row.topic_id, row.is_internal) == (0, "t", topic.topic_id, False)
+    assert row.topic_authorized_operations == 0b1101_1111_1000
+    for index, partition in enumerate(row.partitions):
+        assert (partition.error_code, partition.partition_index, partition.leader_id) == (0, index, 1)
+        assert (partition.leader_epoch, partition.replica_nodes, partition.isr_nodes) == (0, [1], [1])
+        assert (partition.eligible_leader_replicas, partition.last_known_elr, partition.offline_replicas) == (
+            [],
+            [],
+            [],
+        )
+
+
+async def test_no_names_are_all_topics_in_order(world):
+    for name in ("b", "a", "_c"):
+        await world.topic(name)
+    rows, after = listed(await page(world))
+    assert list(rows) == ["__consumer_offsets", "_c", "a", "b"]
+    assert after is None
+
+
+async def test_pages_follow_each_other(world):
+    await world.topic("a", 3)
+    await world.topic("b", 2)
+    await world.topic("c", 1)
+    names = ("c", "a", "b", "a")
+    seen, cursor = [], None
+    for limit in (2, 1, 1, 1, 5):
+        rows, cursor = listed(await page(world, *names, limit=limit, cursor=cursor))
+        seen.append((rows, cursor))
+    assert seen == [
+        ({"a": [0, 1]}, ("a", 2)),
+        ({"a": [2]}, ("b", 0)),
+        ({"b": [0]}, ("b", 1)),
+        ({"b": [1]}, ("c", 0)),
+        ({"c": [0]}, None),
+    ]
+
+
+async def test_a_page_has_at_least_one_partition(world):
+    await world.topic("a", 2)
+    for limit in (0, -5):
+        assert listed(await page(world, "a", limit=limit)) == ({"a": [0]}, ("a", 1))
+
+
+async def test_a_page_has_at_most_two_thousand(world):
+    await world.topic("a", 2100)
+    rows, after = listed(await page(world, "a", limit=1 << 30))
+    assert (len(rows["a"]), after) == (2000, ("a", 2000))
+
+
+async def test_topics_that_are_not_there(world):
+    await world.topic("m")
+    response = await page(world, "m", "absent", "a b", "__transaction_state")
+    rows = {topic.name: (topic.error_code, topic.is_internal, topic.topic_id == ZERO_UUID) for topic in response.topics}
+    assert rows == {
+        "__transaction_state": (UNKNOWN, True, True),
+        "a b": (ErrorCode.INVALID_TOPIC_EXCEPTION, False, True),
+        "absent": (UNKNOWN, False, True),
+        "m": (0, False, False),
+    }
+    # They take no room on the page.
+    assert listed(await page(world, "absent", "m", limit=1)) == ({"absent": [], "m": [0]}, None)
+
+
+async def test_cursors_that_point_beside(world):
+    await world.topic("a", 2)
+    await world.topic("c", 2)
+    assert listed(await page(world, cursor=("b", 7))) == ({"c": [0, 1]}, None)
+    assert listed(await page(world, "a", "c", cursor=("a", 9))) == ({"a": [], "c": [0, 1]}, None)
+    assert listed(await page(world, "a", "b", "c", cursor=("b", 1))) == ({"b": [], "c": [0, 1]}, None)
+    assert listed(await page(world, "a", cursor=("a", (1 << 31) - 1))) == ({"a": []}, None)
+
+
+@pytest.mark.parametrize("cursor", [("a", -1), ("b", 0), ("", 0), ("zzz", 0)])
+async def test_cursors_that_are_none(world, cursor):
+    """A page cannot begin before a topic's first partition, or at a topic that was not asked for."""
+    await world.topic("a", 2)
+    await world.topic("c", 2)
+    response = await page(world, "c", "a", cursor=cursor)
+    assert [(topic.name, topic.error_code) for topic in response.topics] == [
+        ("c", ErrorCode.INVALID_REQUEST),
+        ("a", ErrorCode.INVALID_REQUEST),
+    ]
+
+
+async def test_a_damaged_partition_has_no_leader(world):
+    topic = await world.topic("t")
+    topic.partitions[0].offline = True
+    (partition,) = (await page(world, "t")).topics[0].partitions
+    assert (partition.error_code, partition.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+    assert partition.offline_replicas == [1]
+
+
+# -- ElectLeaders
+
+
+async def elect(world, wanted, version=2, kind=0):
+    rows = None if wanted is None else [TopicPartitions(topic=t, partitions=p) for t, p in wanted]
+    response = await world.ask(ElectLeadersRequest(election_type=kind, topic_partitions=rows), version)
+    results = {
+        (topic.topic, row.partition_id): row.error_code
+        for topic in response.replica_election_results
+        for row in topic.partition_result
+    }
+    return response, results
+
+
+@pytest.mark.parametrize("version", range(3))
+async def test_there_is_nothing_to_elect(world, version):
+    await world.topic("t", 2)
+    for kind in (0, 1) if version else (0,):
+        response, results = await elect(world, [("t", [0, 2, 1]), ("absent", [0])], version, kind)
+        needless = ErrorCode.ELECTION_NOT_NEEDED
+        assert results == {("t", 0): needless, ("t", 2): UNKNOWN, ("t", 1): needless, ("absent", 0): UNKNOWN}
+        assert all(row.error_message for topic in response.replica_election_results for row in topic.partition_result)
+        assert response.error_code == 0
+
+
+async def test_electing_everywhere_names_what_needed_it(world):
+    topic = await world.topic("t", 3)
+    response, results = await elect(world, None)
+    assert ([row.topic for row in response.replica_election_results], results) == (["__consumer_offsets", "t"], {})
+    topic.partitions[1].offline = True
+    assert (await elect(world, None))[1] == {("t", 1): ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE}
+    assert (await elect(world, None, kind=1))[1] == {("t", 1): ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE}
+
+
+async def test_an_election_that_is_none(world):
+    await world.topic("t")
+    response, results = await elect(world, [("t", [0])], kind=2)
+    assert (response.error_code, results) == (ErrorCode.INVALID_REQUEST, {("t", 0): ErrorCode.INVALID_REQUEST})
+    assert (await elect(world, [], kind=2))[0].error_code == 0
+
+
+# -- reassignments
+
+
+@pytest.mark.parametrize("wanted", [None, [], [("t", [0])], [("absent", [3])]])
+async def test_nothing_is_ever_on_its_way(world, wanted):
+    await world.topic("t")
+    rows = wanted and [ListPartitionReassignmentsTopics(name=t, partition_indexes=p) for t, p in wanted]
+    response = await world.ask(ListPartitionReassignmentsRequest(topics=rows), 0)
+    assert (response.error_code, response.error_message, response.topics) == (0, None, [])
+
+
+@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("may_change", [True, False])
+@pytest.mark.parametrize(
+    ("name", "partition", "replicas", "error"),
+    [
+        ("t", 0, [1], 0),
+        ("t", 0, None, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS),
+        ("t", 0, [], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ("t", 0, [2], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ("t", 0, [1, 2], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ("t", 0, [1, 1], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ("t", 0, [-1], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ("t", 1, [1], UNKNOWN),
+        ("t", -1, [1], UNKNOWN),
+        ("absent", 0, None, UNKNOWN),
+    ],
+)
+async def test_a_replica_has_nowhere_to_go(world, version, may_change, name, partition, replicas, error):
+    await world.topic("t")
+    rows = [ReassignablePartition(partition_index=partition, replicas=replicas)]
+    request = AlterPartitionReassignmentsRequest(
+        topics=[ReassignableTopic(name=name, partitions=rows)], allow_replication_factor_change=may_change
+    )
+    response = await world.ask(request, version)
+    (topic,) = response.responses
+    (row,) = topic.partitions
+    assert (topic.name, row.partition_index, row.error_code) == (name, partition, error)
+    assert (row.error_message is None) == (error == 0)
+    assert (response.error_code, response.error_message) == (0, None)
+    assert response.allow_replication_factor_change == (may_change if version else True)
+
+
+async def test_every_version_survives_a_bug_of_ours(world):
+    """What `failed` gives can be sent, and says that something failed."""
+    from ottla.broker.handlers import describe_log_dirs, describe_topic_partitions, elect_leaders
+
+    code = ErrorCode.UNKNOWN_SERVER_ERROR
+    election = ElectLeadersRequest(topic_partitions=[TopicPartitions(topic="t", partitions=[0])])
+    names = DescribeTopicPartitionsRequest(topics=[TopicRequest(name="t")])
+    assert elect_leaders.failed(election, code).replica_election_results[0].partition_result[0].error_code == code
+    assert elect_leaders.failed(ElectLeadersRequest(topic_partitions=None), code).error_code == code
+    assert describe_topic_partitions.failed(names, code).topics[0].error_code == code
+    assert describe_log_dirs.failed(DescribeLogDirsRequest(), code).results[0].error_code == code
+
+
+async def test_reassigning_nothing(world):
+    response = await world.ask(AlterPartitionReassignmentsRequest(allow_replication_factor_change=False), 1)
+    assert (response.error_code, response.error_message, response.responses) == (0, "", [])
+    assert response.allow_replication_factor_change

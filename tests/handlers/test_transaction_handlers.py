@@ -1,0 +1,277 @@
+"""The APIs of the transaction coordinator, from the handler to the log and back."""
+
+import pytest
+
+from ottla.broker.core.topics.catalog import TRANSACTIONS_TOPIC
+from ottla.broker.handlers import api_versions
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.groups import coordinator_partition
+from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from ottla.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from ottla.protocol.messages.end_txn import EndTxnRequest
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
+from ottla.protocol.messages.list_transactions import ListTransactionsRequest
+from ottla.protocol.records import decode_batch, iter_batches
+from ottla.protocol.transaction_log import decode_transaction_key, decode_transaction_value
+
+pytestmark = pytest.mark.asyncio
+E = ErrorCode
+
+
+async def begun(world, name="x", version=5):
+    """A producer id and epoch for a transactional id."""
+    request = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000)
+    answer = await world.ask(request, version)
+    assert answer.error_code == E.NONE
+    return {"transactional_id": name, "producer_id": answer.producer_id, "producer_epoch": answer.producer_epoch}
+
+
+async def added(world, who, *topics, version=3):
+    """Let partition 0 of topics take part; the codes."""
+    rows = [AddPartitionsToTxnTopic(name=name, partitions=[0]) for name in topics]
+    if version < 4:
+        request = AddPartitionsToTxnRequest(
+            **{f"v3_and_below_{field}": value for field, value in who.items()}, v3_and_below_topics=rows
+        )
+        results = (await world.ask(request, version)).results_by_topic_v3_and_below
+    else:
+        request = AddPartitionsToTxnRequest(transactions=[AddPartitionsToTxnTransaction(**who, topics=rows)])
+        results = (await world.ask(request, version)).results_by_transaction[0].topic_results
+    return [row.partition_error_code for topic in results for row in topic.results_by_partition]
+
+
+async def state(world, name="x"):
+    answer = await world.ask(DescribeTransactionsRequest(transactional_ids=[name]), 0)
+    row = answer.transaction_states[0]
+    return row.transaction_state or E(row.error_code).name
+
+
+def logged(world, name="x"):
+    """The states that the log says an id went through."""
+    partition = coordinator_partition(name, world.topics.partition_count(TRANSACTIONS_TOPIC))
+    log = world.topics.topics[TRANSACTIONS_TOPIC].partitions[partition].log
+    data = log.read(0, max_bytes=1 << 20) if log.high_watermark else b""
+    records = [record for _, batch in iter_batches(data) for record in decode_batch(batch)]
+    assert {decode_transaction_key(record.key) for record in records} <= {name}
+    return [decode_transaction_value(record.value).transaction_status for record in records]
+
+
+@pytest.mark.parametrize("version", range(5))
+async def test_the_topic_comes_into_being_with_the_first_question(world, version):
+    assert TRANSACTIONS_TOPIC not in world.topics.topics
+    request = FindCoordinatorRequest(key="x", key_type=1, coordinator_keys=["x", "y"] if version >= 4 else [])
+    if version == 0:
+        request = FindCoordinatorRequest(key="x")
+    answer = await world.ask(request, version)
+    rows = answer.coordinators if version >= 4 else [answer]
+    assert {(row.error_code, row.node_id, row.host, row.port) for row in rows} == {(0, 1, "127.0.0.1", 9092)}
+    assert world.topics.partition_count(TRANSACTIONS_TOPIC) == (50 if version else 0)
+
+
+async def test_the_topic_comes_into_being_with_the_first_transactional_id(world):
+    await begun(world)
+    topic = world.topics.topics[TRANSACTIONS_TOPIC]
+    assert topic.is_internal
+    assert topic.overrides["cleanup.policy"] == "compact"
+    assert len(topic.partitions) == 50
+
+
+async def test_it_has_as_many_partitions_as_the_setting_says(new_world):
+    world = await new_world(transaction_state_log_num_partitions=3).start()
+    await begun(world)
+    assert world.topics.partition_count(TRANSACTIONS_TOPIC) == 3
+    world.settings = type(world.settings)(transaction_state_log_num_partitions=7)
+    await world.restart()
+    assert await state(world) == "Empty", "found by the count that the topic has"
+
+
+async def test_nobody_produces_to_it(world, make_batch):
+    await begun(world)
+    row = world.produced(make_batch(b"a"), topic=TRANSACTIONS_TOPIC)
+    assert row.error_code == E.INVALID_TOPIC_EXCEPTION
+
+
+async def test_before_there_is_a_topic(world):
+    who = {"transactional_id": "x", "producer_id": 0, "producer_epoch": 0}
+    await world.topic("t")
+    assert await added(world, who, "t") == [E.NOT_COORDINATOR]
+    assert await state(world) == "NOT_COORDINATOR"
+    assert (await world.ask(ListTransactionsRequest(), 2)).transaction_states == []
+
+
+@pytest.mark.parametrize("version", range(6))
+async def test_a_producer_id(world, version):
+    assert await begun(world, version=version) == {"transactional_id": "x", "producer_id": 0, "producer_epoch": 0}
+    assert (await begun(world, version=version))["producer_epoch"] == 1
+    assert (await begun(world, "y", version=version))["producer_id"] not in (0, -1)
+
+
+async def test_producer_ids_are_never_given_twice(world):
+    seen = {(await begun(world, f"id-{number}"))["producer_id"] for number in range(30)}
+    await world.restart()
+    seen |= {(await begun(world, f"more-{number}"))["producer_id"] for number in range(30)}
+    for _ in range(5):
+        seen.add((await world.ask(InitProducerIdRequest(transactional_id=None), 4)).producer_id)
+    assert len(seen) == 65
+
+
+async def test_several_at_once_before_there_is_a_topic(world):
+    request = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000)
+    exchanges = [world.send(request, 5) for _ in range(3)]
+    for exchange in exchanges:
+        assert await exchange.work is None
+    await world.idle()
+    assert sorted(exchange.response.error_code for exchange in exchanges) == [0, 51, 51]
+
+
+async def test_a_failing_storage(world):
+    world.engine.catalog.store = failing
+    answer = await world.ask(InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000), 4)
+    assert answer.error_code == E.COORDINATOR_NOT_AVAILABLE
+    answer = await world.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=["x"]), 4)
+    assert [(row.error_code, row.node_id) for row in answer.coordinators] == [(E.COORDINATOR_NOT_AVAILABLE, -1)]
+
+
+async def failing(state):
+    from ottla.broker.storage.engine import EngineError
+
+    raise EngineError("no")
+
+
+@pytest.mark.parametrize("version", range(6))
+@pytest.mark.parametrize("committed", [True, False])
+async def test_a_whole_transaction(world, version, committed):
+    await world.topic("t")
+    who = await begun(world)
+    assert await added(world, who, "t", version=min(version, 3)) == [E.NONE]
+    assert await state(world) == "Ongoing"
+    answer = await world.ask(EndTxnRequest(**who, committed=committed), version)
+    assert answer.error_code == E.NONE
+    assert (answer.producer_id, answer.producer_epoch) == ((0, 1) if version >= 5 else (-1, -1))
+    await world.idle()
+    assert await state(world) == ("CompleteCommit" if committed else "CompleteAbort")
+    assert logged(world) == [0, 1, 2, 4] if committed else [0, 1, 3, 5]
+    (header, _), *_ = iter_batches(world.topics.topics["t"].partitions[0].log.read(0, max_bytes=1 << 20))
+    assert (header.is_control, header.producer_id, header.producer_epoch) == (True, 0, int(version >= 5))
+
+
+async def test_a_topic_that_does_not_exist(world):
+    await world.topic("t")
+    who = await begun(world)
+    assert await added(world, who, "t", "no") == [E.OPERATION_NOT_ATTEMPTED, E.UNKNOWN_TOPIC_OR_PARTITION]
+    assert await added(world, who, "t", "no", version=5) == [E.OPERATION_NOT_ATTEMPTED, E.UNKNOWN_TOPIC_OR_PARTITION]
+    assert await state(world) == "Empty"
+
+
+@pytest.mark.parametrize("topic", ["__consumer_offsets", TRANSACTIONS_TOPIC, "__share_group_state"])
+async def test_clients_do_not_add_internal_topics(world, topic):
+    await world.topic("t")
+    who = await begun(world)
+    for version in range(4):
+        assert await added(world, who, topic, "t", version=version) == [
+            E.TOPIC_AUTHORIZATION_FAILED,
+            E.OPERATION_NOT_ATTEMPTED,
+        ]
+    there = topic != "__share_group_state"
+    assert (await added(world, who, topic, version=4)) == [E.NONE if there else E.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+@pytest.mark.parametrize("version", range(5))
+async def test_the_offsets_of_a_group(world, version):
+    who = await begun(world)
+    assert (await world.ask(AddOffsetsToTxnRequest(**who, group_id="g"), version)).error_code == E.NONE
+    answer = await world.ask(DescribeTransactionsRequest(transactional_ids=["x"]), 0)
+    topics = answer.transaction_states[0].topics
+    assert [(row.topic, row.partitions) for row in topics] == [("__consumer_offsets", [coordinator_partition("g")])]
+
+
+async def test_what_was_decided_is_carried_out_after_a_crash(world):
+    await world.topic("t")
+    who = await begun(world)
+    await added(world, who, "t")
+    exchange = world.send(EndTxnRequest(**who, committed=True), 4)
+    while not exchange.finished:
+        world.scheduled.pop(0)()
+    await world.restart()
+    await world.idle()
+    assert await state(world) == "CompleteCommit"
+    assert logged(world) == [0, 1, 2, 4]
+
+
+async def test_a_transaction_that_is_open_for_too_long(world):
+    await world.topic("t")
+    who = await begun(world)
+    await added(world, who, "t")
+    world.advance(59_000)
+    await world.idle()
+    assert await state(world) == "Ongoing"
+    world.advance(11_000)
+    await world.idle()
+    assert await state(world) == "CompleteAbort"
+
+
+async def test_verify(world):
+    await world.topic("t")
+    who = await begun(world)
+    tp = world.topics.topics["t"].partitions[0].tp
+    told = []
+    ask = world.transactions.verify
+    ask("x", who["producer_id"], 0, [tp], add=False, then=told.append)
+    ask("x", who["producer_id"], 0, [tp], add=True, then=told.append)
+    assert told == [{tp: E.TRANSACTION_ABORTABLE}]
+    world.run()
+    ask("x", who["producer_id"], 0, [tp], add=False, then=told.append)
+    assert told[1:] == [{tp: E.NONE}] * 2
+
+
+async def test_parked_requests_are_answered_at_the_end(world):
+    await world.topic("t")
+    who = await begun(world)
+    exchange = world.send(AddOffsetsToTxnRequest(**who, group_id="g"), 4)
+    assert not exchange.finished
+    world.transactions.stop()
+    assert exchange.response.error_code == E.NOT_COORDINATOR
+
+
+async def test_the_list(world):
+    await begun(world, "x")
+    await begun(world, "y")
+    for version in range(3):
+        answer = await world.ask(ListTransactionsRequest(state_filters=["Empty", "No"]), version)
+        assert sorted(row.transactional_id for row in answer.transaction_states) == ["x", "y"]
+        assert answer.unknown_state_filters == ["No"]
+
+
+@pytest.mark.parametrize(("version", "supported", "finalized"), [(2, [], []), (3, [], [2]), (4, [(0, 2)], [2])])
+async def test_the_features_that_clients_see(world, version, supported, finalized):
+    request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
+    answer = await world.ask(request, version)
+    assert [(row.min_version, row.max_version) for row in answer.supported_features] == supported
+    assert [row.max_version_level for row in answer.finalized_features] == finalized
+    assert {row.name for row in answer.supported_features + answer.finalized_features} <= {"transaction.version"}
+    assert answer.finalized_features_epoch == (0 if finalized else -1)
+
+
+async def test_a_feature_is_not_promised_without_its_versions(world, monkeypatch):
+    monkeypatch.setattr(api_versions, "TRANSACTION_LEVEL_NEEDS", {0: 99})
+    api_versions.transaction_level.cache_clear()
+    try:
+        request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
+        answer = await world.ask(request, 4)
+    finally:
+        monkeypatch.undo()
+        api_versions.transaction_level.cache_clear()
+    assert (answer.supported_features, answer.finalized_features, answer.finalized_features_epoch) == ([], [], -1)
+
+
+async def test_how_long_producers_are_remembered(new_world):
+    world = await new_world(producer_id_expiration_ms=5_000).start()
+    topic = await world.topic("t")
+    assert topic.partitions[0].producers.expiration_ms == 5_000
