@@ -8,8 +8,9 @@ import pytest
 import pytest_asyncio
 
 from ottla.broker.storage.engine import LogConfig
-from ottla.broker.storage.local.engine import LocalEngine, Sizes
+from ottla.broker.storage.local.engine import LocalEngine
 from ottla.broker.storage.local.simulated import SimulatedDisk
+from ottla.broker.storage.local.sizes import Sizes
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.records import Record, build_batch
 from tests.storage.simulated_engine import SMALL, Simulated

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from ottla.broker.storage.engine import Durability, EngineError, LogConfig, StorageFull, Unavailable
-from ottla.broker.storage.local.engine import LocalEngine, Sizes
+from ottla.broker.storage.local.engine import LocalEngine
 from ottla.broker.storage.local.simulated import SimulatedCrash, SimulatedDisk
+from ottla.broker.storage.local.sizes import Sizes
 from ottla.protocol.records import Record, build_batch, decode_batch, iter_batches
 
 LOGS = 3

@@ -5,14 +5,13 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from ottla.broker.storage.cluster_id import new_cluster_id
-from ottla.broker.storage.engine import Corrupt, EngineError, InUse, LogConfig, Unavailable, ignore_appended
+from ottla.broker.storage.engine import Corrupt, EngineError, LogConfig, Unavailable, ignore_appended
 from ottla.broker.storage.local.changes import Change, Delete
 from ottla.broker.storage.local.committer import Committer
+from ottla.broker.storage.local.directory import make_data_directory, read_meta, take_lock
 from ottla.broker.storage.local.files import (
     Files,
     OsFiles,
@@ -20,22 +19,16 @@ from ottla.broker.storage.local.files import (
     engine_error,
     file_size,
     read_file,
-    replace_file,
-    sync_directory,
-    write_all,
 )
 from ottla.broker.storage.local.journal import Journal
 from ottla.broker.storage.local.keeper import Keeper, Materialise, StoreCatalog, TakeCheckpoint
 from ottla.broker.storage.local.kept_log import KeptLog
 from ottla.broker.storage.local.layout import (
     DELETED_SUFFIX,
-    FORMAT,
     Layout,
     decode_catalog,
-    decode_meta,
     directory_name,
     encode_catalog,
-    encode_meta,
     parse_directory_name,
 )
 from ottla.broker.storage.local.log import LocalLog
@@ -44,31 +37,11 @@ from ottla.broker.storage.local.operations import Append, Barrier, Close, Front,
 from ottla.broker.storage.local.recovery import Cut, Recovered, recover, segment_path, settle
 from ottla.broker.storage.local.room import Room
 from ottla.broker.storage.local.segment import TIME_ENTRY_BYTES, Readers, Segment
+from ottla.broker.storage.local.sizes import Sizes
 from ottla.broker.storage.local.threads import Gate, InlineLane, Lane, ThreadLane
 from ottla.protocol.records import TopicPartition
 
-MIB: Final = 1024 * 1024
 _TICK_S: Final = 0.25
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sizes:
-    """What the engine takes, and how often it does what it does now and then."""
-
-    journal_file_bytes: int = 64 * MIB
-    first_journal_file_bytes: int = MIB
-    """The first file of a directory is this small, so that it is there at once."""
-    checkpoint_bytes: int = 64 * MIB
-    """So much of journal is followed by a checkpoint."""
-    checkpoint_ms: int = 60_000
-    ballast_bytes: int = 64 * MIB
-    gulp_bytes: int = 4 * MIB
-    """So much is brought to segments at a time; less after a quarter of a second."""
-    tail_bytes: int = 64 * MIB
-    """More than this does not wait in memory to be brought to segments."""
-    most_readers: int = 64
-    most_writers: int = 128
-    """Segments that are open at a time to be read and to be written."""
 
 
 class LocalCatalog:
@@ -206,9 +179,9 @@ class LocalEngine:
     def _take(self) -> None:
         """Lock the directory, bring what the journal has to the segments, and begin a new epoch."""
         files, layout, sizes = self._files, self.layout, self._sizes
-        self._make_data_directory()
-        self._take_lock()
-        is_old = self._read_meta()
+        make_data_directory(files, layout)
+        self._lock = take_lock(files, layout)
+        self.cluster_id, is_old = read_meta(files, layout, self.node_id, self._new_uuid)
         for directory in (layout.logs, layout.journal):
             with contextlib.suppress(FileExistsError):
                 files.make_directory(directory)
@@ -269,42 +242,6 @@ class LocalEngine:
         journal.retire(found.next_lsn)
         self._completed_lsn = self._checkpoint_lsn = found.next_lsn
         self._checkpoint_at = self._monotonic()
-
-    def _make_data_directory(self) -> None:
-        missing = []
-        path = self.layout.data_dir
-        while not os.path.isdir(path) and isinstance(self._files, OsFiles):
-            missing.append(path)
-            path = os.path.dirname(path)
-        for path in reversed(missing):
-            self._files.make_directory(path)
-            sync_directory(self._files, os.path.dirname(path))
-
-    def _take_lock(self) -> None:
-        files, layout = self._files, self.layout
-        try:
-            self._lock = files.lock(layout.lock)
-        except BlockingIOError:
-            holder = (read_file(files, layout.lock) or b"").decode(errors="replace").strip()
-            raise InUse(
-                f"{layout.data_dir} is in use by another process (pid {holder or 'unknown'}); "
-                "stop it or choose another data directory"
-            ) from None
-        files.truncate(self._lock, 0)
-        write_all(files, self._lock, [b"%d\n" % os.getpid()], 0)
-
-    def _read_meta(self) -> bool:
-        """Read what the directory says of itself, or say it; tell whether it has the format before this one."""
-        path = self.layout.meta
-        data = read_file(self._files, path)
-        if data is None:
-            self.cluster_id = new_cluster_id(self._new_uuid)
-            replace_file(self._files, path, encode_meta(self.cluster_id, self.node_id), sync_name=False)
-            return False
-        self.cluster_id, node_id, found_format = decode_meta(data, path)
-        if node_id != self.node_id:
-            raise Corrupt(f"{path}: the directory belongs to node {node_id}, this is node {self.node_id}")
-        return found_format < FORMAT
 
     def _release(self) -> None:
         self._readers.close_all()

@@ -164,9 +164,7 @@ class _Repair:
             found.next_log_id += 1
             epoch = max([epoch, *(epoch for epoch, _ in log.epochs)])
             self._report.lost.append(
-                LostRange(
-                    name, log.next_offset, None, "what came after the last checkpoint is in no segment"
-                )
+                LostRange(name, log.next_offset, None, "what came after the last checkpoint is in no segment")
             )
         found.checkpoint.epoch = epoch
         found.checkpoint.clean = True
