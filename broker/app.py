@@ -249,9 +249,8 @@ class Broker:
         """After a crash: what was written and never acknowledged was cut off."""
         for cut in getattr(self._engine, "recovered", ()):
             self.log.warning(
-                "Cut an unfinished write off a log",
-                topic=cut.tp.topic,
-                partition=cut.tp.partition,
+                "Cut an unfinished write off",
+                path=cut.path,
                 bytes=cut.cut_bytes,
                 reason=cut.reason,
             )

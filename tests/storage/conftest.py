@@ -10,9 +10,10 @@ import pytest_asyncio
 from ottla.broker.storage.engine import LogConfig
 from ottla.broker.storage.local.engine import LocalEngine
 from ottla.broker.storage.local.simulated import SimulatedDisk
+from ottla.broker.storage.local.sizes import Sizes
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.records import Record, build_batch
-from tests.storage.simulated_engine import Simulated
+from tests.storage.simulated_engine import SMALL, Simulated
 
 TOPIC_ID = uuid.UUID(int=7)
 
@@ -96,7 +97,10 @@ def harness(request, tmp_path, new_uuid):
     files = SimulatedDisk(seed=1) if request.param == "simulated" else None
     directory = "/data" if files else str(tmp_path / "data")
     threaded = request.param == "local"
-    return Harness(lambda: LocalEngine(directory, node_id=1, new_uuid=new_uuid, files=files, threaded=threaded))
+    sizes = Sizes(**SMALL) if files else Sizes()
+    return Harness(
+        lambda: LocalEngine(directory, node_id=1, new_uuid=new_uuid, files=files, threaded=threaded, sizes=sizes)
+    )
 
 
 @pytest_asyncio.fixture

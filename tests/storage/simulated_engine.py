@@ -1,5 +1,6 @@
 """A local engine on a simulated disk, and small steps that its tests share."""
 
+import asyncio
 import errno
 import os
 import uuid
@@ -9,9 +10,18 @@ from ottla.broker.storage.engine import (
 )
 from ottla.broker.storage.local.engine import LocalEngine
 from ottla.broker.storage.local.simulated import SimulatedDisk
+from ottla.broker.storage.local.sizes import Sizes
 from ottla.protocol.records import decode_batch, iter_batches
 
 TOPIC_ID = uuid.UUID(int=7)
+SMALL = {
+    "journal_file_bytes": 16384,
+    "first_journal_file_bytes": 4096,
+    "checkpoint_bytes": 16384,
+    "ballast_bytes": 2048,
+    "gulp_bytes": 1,
+}
+"""Sizes at which everything happens soon: what is acknowledged is brought to its segment at once."""
 
 
 class Simulated:
@@ -50,7 +60,7 @@ class Simulated:
             files=self.disk,
             threaded=False,
             monotonic=lambda: self.now,
-            **options,
+            sizes=Sizes(**(SMALL | options)),
         )
         self.engine.on_fatal = self.fatal.append
         await self.engine.open()
@@ -62,6 +72,11 @@ class Simulated:
         else:
             await self.engine.close()
         return await self.open()
+
+    async def settle(self):
+        """Let what is acknowledged come to its segments."""
+        for _ in range(5):
+            await asyncio.sleep(0)
 
     def log(self, partition=0, topic_id=TOPIC_ID, topic="t", **config):
         return self.engine.open_log(topic, topic_id, partition, LogConfig(**config))
@@ -93,3 +108,5 @@ async def fill(log, appends, count, **options):
         before = len(appends.reports)
         appends.add(log, b"value %d" % log.log_end_offset, **options)
         await appends.reported(before + 1)
+    for _ in range(5):
+        await asyncio.sleep(0)

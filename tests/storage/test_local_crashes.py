@@ -6,6 +6,7 @@ Every run is one seed, which is the test's parameter: run it again with ``-k`` a
 import asyncio
 import contextlib
 import errno
+import os
 import random
 import uuid
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ import pytest
 from ottla.broker.storage.engine import Durability, EngineError, LogConfig, StorageFull, Unavailable
 from ottla.broker.storage.local.engine import LocalEngine
 from ottla.broker.storage.local.simulated import SimulatedCrash, SimulatedDisk
+from ottla.broker.storage.local.sizes import Sizes
 from ottla.protocol.records import Record, build_batch, decode_batch, iter_batches
 
 LOGS = 3
@@ -46,6 +48,16 @@ class World:
             segment_bytes=self.random.choice([300, 1500, 10**6]),
             index_interval_bytes=self.random.choice([0, 200, 4096]),
             durability=self.durability,
+        )
+        self.sizes = Sizes(
+            journal_file_bytes=self.random.choice([4096, 16384]),
+            first_journal_file_bytes=self.random.choice([1024, 4096]),
+            checkpoint_bytes=self.random.choice([1500, 6000, 20000]),
+            checkpoint_ms=self.random.choice([100, 10_000]),
+            ballast_bytes=self.random.choice([0, 2000]),
+            gulp_bytes=self.random.choice([1, 1000, 10**6]),
+            most_readers=2,
+            most_writers=2,
         )
         # Batches of one size make segments of one size, which must not be taken for each other.
         self.uniform = self.random.random() < 0.3
@@ -100,8 +112,7 @@ class World:
             files=self.disk,
             threaded=False,
             monotonic=lambda: self.now,
-            most_readers=2,
-            most_writers=2,
+            sizes=self.sizes,
         )
         fatal = []
         engine.on_fatal = fatal.append
@@ -120,6 +131,8 @@ class World:
             self.check_log(log, model)
         for _ in range(self.random.randrange(40)):
             await self.act(engine, logs)
+            if self.random.random() < 0.3:
+                engine.tick()
             self.now += self.random.choice([0, 0.01, 0.1])
             if fatal:
                 return "failed"
@@ -244,7 +257,7 @@ class World:
         self.disk.capacity = None
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", range(int(os.environ.get("N", "200"))))
 def test_acknowledged_means_recovered(seed):
     world = World(seed)
     for _ in range(LIVES):

@@ -17,67 +17,125 @@ from tests.storage.simulated_engine import fill, values
 pytestmark = pytest.mark.asyncio
 
 
-async def test_a_full_disk_takes_whole_batches_and_refuses_the_rest(sim, appends):
+async def refused(log, appends):
+    """Append something; tell why it was refused, None if it was not."""
+    before = len(appends.reports)
+    appends.add(log, b"refused")
+    await appends.reported(before + 1)
+    return appends.reports[-1][1]
+
+
+async def test_a_full_disk_refuses_appends_loses_nothing_and_recovers_by_itself(sim, appends):
     log = sim.log()
     await fill(log, appends, 1)
-    size = log.size_bytes
-    sim.disk.capacity = sim.disk.used + 2 * size + size // 2
-    for _ in range(4):
-        appends.add(log, b"value 0")
-    await appends.reported(5)
-    assert [error and type(error) for _, error in appends.reports] == [None, None, None, StorageFull, StorageFull]
-    assert (log.log_end_offset, log.high_watermark, log.size_bytes) == (3, 3, 3 * size)
-    assert len(sim.content("logs/t-0/00000000000000000000.log")) == 3 * size
-    assert len(values(log)) == 3
-    # Full is full, and nothing else is broken.
-    appends.add(log, b"value 0")
-    await appends.reported(6)
-    assert isinstance(appends.reports[-1][1], StorageFull)
+    sim.disk.capacity = sim.disk.used
+    # The journal has room that it took before, so this one is certain, though it cannot come to its segment yet.
+    appends.add(log, b"certain")
+    await appends.reported(2)
+    assert appends.reports[1] == (1, None)
+    await sim.settle()
+    assert isinstance(await refused(log, appends), StorageFull)
+    assert values(log) == [b"value 0", b"certain"]
+    assert (log.log_end_offset, log.high_watermark) == (2, 2)
+    for _ in range(3):
+        sim.engine.tick()
+        await sim.settle()
+    assert isinstance(await refused(log, appends), StorageFull)
     sim.disk.capacity = None
-    assert appends.add(log, b"again") == 3
-    await appends.reported(7)
-    assert appends.reports[-1] == (3, None)
+    sim.engine.tick()
+    await sim.settle()
+    assert appends.add(log, b"again") == 2
+    await appends.reported(len(appends.reports) + 1)
+    assert appends.reports[-1] == (2, None)
     await sim.reopen(kill=True)
-    assert values(sim.log()) == [b"value 0"] * 3 + [b"again"]
+    assert values(sim.log()) == [b"value 0", b"certain", b"again"]
 
 
-async def test_a_short_batch_behind_one_that_did_not_fit_is_refused_too(sim, appends):
+async def test_what_a_full_disk_could_not_take_is_in_the_journal_when_the_process_dies(sim, appends):
     log = sim.log()
     await fill(log, appends, 1)
-    sim.disk.capacity = sim.disk.used + 200
-    appends.add(log, b"x" * 1000)
-    appends.add(log, b"y")
-    await appends.reported(3)
-    assert [type(error) for _, error in appends.reports[1:]] == [StorageFull, StorageFull]
-    assert values(log) == [b"value 0"]
+    sim.disk.capacity = sim.disk.used
+    appends.add(log, b"certain")
+    await appends.reported(2)
+    await sim.settle()
+    sim.disk.lose_power()
+    sim.disk.capacity = None
+    await sim.open()
+    assert values(sim.log()) == [b"value 0", b"certain"]
+
+
+async def test_the_ballast_lets_what_is_acknowledged_come_to_its_segment(sim, appends):
+    log = sim.log()
+    await fill(log, appends, 30)
+    assert len(sim.content("ballast")) == 2048
+    sim.disk.capacity = sim.disk.used
+    appends.add(log, b"certain")
+    await appends.reported(31)
+    await sim.settle()
+    assert "ballast" not in sim.disk.list("/data")
+    assert b"certain" in sim.content("logs/t-0/00000000000000000000.log")
+    assert isinstance(await refused(log, appends), StorageFull)
+    # Retention makes the room that is missing.
+    await log.trim(31)
+    await sim.settle()
+    sim.engine.tick()
+    await sim.settle()
+    assert len(sim.content("ballast")) == 2048
+    assert await refused(log, appends) is None
 
 
 @pytest.mark.parametrize("operation", ["make_directory", "open", "write"])
 async def test_no_room_for_a_new_log_and_then_room(sim, appends, operation):
     log = sim.log()
-    sim.fail(operation, errno.ENOSPC)
+    await fill(sim.log(1), appends, 1)
+
+    def before(name, path):
+        if name == operation and "t-0" in path:
+            raise OSError(errno.ENOSPC, "no room", path)
+
+    sim.disk.before = before
+    # The journal has it; the segment has to wait.
     appends.add(log, b"a")
-    await appends.reported(1)
-    assert isinstance(appends.reports[0][1], StorageFull)
-    assert appends.add(log, b"b") == 0
     await appends.reported(2)
-    assert appends.reports[1] == (0, None)
-    await sim.reopen(kill=True)
-    assert values(sim.log()) == [b"b"]
-
-
-async def test_no_room_for_a_new_segment_and_then_room(sim, appends):
-    log = sim.log(segment_bytes=1)
-    await fill(log, appends, 2)
-    sim.fail("open", errno.ENOSPC, times=10)
-    appends.add(log, b"refused")
-    await appends.reported(3)
-    assert isinstance(appends.reports[2][1], StorageFull)
+    await sim.settle()
+    assert values(log) == [b"a"]
     sim.disk.before = lambda operation, path: None
-    await fill(log, appends, 2)
-    assert values(log) == [b"value %d" % number for number in range(4)]
+    sim.engine.tick()
+    await sim.settle()
+    assert appends.add(log, b"b") == 1
+    await appends.reported(3)
+    assert appends.reports[2] == (1, None)
     await sim.reopen()
-    assert values(sim.log()) == [b"value %d" % number for number in range(4)]
+    assert values(sim.log()) == [b"a", b"b"]
+
+
+async def test_a_short_write_of_the_journal_takes_whole_frames_and_refuses_the_rest(sim, appends):
+    log = sim.log()
+    await fill(log, appends, 1)
+    short = [200, 0]
+
+    def write(handle, pieces, offset, real=sim.disk.write):
+        data = b"".join(pieces)
+        if "journal" in sim.disk.path_of(handle) and short:
+            room = short.pop(0)
+            if not room:
+                raise OSError(errno.ENOSPC, "no space left on device")
+            return real(handle, [data[:room]], offset)
+        return real(handle, pieces, offset)
+
+    sim.disk.write = write
+    for number in range(4):
+        appends.add(log, b"group %d" % number)
+    await appends.reported(5)
+    assert [error and type(error) for _, error in appends.reports] == [None, None, *[StorageFull] * 3]
+    assert (log.log_end_offset, log.high_watermark) == (2, 2)
+    sim.engine.tick()
+    await sim.settle()
+    await fill(log, appends, 1)
+    for reopen in (True, False):
+        await sim.reopen(kill=reopen)
+        log = sim.log()
+        assert values(log) == [b"value 0", b"group 0", b"value 2"]
 
 
 async def test_no_room_for_the_catalog_leaves_the_old_one(sim):
@@ -110,10 +168,9 @@ async def test_a_trim_that_could_not_be_written_down_has_not_happened(sim, appen
 # --- a disk that fails -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("operation", ["sync", "sync_directory"])
-async def test_a_failed_sync_ends_the_engine_and_acknowledges_nothing(sim, appends, operation):
+async def test_a_failed_sync_ends_the_engine_and_acknowledges_nothing(sim, appends):
     log, other = sim.log(0), sim.log(1)
-    sim.fail(operation)
+    sim.fail("sync")
     appends.add(log, b"a")
     appends.add(other, b"b")
     await appends.reported(2)
@@ -130,23 +187,24 @@ async def test_a_failed_sync_ends_the_engine_and_acknowledges_nothing(sim, appen
     assert len(sim.fatal) == 1
 
 
-async def test_what_was_synced_earlier_in_a_group_stays_acknowledged(sim, appends):
+@pytest.mark.parametrize("operation", ["sync", "sync_directory"])
+async def test_a_checkpoint_that_cannot_be_synced_ends_the_engine_too(sim, appends, operation):
     log = sim.log()
-    await fill(log, appends, 1)
-    syncs = []
+    await fill(log, appends, 2)
 
-    def before(operation, path):
-        if operation == "sync":
-            syncs.append(path)
-            if len(syncs) == 2:
-                raise OSError(errno.EIO, "input/output error", path)
+    def before(name, path):
+        if name == operation and "journal" not in path:
+            raise OSError(errno.EIO, "input/output error", path)
 
     sim.disk.before = before
-    # A catalog ends the run of appends before it, which is synced on its own; then the disk fails.
-    appends.add(log, b"certain")
     with pytest.raises(Unknown):
-        await sim.engine.catalog.store({})
-    assert appends.reports == [(0, None), (1, None)]
+        await log.trim(1)
+    assert [type(error) for error in sim.fatal] == [Unknown]
+    sim.disk.before = lambda operation, path: None
+    assert isinstance(await refused(log, appends), Unavailable)
+    sim.disk.kill()
+    await sim.open()
+    assert values(sim.log()) == [b"value 0", b"value 1"]
 
 
 async def test_an_interval_that_cannot_be_synced_is_fatal_too(sim, appends):
@@ -158,15 +216,38 @@ async def test_an_interval_that_cannot_be_synced_is_fatal_too(sim, appends):
     assert [type(error) for error in sim.fatal] == [Unknown]
 
 
-async def test_a_failed_write_is_cut_off_and_the_next_one_works(sim, appends):
+async def test_a_failed_write_of_the_journal_is_left_behind_and_the_next_one_works(sim, appends):
     log = sim.log()
     await fill(log, appends, 1)
     sim.fail("write")
-    appends.add(log, b"refused")
-    await appends.reported(2)
-    assert isinstance(appends.reports[1][1], Unavailable)
+    assert isinstance(await refused(log, appends), Unavailable)
     await fill(log, appends, 1)
+    for kill in (True, False):
+        assert values(log) == [b"value 0", b"value 1"]
+        await sim.reopen(kill=kill)
+        log = sim.log()
+
+
+async def test_a_failed_write_of_a_segment_is_cut_off_and_made_up_for(sim, appends):
+    log = sim.log()
+    await fill(log, appends, 1)
+    size = log.size_bytes
+    failures = [OSError(errno.EIO, "input/output error"), OSError(errno.EIO, "input/output error")]
+
+    def before(operation, path):
+        if operation == "write" and "logs" in path and failures:
+            raise failures.pop()
+
+    sim.disk.before = before
+    await fill(log, appends, 1)
+    assert len(sim.content("logs/t-0/00000000000000000000.log")) == size
     assert values(log) == [b"value 0", b"value 1"]
+    assert isinstance(await refused(log, appends), Unavailable)
+    sim.engine.tick()
+    await sim.settle()
+    await fill(log, appends, 1)
+    assert len(sim.content("logs/t-0/00000000000000000000.log")) == 3 * size
+    assert values(log) == [b"value 0", b"value 1", b"value 2"]
 
 
 async def test_what_cannot_be_cut_off_is_fatal(sim, appends):
@@ -174,21 +255,29 @@ async def test_what_cannot_be_cut_off_is_fatal(sim, appends):
     await fill(log, appends, 1)
 
     def before(operation, path):
-        if operation in ("write", "truncate"):
+        if operation in ("write", "truncate") and "logs" in path:
             raise OSError(errno.EIO, "input/output error", path)
 
     sim.disk.before = before
-    appends.add(log, b"half")
-    await appends.reported(2)
+    await fill(log, appends, 1)
     assert len(sim.fatal) == 1
 
 
-async def test_a_deletion_that_failed_does_not_haunt_the_next_topic(sim, appends):
+@pytest.mark.parametrize("what", ["checkpoint", "logs"])
+async def test_a_deletion_that_failed_does_not_haunt_the_next_topic(sim, appends, what):
     log = sim.log()
     await fill(log, appends, 3)
-    sim.fail("rename")
+
+    def before(operation, path):
+        if operation == "rename" and what in path:
+            raise OSError(errno.EIO, "input/output error", path)
+
+    sim.disk.before = before
     with pytest.raises(Unavailable):
         await sim.engine.delete_log(log.tp)
+    sim.disk.before = lambda operation, path: None
+    sim.engine.tick()
+    await sim.settle()
     again = sim.log(topic_id=uuid.UUID(int=8))
     await fill(again, appends, 1)
     assert values(again) == [b"value 0"]
@@ -202,6 +291,7 @@ async def test_a_deletion_that_was_interrupted_is_finished_at_the_next_start(sim
     sim.fail("remove")
     await sim.engine.delete_log(log.tp)
     assert len(sim.disk.list("/data/logs")) == 1
+    await sim.settle()
     await sim.reopen()
     assert sim.disk.list("/data/logs") == []
 

@@ -11,6 +11,7 @@ from ottla.broker.storage.engine import (
     Durability,
     LogConfig,
 )
+from ottla.broker.storage.local.operations import Barrier
 from ottla.protocol.records import iter_batches
 from tests.storage.simulated_engine import Simulated, fill
 
@@ -42,17 +43,22 @@ async def test_after_a_clean_close_no_batch_is_read(sim, appends):
     assert [path for operation, path in trace if operation == "read" and path.endswith(".log")] == []
 
 
-async def test_one_sync_for_each_touched_file_of_a_group(sim, appends):
+async def test_a_group_is_one_write_and_one_sync_however_many_logs_it_touches(sim, appends):
     logs = [sim.log(partition) for partition in range(3)]
     for log in logs:
         appends.add(log, b"first")
     await appends.reported(3)
+    await sim.settle()
     trace = sim.watch()
     for _ in range(10):
         for log in logs:
             appends.add(log, b"v")
     await appends.reported(33)
-    assert [operation for operation, _ in trace] == ["write"] * 3 + ["sync"] * 3
+    journal = [operation for operation, path in trace if path.startswith("journal/")]
+    assert journal == ["write", "sync"]
+    await sim.settle()
+    # One gulp for each log, which nobody waits for and nothing syncs.
+    assert [operation for operation, path in trace if path.startswith("logs/")] == ["write"] * 3
 
 
 # --- what it writes --------------------------------------------------------------------------------------------------
@@ -93,7 +99,7 @@ async def test_another_client_reads_the_file(sim, appends):
     log = sim.log()
     appends.add(log, b"a", b"b")
     appends.add(log, b"c", codec=3)
-    await appends.reported(2)
+    await sim.engine.close()
     records = kafka.record.MemoryRecords(sim.content("logs/t-0/00000000000000000000.log"))
     read = []
     while records.has_next():
@@ -106,10 +112,11 @@ async def test_another_client_reads_the_file(sim, appends):
 async def test_the_small_files_are_those_of_kafka_too(sim, appends):
     appends.add(sim.log(topic_id=uuid.UUID(int=2**128 - 1)), b"v")
     await appends.reported(1)
+    await sim.settle()
     assert sim.content("logs/t-0/partition.metadata") == b"version: 0\ntopic_id: _____________________w\n"
     meta = sim.content("meta.properties").decode().splitlines()
     assert f"cluster.id={sim.engine.cluster_id}" in meta
-    assert {"node.id=1", "version=1", "format=1"} < set(meta)
+    assert {"node.id=1", "version=1", "format=2"} < set(meta)
 
 
 async def test_segments_end_by_age_and_by_the_size_of_their_index(sim, appends):
@@ -140,8 +147,7 @@ async def test_age_goes_on_after_a_restart(sim, appends):
 async def test_the_longest_topic_name_can_be_deleted(sim, appends):
     topic = "ä" * 124 + "x"
     log = sim.log(topic=topic)
-    appends.add(log, b"v")
-    await appends.reported(1)
+    await fill(log, appends, 1)
     trace = sim.watch()
     await sim.engine.delete_log(log.tp)
     trash = {path.split("/")[1] for operation, path in trace if operation == "list"}
@@ -156,27 +162,31 @@ async def test_the_longest_topic_name_can_be_deleted(sim, appends):
 # --- when it counts as durable ---------------------------------------------------------------------------------------
 
 
+def journal_syncs(trace):
+    return [operation for operation, path in trace if path.startswith("journal/")].count("sync")
+
+
 async def test_interval_acknowledges_at_once_and_syncs_when_it_is_time(sim, appends):
     log = sim.log(durability=Durability.INTERVAL)
     await fill(log, appends, 1)
     trace = sim.watch()
     await fill(log, appends, 3)
-    assert "sync" not in [operation for operation, _ in trace]
+    assert journal_syncs(trace) == 0
     sim.now = 0.051
     await fill(log, appends, 1)
-    assert [path for operation, path in trace if operation == "sync"] == ["logs/t-0/00000000000000000000.log"]
+    assert journal_syncs(trace) == 1
     # The next interval begins with the next append.
     await fill(log, appends, 1)
     sim.now = 0.09
     await fill(log, appends, 1)
-    assert [operation for operation, _ in trace].count("sync") == 1
+    assert journal_syncs(trace) == 1
 
 
 async def test_os_never_syncs_what_is_appended_until_the_engine_is_closed(sim, appends):
     log = sim.log(durability=Durability.OS)
     await fill(log, appends, 1)
     trace = sim.watch()
-    sim.now = 1000.0
+    sim.now = 30.0
     await fill(log, appends, 5)
     assert "sync" not in [operation for operation, _ in trace]
     await sim.engine.close()
@@ -189,4 +199,22 @@ async def test_the_policy_of_an_append_is_that_of_its_moment(sim, appends):
     log.config = LogConfig(durability=Durability.FSYNC)
     trace = sim.watch()
     await fill(log, appends, 1)
-    assert ("sync", "logs/t-0/00000000000000000000.log") in trace
+    assert journal_syncs(trace) == 1
+    log.config = LogConfig(durability=Durability.OS)
+    await fill(log, appends, 1)
+    assert journal_syncs(trace) == 1
+
+
+async def test_the_last_group_is_vouched_for_when_nothing_follows(sim, appends):
+    log = sim.log()
+    await fill(log, appends, 1)
+    trace = sim.watch()
+    sim.now = 0.051
+    # Anything that turns the loop of the committer does.
+    sim.engine.commit(Barrier(lambda error: None))
+    await sim.settle()
+    assert [operation for operation, path in trace if path.startswith("journal/")] == ["write", "sync"]
+    sim.now = 10.0
+    sim.engine.commit(Barrier(lambda error: None))
+    await sim.settle()
+    assert journal_syncs(trace) == 1

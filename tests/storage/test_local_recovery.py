@@ -1,7 +1,6 @@
 """What the local engine finds again after a crash, and what it holds meanwhile."""
 
 import asyncio
-import struct
 
 import pytest
 
@@ -10,49 +9,167 @@ from ottla.broker.storage.engine import (
     Durability,
     OffsetAndTimestamp,
 )
-from ottla.protocol.records import TopicPartition, parse_header
+from ottla.broker.storage.local.checkpoint import decode_checkpoint
+from ottla.broker.storage.local.frames import Kind, header
+from ottla.broker.storage.local.operations import Barrier
+from ottla.broker.storage.local.recovery import JournalReader
+from ottla.protocol.records import parse_header
 from tests.storage.simulated_engine import Simulated, fill, values
 
 pytestmark = pytest.mark.asyncio
 
 
-@pytest.mark.parametrize("cut", [1, 60, 61, 70])
+def journal_end(sim):
+    """The journal's file that holds the checkpoint, its content, and where its frames end."""
+    reader = JournalReader(sim.disk, "/data/journal")
+    lsn = decode_checkpoint(sim.content("checkpoint"), "").lsn
+    frames = list(reader.frames(lsn))
+    path = reader.paths[reader.first_lsn].removeprefix("/data/")
+    return path, reader.first_lsn, reader.end_lsn - reader.first_lsn, [frame.lsn - reader.first_lsn for frame in frames]
+
+
+def flipped(position):
+    def change(content):
+        content[position] ^= 4
+        return content
+
+    return change
+
+
+def overwritten(position, data):
+    def change(content):
+        content[position : position + len(data)] = data
+        return content
+
+    return change
+
+
+@pytest.mark.parametrize("cut", [39, 40, 41, 100])
 async def test_a_torn_tail_is_cut_and_reported(sim, appends, cut):
     log = sim.log()
     await fill(log, appends, 3)
-    size = log.size_bytes // 3
     sim.disk.kill()
-    sim.change("logs/t-0/00000000000000000000.log", lambda content: content[: 2 * size + cut])
+    path, first_lsn, end, frames = journal_end(sim)
+    torn = sim.content(path)[frames[-1] : end]
+    body = torn[40:]
+    torn = header(Kind.BATCH, 0, len(body), first_lsn + end, first_lsn + end, 1, 0, (body,)) + body
+    sim.change(path, overwritten(end, torn[:cut]))
     await sim.open()
     log = sim.log()
-    assert values(log) == [b"value 0", b"value 1"]
-    (found,) = sim.engine.recovered
-    assert (found.tp, found.cut_bytes) == (TopicPartition("t", 0), cut)
-    assert f"byte {2 * size}" in found.reason
-    assert appends.add(log, b"on") == 2
+    assert values(log) == [b"value 0", b"value 1", b"value 2"]
+    if cut >= 40:
+        (found,) = sim.engine.recovered
+        assert found.path == "/data/" + path
+        assert found.cut_bytes >= cut
+        assert f"byte {end}" in found.reason
+    assert appends.add(log, b"on") == 3
     await appends.reported(4)
     await sim.reopen(kill=True)
-    assert (values(sim.log()), sim.engine.recovered) == ([b"value 0", b"value 1", b"on"], [])
+    assert (values(sim.log())[3:], sim.engine.recovered) == ([b"on"], [])
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda content: content + bytes(5000),
-        lambda content: content + b"\xff" * 100,
-        lambda content: content + content[:90],
-        lambda content: content + struct.pack(">qiib", 3, 2**31 - 1, 0, 2) + b"x" * 200,
-    ],
-)
-async def test_whatever_follows_the_last_batch_is_cut(sim, appends, damage):
+async def test_a_group_that_came_to_the_disk_without_its_beginning_does_not_come_back(sim, appends):
+    """Frames of one write may be there in any subset: what follows a gap was acknowledged no more than the gap."""
     log = sim.log()
-    await fill(log, appends, 3)
+    await fill(log, appends, 2)
+    for number in range(5):
+        appends.add(log, b"group %d" % number)
+    await appends.reported(7)
     sim.disk.kill()
-    sim.change("logs/t-0/00000000000000000000.log", damage)
+    path, _, _, frames = journal_end(sim)
+    # As if the sync had never returned: no later frame vouches for the group.
+    sim.change(path, flipped(frames[-4] + 60))
     await sim.open()
+    assert values(sim.log()) == [b"value 0", b"value 1", b"group 0"]
+    assert len(sim.engine.recovered) == 1
+    await sim.reopen(kill=True)
     log = sim.log()
-    assert len(values(log)) == 3
-    assert len(sim.content("logs/t-0/00000000000000000000.log")) == log.size_bytes
+    assert values(log) == [b"value 0", b"value 1", b"group 0"]
+    await fill(log, appends, 1)
+    await sim.reopen(kill=True)
+    assert len(values(sim.log())) == 4
+
+
+async def test_damage_to_what_was_acknowledged_is_refused_and_named(sim, appends):
+    log, other = sim.log(0), sim.log(1)
+    await fill(log, appends, 3)
+    await fill(other, appends, 1)
+    sim.disk.kill()
+    path, first_lsn, _, frames = journal_end(sim)
+    before = {name: sim.content(f"journal/{name}") for name in sim.disk.list("/data/journal")}
+    sim.change(path, flipped(frames[2] + 50))
+    for _ in range(2):
+        # Refusing changes nothing, so it refuses again.
+        with pytest.raises(Corrupt) as refused:
+            await sim.open()
+        message = str(refused.value)
+        assert path in message
+        assert f"bytes {frames[2]} to" in message
+        assert f"lsn {first_lsn + frames[2]} to" in message
+        assert "t-0, t-1" in message
+        assert "ottla recover /data --accept-loss" in message
+    sim.change(path, flipped(frames[2] + 50))
+    assert {name: sim.content(f"journal/{name}") for name in sim.disk.list("/data/journal")} == before
+    await sim.open()
+    assert len(values(sim.log(0))) == 3
+
+
+@pytest.mark.parametrize("is_vouched_for", [True, False])
+async def test_a_mark_tells_damage_to_the_last_group_from_a_torn_write(sim, appends, is_vouched_for):
+    await fill(sim.log(), appends, 2)
+    _, _, _, frames = journal_end(sim)
+    if is_vouched_for:
+        sim.now += 1
+        sim.engine.commit(Barrier(lambda error: None))
+        await sim.settle()
+    sim.disk.kill()
+    path, _, _, after = journal_end(sim)
+    assert len(after) == len(frames) + is_vouched_for
+    sim.change(path, flipped(frames[-1] + 70))
+    if is_vouched_for:
+        with pytest.raises(Corrupt, match="is damaged"):
+            await sim.open()
+        sim.change(path, flipped(frames[-1] + 70))
+    await sim.open()
+    assert len(values(sim.log())) == 1 + is_vouched_for
+
+
+async def test_a_journal_that_is_gone_is_missed(sim, appends):
+    await fill(sim.log(), appends, 2)
+    sim.disk.kill()
+    path, _, _, _ = journal_end(sim)
+    content = sim.content(path)
+    sim.disk.remove("/data/" + path)
+    with pytest.raises(Corrupt, match="is missing"):
+        await sim.open()
+    handle = sim.disk.open("/data/" + path, create=True)
+    sim.disk.write(handle, [content], 0)
+    sim.disk.close(handle)
+    await sim.open()
+    assert len(values(sim.log())) == 2
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+async def test_a_checkpoint_that_is_damaged_or_gone_is_missed(sim, appends, is_clean):
+    await fill(sim.log(), appends, 2)
+    if is_clean:
+        await sim.engine.close()
+    else:
+        sim.disk.kill()
+    content = sim.content("checkpoint")
+    for position in (5, 40, len(content) // 2, len(content) - 2):
+        sim.change("checkpoint", flipped(position))
+        with pytest.raises(Corrupt, match="checkpoint is damaged"):
+            await sim.open()
+        sim.change("checkpoint", flipped(position))
+    sim.disk.remove("/data/checkpoint")
+    with pytest.raises(Corrupt, match="checkpoint is missing"):
+        await sim.open()
+    handle = sim.disk.open("/data/checkpoint", create=True)
+    sim.disk.write(handle, [content], 0)
+    sim.disk.close(handle)
+    await sim.open()
+    assert len(values(sim.log())) == 2
 
 
 async def test_batches_larger_than_the_read_buffer_are_recovered(sim, appends):
@@ -65,34 +182,17 @@ async def test_batches_larger_than_the_read_buffer_are_recovered(sim, appends):
     assert values(sim.log()) == contents
 
 
-async def test_damage_before_the_last_segment_is_not_cut_but_refused(sim, appends):
-    log, other = sim.log(0, segment_bytes=1), sim.log(1)
-    await fill(log, appends, 3)
-    await fill(other, appends, 1)
-    sim.disk.kill()
-
-    def damage(content):
-        content[-1] ^= 1
-        return content
-
-    # The checkpoint vouches for the first segments; without it everything is read again.
-    sim.disk.remove("/data/checkpoint.json")
-    sim.change("logs/t-0/00000000000000000001.log", damage)
-    await sim.open()
-    with pytest.raises(Corrupt, match=r"00000000000000000001\.log is damaged at byte 0"):
-        sim.log(0, segment_bytes=1)
-    assert values(sim.log(1)) == [b"value 0"]
-
-
-async def test_only_the_last_segment_is_read_again_after_a_crash(sim, appends):
-    log = sim.log(segment_bytes=1)
-    await fill(log, appends, 5)
+async def test_nothing_below_the_checkpoint_is_read_after_a_crash(sim, appends):
+    log = sim.log(segment_bytes=300)
+    await fill(log, appends, 20)
+    await log.roll()
+    await fill(log, appends, 2)
     sim.disk.kill()
     trace = sim.watch()
     await sim.open()
-    sim.log(segment_bytes=1)
-    read = {path for operation, path in trace if operation == "read" and path.endswith(".log")}
-    assert read == {"logs/t-0/00000000000000000004.log"}
+    sim.log(segment_bytes=300)
+    read = {path for operation, path in trace if operation == "read" and path.startswith("logs/")}
+    assert read == {"logs/t-0/partition.metadata"}
 
 
 @pytest.mark.parametrize("kill", [True, False])
@@ -111,6 +211,7 @@ async def test_an_index_that_makes_no_sense_is_rebuilt(sim, appends, suffix, dam
     for number in range(100):
         appends.add(log, b"v", timestamp_ms=number)
     await appends.reported(100)
+    await sim.settle()
     if kill:
         sim.disk.kill()
     else:
@@ -180,28 +281,27 @@ async def test_trimming_everything_frees_the_space_and_keeps_the_offsets(sim, ap
     assert values(log) == [b"value 3"]
 
 
-async def test_a_durable_trim_of_records_that_power_loss_took_empties_the_log(sim, appends):
+async def test_a_trim_makes_durable_what_it_leaves(sim, appends):
     log = sim.log(durability=Durability.OS)
     await fill(log, appends, 5)
     await log.trim(4)
-    sim.disk.kill()
-    sim.change("logs/t-0/00000000000000000000.log", lambda content: content[:100])
+    sim.disk.lose_power()
     await sim.open()
     log = sim.log()
-    assert (log.log_start_offset, log.log_end_offset, values(log)) == (4, 4, [])
-    await fill(log, appends, 1)
-    await sim.reopen(kill=True)
-    assert values(sim.log()) == [b"value 4"]
+    assert (log.log_start_offset, log.log_end_offset, values(log)) == (4, 5, [b"value 4"])
 
 
-async def test_a_checkpoint_that_cannot_be_read_is_done_without(sim, appends):
-    log = sim.log(segment_bytes=300)
-    await fill(log, appends, 10)
+@pytest.mark.parametrize("damage", [lambda content: content[:100], lambda content: bytearray()])
+async def test_a_segment_that_is_shorter_than_it_was_is_missed(sim, appends, damage):
+    log, other = sim.log(0), sim.log(1)
+    await fill(log, appends, 5)
+    await fill(other, appends, 1)
     await sim.engine.close()
-    sim.change("checkpoint.json", lambda content: content[: len(content) // 2])
+    sim.change("logs/t-0/00000000000000000000.log", damage)
     await sim.open()
-    assert not sim.engine.was_clean
-    assert len(values(sim.log())) == 10
+    with pytest.raises(Corrupt, match="acknowledged records are missing"):
+        sim.log(0)
+    assert values(sim.log(1)) == [b"value 0"]
 
 
 async def test_handles_are_few_however_many_logs_there_are(new_uuid, appends):
@@ -214,8 +314,9 @@ async def test_handles_are_few_however_many_logs_there_are(new_uuid, appends):
         await appends.reported(12 * (number + 1))
         for log in logs:
             assert len(values(log)) == number + 1
-        # Two readers, three writers and the lock.
-        assert sim.disk.open_handles <= 6
+        await sim.settle()
+        # Two readers, three writers, the journal and the lock.
+        assert sim.disk.open_handles <= 7
     await sim.engine.close()
     assert sim.disk.open_handles == 0
     await sim.open()

@@ -1,71 +1,47 @@
-"""The local engine: one directory, one writer, plain Kafka segments."""
+"""The local engine: one directory, one journal for all logs, plain Kafka segments."""
 
 import asyncio
 import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
-from ottla.broker.storage.cluster_id import new_cluster_id
-from ottla.broker.storage.engine import (
-    Corrupt,
-    EngineError,
-    InUse,
-    LogConfig,
-    Unavailable,
-    ignore_appended,
-)
-from ottla.broker.storage.epochs import EpochHistory
+from ottla.broker.storage.engine import Corrupt, EngineError, LogConfig, Unavailable, ignore_appended
+from ottla.broker.storage.local.changes import Change, Delete
+from ottla.broker.storage.local.committer import Committer
+from ottla.broker.storage.local.directory import make_data_directory, read_meta, take_lock
 from ottla.broker.storage.local.files import (
     Files,
     OsFiles,
     SyncFailed,
     engine_error,
+    file_size,
     read_file,
-    replace_file,
-    sync_directory,
-    write_all,
 )
+from ottla.broker.storage.local.journal import Journal
+from ottla.broker.storage.local.keeper import Keeper, Materialise, StoreCatalog, TakeCheckpoint
+from ottla.broker.storage.local.kept_log import KeptLog
 from ottla.broker.storage.local.layout import (
     DELETED_SUFFIX,
-    METADATA_NAME,
-    Checkpoint,
     Layout,
     decode_catalog,
-    decode_checkpoint,
-    decode_meta,
-    decode_metadata,
     directory_name,
     encode_catalog,
-    encode_checkpoint,
-    encode_meta,
     parse_directory_name,
-    parse_segment_name,
 )
 from ottla.broker.storage.local.log import LocalLog
-from ottla.broker.storage.local.operations import Append, Close, Delete, Operation, Register, StoreCatalog
-from ottla.broker.storage.local.partition_writer import PartitionWriter
-from ottla.broker.storage.local.recovery import RecoveredLog, make_durable, recover
-from ottla.broker.storage.local.segment import Readers
-from ottla.broker.storage.local.workers import Workers
-from ottla.broker.storage.local.writer import InlineWriter, Writer, WriterThread
+from ottla.broker.storage.local.materialise import Materialiser, Written, remove_tree
+from ottla.broker.storage.local.operations import Append, Barrier, Close, Front, Operation
+from ottla.broker.storage.local.recovery import Cut, Recovered, recover, segment_path, settle
+from ottla.broker.storage.local.room import Room
+from ottla.broker.storage.local.segment import TIME_ENTRY_BYTES, Readers, Segment
+from ottla.broker.storage.local.sizes import Sizes
+from ottla.broker.storage.local.threads import Gate, InlineLane, Lane, ThreadLane
 from ottla.protocol.records import TopicPartition
 
-_DEFAULT_INTERVAL_MS: Final = 50
-_SYNC_THREADS: Final = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """A torn tail that recovery removed: nothing in it had been acknowledged under ``Durability.FSYNC``."""
-
-    tp: TopicPartition
-    cut_bytes: int
-    reason: str
+_TICK_S: Final = 0.25
 
 
 class LocalCatalog:
@@ -76,17 +52,15 @@ class LocalCatalog:
         self._state: bytes | None = None
 
     def load(self) -> dict[str, Any] | None:
-        if self._state is None:
-            return None
-        return decode_catalog(self._state, self._engine.layout.catalog)[1]
+        return None if self._state is None else decode_catalog(self._state, self._engine.layout.catalog)
 
     async def store(self, state: Mapping[str, Any]) -> None:
-        data = encode_catalog(self._engine.leader_epoch, state)
+        data = encode_catalog(state)
         operation = StoreCatalog(data, lambda: self.loaded(data))
-        self._engine.submit(operation)
+        self._engine.keep(operation)
         await operation.future
 
-    def loaded(self, data: bytes) -> None:
+    def loaded(self, data: bytes | None) -> None:
         """This is what the file says."""
         self._state = data
 
@@ -94,9 +68,9 @@ class LocalCatalog:
 class LocalEngine:
     """Logs in a directory. ``recovered`` tells what recovery cut off, and ``was_clean`` whether it had to look.
 
-    ``interval_ms`` is that of ``Durability.INTERVAL``. ``threaded=False`` runs the writer on the event loop, so that a
-    simulation sees one order of events; ``files`` and ``monotonic`` (seconds) stand in for the disk and the clock.
-    At most ``most_readers`` and ``most_writers`` segments are open to be read and to be written.
+    ``interval_ms`` is that of ``Durability.INTERVAL``. ``threaded=False`` runs everything on the event loop and nothing
+    by itself, so that a simulation sees one order of events: it calls ``tick``. ``files`` and ``monotonic`` (seconds)
+    stand in for the disk and the clock.
     """
 
     def __init__(
@@ -105,12 +79,11 @@ class LocalEngine:
         *,
         node_id: int,
         new_uuid: Callable[[], UUID],
-        interval_ms: int = _DEFAULT_INTERVAL_MS,
+        interval_ms: int = 50,
         files: Files | None = None,
         threaded: bool = True,
         monotonic: Callable[[], float] = time.monotonic,
-        most_readers: int = 64,
-        most_writers: int = 128,
+        sizes: Sizes | None = None,
     ) -> None:
         self.node_id = node_id
         self.cluster_id = ""
@@ -126,15 +99,30 @@ class LocalEngine:
         self._files = files or OsFiles()
         self._threaded = threaded
         self._monotonic = monotonic
-        self._readers = Readers(self._files, most_readers)
-        self._most_writers = most_writers
+        self._sizes = sizes or Sizes()
+        self._readers = Readers(self._files, self._sizes.most_readers)
         self._logs: dict[TopicPartition, LocalLog] = {}
-        self._on_disk: set[str] = set()
-        self._checkpoint = Checkpoint()
         self._lock: int | None = None
-        self._workers = Workers(0)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._writer: WriterThread | InlineWriter | None = None
+        # What recovery found and nobody has opened, by directory name; and directories that it knows nothing of.
+        self._found: dict[str, KeptLog] = {}
+        self._strangers: set[str] = set()
+        self._next_log_id = 1
+        self._room: Room
+        self._gate: Gate
+        self._committer: Committer
+        self._keeper: Keeper
+        self._to_committer: Lane | None = None
+        self._to_keeper: Lane | None = None
+        # Logs with a tail that the keeper has not been given, how large it is, and where its last frame ends.
+        self._dirty: dict[LocalLog, None] = {}
+        self._dirty_bytes = 0
+        self._completed_lsn = 0
+        self._checkpoint_lsn = 0
+        self._checkpoint_at = 0.0
+        self._checkpoint_runs = False
+        self._has_failed = False
+        self._timer: asyncio.TimerHandle | None = None
 
     @property
     def logs(self) -> Mapping[TopicPartition, LocalLog]:
@@ -144,7 +132,6 @@ class LocalEngine:
 
     async def open(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._workers = Workers(_SYNC_THREADS if self._threaded else 0)
         try:
             self._take()
         except SyncFailed as error:
@@ -156,110 +143,107 @@ class LocalEngine:
         except EngineError:
             self._release()
             raise
-        writer = Writer(
-            self._files,
-            self.layout,
-            self._checkpoint,
-            self._reported_by_writer if self._threaded else self._complete,
-            self._workers,
-            monotonic=self._monotonic,
-            interval_s=self._interval_s,
-            unique=self.leader_epoch << 20,
-            most_handles=self._most_writers,
-        )
-        self._writer = WriterThread(writer) if self._threaded else InlineWriter(writer, self._loop.call_soon)
+        if self._threaded:
+            self._to_committer = ThreadLane("ottla-journal", self._committer)
+            self._to_keeper = ThreadLane("ottla-keeper", self._keeper)
+        else:
+            self._to_committer = InlineLane(self._committer, self._loop.call_soon)
+            self._to_keeper = InlineLane(self._keeper, self._loop.call_soon)
 
     async def close(self) -> None:
-        writer, self._writer = self._writer, None
-        if writer is None:
+        to_committer, to_keeper = self._to_committer, self._to_keeper
+        if to_committer is None or to_keeper is None:
             return
+        self._to_committer = None
+        if self._timer is not None:
+            self._timer.cancel()
         for log in self._logs.values():
             log.shut(Unavailable("the engine is closed"))
-        operation = Close()
-        writer.submit(operation)
+        self._gate.open()
         # A failure was reported as it happened; what there is to let go of is let go of all the same.
         with contextlib.suppress(EngineError):
-            await operation.future
-        writer.join()
+            committed = Close()
+            to_committer.submit(committed)
+            await committed.future
+        to_committer.join()
+        self._hand_over()
+        self._to_keeper = None
+        with contextlib.suppress(EngineError):
+            kept = Close()
+            to_keeper.submit(kept)
+            await kept.future
+        to_keeper.join()
         self._logs.clear()
         self._release()
 
     def _take(self) -> None:
-        """Lock the directory, read what it says of itself, and begin a new epoch in it."""
-        files, layout = self._files, self.layout
-        self._make_data_directory()
-        self._take_lock()
-        self._read_meta()
+        """Lock the directory, bring what the journal has to the segments, and begin a new epoch."""
+        files, layout, sizes = self._files, self.layout, self._sizes
+        make_data_directory(files, layout)
+        self._lock = take_lock(files, layout)
+        self.cluster_id, is_old = read_meta(files, layout, self.node_id, self._new_uuid)
+        for directory in (layout.logs, layout.journal):
+            with contextlib.suppress(FileExistsError):
+                files.make_directory(directory)
         stored = read_file(files, layout.catalog)
-        previous, state = (-1, None) if stored is None else decode_catalog(stored, layout.catalog)
-        self._checkpoint = decode_checkpoint(read_file(files, layout.checkpoint))
-        self.was_clean = self._checkpoint.clean
-        self.leader_epoch = previous + 1
-        catalog = encode_catalog(self.leader_epoch, state)
-        with contextlib.suppress(FileExistsError):
-            files.make_directory(layout.logs)
-        if self.was_clean:
-            # From here on it is no longer true. The logs' own entries stay as they are until they are opened.
-            undone = encode_checkpoint(Checkpoint(False, self._checkpoint.logs))
-            replace_file(files, layout.checkpoint, undone, sync_name=False)
-        # This syncs the directory, and with it every name made in it until here.
-        replace_file(files, layout.catalog, catalog)
-        if state is not None:
-            self.catalog.loaded(catalog)
-        names = files.list(layout.logs)
-        if names and not self.was_clean:
-            # A process that died may have made and renamed directories without this being on the disk yet.
-            sync_directory(files, layout.logs)
-        for name in names:
+        if stored is not None:
+            decode_catalog(stored, layout.catalog)
+        self.catalog.loaded(stored)
+        for name in files.list(layout.logs):
             if name.endswith(DELETED_SUFFIX):
-                self._remove_deleted(name)
-        self._on_disk = {name for name in names if parse_directory_name(name) is not None}
-        if not self.was_clean:
-            self._workers.run([partial(make_durable, files, layout.log_directory(name)) for name in self._on_disk])
+                # Finish a deletion that a crash interrupted.
+                remove_tree(files, layout.log_directory(name))
+        if is_old:
+            from ottla.broker.storage.local.upgrade import upgrade
 
-    def _make_data_directory(self) -> None:
-        missing = []
-        path = self.layout.data_dir
-        while not os.path.isdir(path) and isinstance(self._files, OsFiles):
-            missing.append(path)
-            path = os.path.dirname(path)
-        for path in reversed(missing):
-            self._files.make_directory(path)
-            sync_directory(self._files, os.path.dirname(path))
+            upgrade(files, layout, self.cluster_id, self.node_id)
+        materialiser = Materialiser(files, layout, most_handles=sizes.most_writers)
+        found = recover(files, layout, materialiser)
+        self.was_clean = found.checkpoint.clean
+        self.recovered = found.cuts
+        self.leader_epoch = found.checkpoint.epoch + 1
+        self._next_log_id = found.next_log_id
+        self._begin(found, materialiser)
+        self._found = {log.name: log for log in found.logs.values()}
+        names = {name for name in files.list(layout.logs) if parse_directory_name(name) is not None}
+        self._strangers = names - set(self._found)
 
-    def _take_lock(self) -> None:
-        files, layout = self._files, self.layout
-        try:
-            self._lock = files.lock(layout.lock)
-        except BlockingIOError:
-            holder = (read_file(files, layout.lock) or b"").decode(errors="replace").strip()
-            raise InUse(
-                f"{layout.data_dir} is in use by another process (pid {holder or 'unknown'}); "
-                "stop it or choose another data directory"
-            ) from None
-        files.truncate(self._lock, 0)
-        write_all(files, self._lock, [b"%d\n" % os.getpid()], 0)
-
-    def _read_meta(self) -> None:
-        path = self.layout.meta
-        data = read_file(self._files, path)
-        if data is None:
-            self.cluster_id = new_cluster_id(self._new_uuid)
-            replace_file(self._files, path, encode_meta(self.cluster_id, self.node_id), sync_name=False)
-            return
-        self.cluster_id, node_id = decode_meta(data, path)
-        if node_id != self.node_id:
-            raise Corrupt(f"{path}: the directory belongs to node {node_id}, this is node {self.node_id}")
-
-    def _remove_deleted(self, name: str) -> None:
-        """Finish a deletion that a crash interrupted."""
-        directory = self.layout.log_directory(name)
-        for entry in self._files.list(directory):
-            self._files.remove(os.path.join(directory, entry))
-        self._files.remove_directory(directory)
+    def _begin(self, found: Recovered, materialiser: Materialiser) -> None:
+        """Begin a journal, and write down that everything before it is in segments."""
+        files, layout, sizes = self._files, self.layout, self._sizes
+        self._room = Room(files, layout.data_dir, sizes.ballast_bytes)
+        self._gate = Gate(sizes.tail_bytes)
+        journal = Journal(
+            files, layout.journal, file_bytes=sizes.journal_file_bytes, first_bytes=sizes.first_journal_file_bytes
+        )
+        self._committer = Committer(
+            journal,
+            self._room,
+            self._gate if self._threaded else None,
+            self._report(self._committed),
+            monotonic=self._monotonic,
+            interval_s=self._interval_s,
+        )
+        self._keeper = Keeper(
+            files,
+            layout,
+            journal,
+            self._room,
+            materialiser,
+            self._report(self._kept),
+            epoch=self.leader_epoch,
+            next_log_id=self._next_log_id,
+        )
+        self._keeper.logs = found.logs
+        journal.begin(found.next_lsn)
+        self._keeper.write_checkpoint(found.next_lsn)
+        if found.has_unused_frames:
+            journal.set_aside()
+        journal.retire(found.next_lsn)
+        self._completed_lsn = self._checkpoint_lsn = found.next_lsn
+        self._checkpoint_at = self._monotonic()
 
     def _release(self) -> None:
-        self._workers.close()
         self._readers.close_all()
         if self._lock is not None:
             self._files.close(self._lock)
@@ -271,113 +255,230 @@ class LocalEngine:
         tp = TopicPartition(topic, partition)
         if tp in self._logs:
             raise ValueError(f"{topic}-{partition} is open already")
-        if self._loop is None or self._writer is None:
+        if self._to_keeper is None:
             raise Unavailable("the engine is not open")
         name = directory_name(tp)
-        found = self._find(tp, name, topic_id, config)
-        target = PartitionWriter(name, self.layout.log_directory(name), topic_id, [])
-        if found is None:
-            found = RecoveredLog([], 0, 0, EpochHistory())
+        kept = self._found.get(name)
+        if kept is not None and kept.topic_id != topic_id:
+            del self._found[name]
+            self.change(Delete(kept, lambda: None))
+            kept = None
+        segments: list[Segment] = []
+        if kept is None:
+            kept = KeptLog(self._next_log_id, name, self.layout.log_directory(name), topic_id)
+            self._next_log_id += 1
+            self._keeper.next_log_id = self._next_log_id
         else:
-            target.exists = True
-        target.log_start_offset = found.log_start_offset
-        target.next_offset = found.log_end_offset
-        if found.active_index is not None:
-            active = found.segments[-1]
-            target.resume(found.active_index, active.size, found.log_end_offset, index_saved=found.active_index_saved)
-        log = LocalLog(
-            tp, topic_id, config, self.leader_epoch, found, target, self._readers, self.submit, self._loop.call_soon
-        )
-        target.epochs = found.epochs.entries
+            segments = self._segments_of(kept)
+            del self._found[name]
+        self._strangers.discard(name)
+        front = Front(kept.log_id, name, topic_id.bytes)
+        front.is_known = kept.exists
+        front.active_base = kept.active_base
+        front.size = kept.size
+        front.first_timestamp_ms = kept.first_timestamp_ms
+        front.index_bytes = kept.index_entries * TIME_ENTRY_BYTES
+        log = LocalLog(tp, config, self.leader_epoch, kept, front, segments, self._readers, self)
+        kept.owner = log
         self._logs[tp] = log
-        self.submit(Register(target))
         return log
+
+    def _segments_of(self, kept: KeptLog) -> list[Segment]:
+        """What is on the disk of a log that recovery found. Raises ``Corrupt``."""
+        if kept.damage:
+            raise Corrupt(kept.damage)
+        try:
+            bases, cut_bytes = settle(self._files, kept)
+            sizes = {base: file_size(self._files, segment_path(kept, base)) for base in bases}
+        except OSError as error:
+            raise Corrupt(f"{kept.directory} cannot be read: {error.strerror or error}") from error
+        except SyncFailed as error:
+            raise Unavailable(str(error)) from error
+        if cut_bytes:
+            path = kept.path
+            self.recovered.append(Cut(path, cut_bytes, f"{path}, byte {kept.size}: nobody was told of what follows"))
+        segments = []
+        for base, end in zip(bases, [*bases[1:], kept.next_offset], strict=False):
+            segment = Segment(self._readers, kept.directory, base, size=sizes[base], next_offset=end)
+            if base == kept.active_base:
+                segment.resume(kept.index, (kept.index_entries, kept.time_entries), kept.max_timestamp_ms)
+            segments.append(segment)
+        return segments
 
     async def delete_log(self, tp: TopicPartition) -> None:
         log = self._logs.pop(tp, None)
         if log is None:
             return
         log.shut(Unavailable(f"{tp.topic}-{tp.partition} is deleted"))
-        name = directory_name(tp)
-        self._on_disk.discard(name)
-        operation = Delete(name, log.target)
-        self.submit(operation)
-        await operation.future
+        log.front.is_deleted = True
+        delete = Delete(log.kept, lambda: None)
+
+        def queue_is_over(error: EngineError | None) -> None:
+            if error is None:
+                self.change(delete)
+            else:
+                delete.error = error
+                delete.complete()
+
+        # What is queued for it comes to its end first: the checkpoint that forgets the log lies behind all its frames.
+        self.commit(Barrier(queue_is_over))
+        await delete.future
 
     async def remove_orphans(self) -> list[TopicPartition]:
+        doomed = dict(self._found)
+        for name in self._strangers:
+            doomed[name] = KeptLog(-1, name, self.layout.log_directory(name), UUID(int=0))
+            doomed[name].exists = True
+        self._found, self._strangers = {}, set()
         orphans = []
-        for name in sorted(self._on_disk):
+        deletions = []
+        for name, kept in sorted(doomed.items()):
             tp = parse_directory_name(name)
-            if tp is not None and tp not in self._logs:
+            if tp is not None:
                 orphans.append(tp)
-                self._on_disk.discard(name)
-        operations = [Delete(directory_name(tp), None) for tp in orphans]
-        for operation in operations:
-            self.submit(operation)
-        for operation in operations:
-            await operation.future
+                deletions.append(Delete(kept, lambda: None))
+                self.change(deletions[-1])
+        for deletion in deletions:
+            await deletion.future
         return orphans
 
-    def _find(self, tp: TopicPartition, name: str, topic_id: UUID, config: LogConfig) -> RecoveredLog | None:
-        """What is on the disk of this log, None if there is nothing; another topic's log of this name is discarded."""
-        if name not in self._on_disk:
-            return None
-        directory = self.layout.log_directory(name)
-        known = self._checkpoint.logs.get(name)
-        if known is not None and known.topic_id != topic_id.hex:
-            known = None
-        try:
-            stored_id = decode_metadata(read_file(self._files, os.path.join(directory, METADATA_NAME)))
-            if stored_id is None and any(
-                parse_segment_name(entry) is not None for entry in self._files.list(directory)
-            ):
-                # The file is synced before there is a segment, so this is damage and no reason to discard records.
-                raise Corrupt(f"{os.path.join(directory, METADATA_NAME)} is missing or cannot be understood")
-            if stored_id != topic_id:
-                self._on_disk.discard(name)
-                self.submit(Delete(name, None))
-                return None
-            found = recover(self._readers, directory, known, config.index_interval_bytes)
-        except OSError as error:
-            raise Corrupt(f"{directory} cannot be read: {error.strerror or error}") from error
-        except SyncFailed as error:
-            raise Unavailable(str(error)) from error
-        if found.cut_bytes:
-            self.recovered.append(Cut(tp, found.cut_bytes, found.cut_reason))
-        return found
+    # --- the ways to the threads ---
 
-    # --- the way to the writer and back ---
-
-    def submit(self, operation: Operation) -> None:
-        """Queue an operation for the writer. When the engine is closed it fails at once."""
-        if self._writer is None:
+    def commit(self, operation: Operation) -> None:
+        """Queue an operation for the committer. When the engine is closed it fails at once."""
+        if self._to_committer is None:
             operation.error = Unavailable("the engine is closed")
             operation.complete()
         else:
-            self._writer.submit(operation)
+            self._to_committer.submit(operation)
 
-    def _reported_by_writer(self, operations: Sequence[Operation], fatal: EngineError | None) -> None:
+    def keep(self, operation: Operation) -> None:
+        """Queue an operation for the keeper."""
+        if self._to_keeper is None:
+            operation.error = Unavailable("the engine is closed")
+            operation.complete()
+        else:
+            self._to_keeper.submit(operation)
+
+    def change(self, change: Change) -> None:
+        """Have a change made, and made durable by a checkpoint."""
+        self._take_checkpoint((change,))
+
+    def call_soon(self, callback: Callable[[], None]) -> object:
+        """Call back when the loop turns."""
         assert self._loop is not None
-        try:
-            self._loop.call_soon_threadsafe(self._complete, operations, fatal)
-        except RuntimeError:
-            # The loop was closed without closing the engine; nobody is left to be told.
-            return
+        return self._loop.call_soon(callback)
 
-    def _complete(self, operations: Sequence[Operation], fatal: EngineError | None) -> None:
-        moved: dict[TopicPartition, None] = {}
+    def tick(self) -> None:
+        """Do what is due: bring tails to segments, look for room, take a checkpoint."""
+        self._timer = None
+        if self._to_keeper is None:
+            return
+        if self._dirty or self._room.refusal is not None:
+            self._hand_over()
+        due = self._monotonic() >= self._checkpoint_at + self._sizes.checkpoint_ms / 1000
+        if due and self._completed_lsn > self._checkpoint_lsn and not self._checkpoint_runs:
+            self._take_checkpoint(())
+        self._arm()
+
+    def _arm(self) -> None:
+        """Have ``tick`` called while there is something to wait for."""
+        if self._timer is not None or not self._threaded or self._to_keeper is None or self._loop is None:
+            return
+        if self._dirty or self._room.refusal is not None:
+            self._timer = self._loop.call_later(_TICK_S, self.tick)
+        elif self._completed_lsn > self._checkpoint_lsn:
+            due = self._checkpoint_at + self._sizes.checkpoint_ms / 1000 - self._monotonic()
+            self._timer = self._loop.call_later(min(max(due, _TICK_S), 1.0), self.tick)
+
+    def _hand_over(self) -> None:
+        """Give the keeper all tails."""
+        queued = [(log.kept, log.hand_over()) for log in self._dirty]
+        self._dirty.clear()
+        self._dirty_bytes = 0
+        self.keep(Materialise(queued, self._materialised))
+
+    def _take_checkpoint(self, changes: Sequence[Change]) -> None:
+        self._checkpoint_runs = True
+        self._hand_over()
+        self.keep(TakeCheckpoint(self._completed_lsn, changes, self._checkpoint_taken))
+
+    # --- the ways back ---
+
+    def _report(self, receive: Callable[..., None]) -> Callable[..., None]:
+        """How a thread tells the event loop."""
+
+        def report(*what: object) -> None:
+            assert self._loop is not None
+            try:
+                self._loop.call_soon_threadsafe(receive, *what)
+            except RuntimeError:
+                # The loop was closed without closing the engine; nobody is left to be told.
+                return
+
+        return report if self._threaded else receive
+
+    def _committed(self, operations: Sequence[Operation], fatal: EngineError | None, end_lsn: int) -> None:
+        moved: dict[LocalLog, None] = {}
         failures: list[Exception] = []
         for operation in operations:
             try:
-                operation.complete()
+                if type(operation) is Append:
+                    log = operation.log
+                    if operation.error is None:
+                        self._completed_lsn = operation.end_lsn
+                        log.completed(operation)
+                        moved[log] = self._dirty[log] = None
+                        self._dirty_bytes += operation.size
+                        self._gate.held_bytes += operation.size
+                    else:
+                        log.failed(operation)
+                    operation.done(operation.base_offset, operation.error)
+                else:
+                    operation.complete()
             except Exception as failure:
                 failures.append(failure)
-            if operation.error is None and isinstance(operation, Append):
-                moved[operation.log.tp] = None
-        for tp in moved:
-            self.on_appended(tp)
+        for log in moved:
+            self.on_appended(log.tp)
         if fatal is not None:
-            self.on_fatal(fatal)
+            self._keeper.fail(Unavailable(str(fatal)))
+            self._tell_fatal(fatal)
+        else:
+            self._completed_lsn = max(self._completed_lsn, end_lsn)
+            self._look_after(moved)
         if failures:
             # One caller's bug must not keep the others from hearing of their appends.
             raise ExceptionGroup("callbacks of appends failed", failures)
+
+    def _look_after(self, moved: Mapping[LocalLog, None]) -> None:
+        """Give the keeper what it should have by now."""
+        if self._completed_lsn - self._checkpoint_lsn >= self._sizes.checkpoint_bytes and not self._checkpoint_runs:
+            self._take_checkpoint(())
+        elif self._dirty_bytes >= self._sizes.gulp_bytes:
+            self._hand_over()
+        if self._timer is None:
+            self._arm()
+
+    def _kept(self, operations: Sequence[Operation], fatal: EngineError | None) -> None:
+        for operation in operations:
+            operation.complete()
+        if fatal is not None:
+            self._committer.fail(Unavailable(str(fatal)))
+            self._tell_fatal(fatal)
+
+    def _tell_fatal(self, error: EngineError) -> None:
+        if not self._has_failed:
+            self._has_failed = True
+            self.on_fatal(error)
+
+    def _materialised(self, results: Sequence[tuple[KeptLog, Sequence[Written]]]) -> None:
+        for kept, written in results:
+            if isinstance(kept.owner, LocalLog):
+                self._gate.less(kept.owner.materialised(written))
+
+    def _checkpoint_taken(self, checkpoint: TakeCheckpoint) -> None:
+        self._checkpoint_runs = False
+        if checkpoint.error is None:
+            self._checkpoint_lsn = max(self._checkpoint_lsn, checkpoint.lsn)
+        self._checkpoint_at = self._monotonic()
+        self._arm()

@@ -10,6 +10,8 @@ from ottla.broker.storage.engine import EngineError, StorageFull, Unavailable
 from ottla.protocol.compression import Buffer
 
 _MOST_PIECES: Final = 1024
+JOIN_BELOW: Final = 64 * 1024
+"""A piece smaller than this costs less to copy than to mention."""
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
@@ -58,6 +60,14 @@ class Files(Protocol):
     def remove(self, path: str) -> None: ...
 
     def remove_directory(self, path: str) -> None: ...
+
+    def allocate(self, handle: int, size: int) -> None:
+        """Take room for ``size`` bytes, so that the file has them."""
+        ...
+
+    def free_space(self, path: str) -> tuple[int, int]:
+        """Bytes that are free on the disk, and all that it has."""
+        ...
 
     def lock(self, path: str) -> int:
         """Open the file, making it if need be, and lock it until the handle is closed; ``BlockingIOError`` if taken."""
@@ -125,6 +135,16 @@ class OsFiles:
     def remove_directory(self, path: str) -> None:
         os.rmdir(path)
 
+    def allocate(self, handle: int, size: int) -> None:
+        if sys.platform == "darwin":
+            os.ftruncate(handle, size)
+        else:
+            os.posix_fallocate(handle, 0, size)
+
+    def free_space(self, path: str) -> tuple[int, int]:
+        found = os.statvfs(path)
+        return found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
+
     def lock(self, path: str) -> int:
         import fcntl
 
@@ -167,6 +187,23 @@ def write_all(files: Files, handle: int, pieces: Sequence[Buffer], offset: int) 
     return written, None
 
 
+def joined(pieces: Sequence[Buffer]) -> list[Buffer]:
+    """The same bytes in fewer pieces: small ones are put together, large ones are not copied."""
+    fewer: list[Buffer] = []
+    small: list[Buffer] = []
+    for piece in pieces:
+        if len(piece) < JOIN_BELOW:
+            small.append(piece)
+            continue
+        if small:
+            fewer.append(b"".join(small))
+            small = []
+        fewer.append(piece)
+    if small:
+        fewer.append(b"".join(small))
+    return fewer
+
+
 def sync(files: Files, handle: int, path: str) -> None:
     """Make a file durable, or raise ``SyncFailed``."""
     try:
@@ -191,6 +228,14 @@ def read_file(files: Files, path: str) -> bytes | None:
         return None
     try:
         return files.read(handle, files.size(handle), 0)
+    finally:
+        files.close(handle)
+
+
+def file_size(files: Files, path: str) -> int:
+    handle = files.open(path)
+    try:
+        return files.size(handle)
     finally:
         files.close(handle)
 

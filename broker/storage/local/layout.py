@@ -2,22 +2,24 @@
 
 LOCK                       held while the directory is open; the holder's pid
 meta.properties            cluster.id, node.id and the format's version
-catalog.json               the broker's document, and the leader epoch
-checkpoint.json            what logs need besides their segments; whether the directory was closed cleanly
+catalog.json               the broker's document
+journal/<first lsn>.wal    what was appended since the checkpoint, of all logs
+checkpoint                 how far the journal was brought to the segments, how each log stood then, the leader epoch
+ballast                    room that is given up when the disk is full
 logs/<topic>-<partition>/  partition.metadata, and segments as Kafka writes them (<base offset>.log, .index, .timeindex)
 """
 
 import base64
 import json
 import os
-from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
 
 from ottla.broker.storage.engine import Corrupt
 from ottla.protocol.records import TopicPartition
 
-FORMAT: Final = 1
+FORMAT: Final = 2
+CATALOG_FORMAT: Final = 1
 DELETED_SUFFIX: Final = "-delete"
 LOG_SUFFIX: Final = ".log"
 INDEX_SUFFIX: Final = ".index"
@@ -35,7 +37,8 @@ class Layout:
         self.lock = os.path.join(data_dir, "LOCK")
         self.meta = os.path.join(data_dir, "meta.properties")
         self.catalog = os.path.join(data_dir, "catalog.json")
-        self.checkpoint = os.path.join(data_dir, "checkpoint.json")
+        self.checkpoint = os.path.join(data_dir, "checkpoint")
+        self.journal = os.path.join(data_dir, "journal")
         self.logs = os.path.join(data_dir, "logs")
 
     def log_directory(self, name: str) -> str:
@@ -99,89 +102,31 @@ def encode_meta(cluster_id: str, node_id: int) -> bytes:
     return f"cluster.id={cluster_id}\nformat={FORMAT}\nnode.id={node_id}\nversion=1\n".encode()
 
 
-def decode_meta(data: bytes, path: str) -> tuple[str, int]:
-    """The cluster id and the node id. Raises ``Corrupt`` when they are missing or the format is not known."""
+def decode_meta(data: bytes, path: str) -> tuple[str, int, int]:
+    """The cluster id, the node id and the format. Raises ``Corrupt`` when they are missing or not known."""
     pairs = dict(line.split("=", 1) for line in data.decode(errors="replace").splitlines() if "=" in line)
-    if pairs.get("format") != str(FORMAT):
+    if pairs.get("format") not in ("1", str(FORMAT)):
         raise Corrupt(f"{path}: format {pairs.get('format')!r}, this version writes {FORMAT}")
     try:
-        return pairs["cluster.id"], int(pairs["node.id"])
+        return pairs["cluster.id"], int(pairs["node.id"]), int(pairs["format"])
     except (KeyError, ValueError):
         raise Corrupt(f"{path}: cluster.id or node.id is missing") from None
 
 
-def encode_catalog(leader_epoch: int, state: Any) -> bytes:
-    document = {"format": FORMAT, "leader_epoch": leader_epoch, "state": state}
+def encode_catalog(state: Any) -> bytes:
+    document = {"format": CATALOG_FORMAT, "state": state}
     return json.dumps(document, indent=1, ensure_ascii=False).encode() + b"\n"
 
 
-def decode_catalog(data: bytes, path: str) -> tuple[int, dict[str, Any] | None]:
-    """The leader epoch and the document. Raises ``Corrupt``."""
+def decode_catalog(data: bytes, path: str) -> dict[str, Any] | None:
+    """The document. Raises ``Corrupt``."""
     try:
         document = json.loads(data)
-        if document["format"] == FORMAT:
-            return int(document["leader_epoch"]), document["state"]
+        if document["format"] == CATALOG_FORMAT:
+            state = document["state"]
+            if state is None or isinstance(state, dict):
+                return state
+            raise TypeError("the state is no object")
     except (ValueError, KeyError, TypeError) as error:
         raise Corrupt(f"{path} cannot be read: {error!r}") from None
-    raise Corrupt(f"{path}: format {document['format']}, this version writes {FORMAT}")
-
-
-@dataclass(slots=True)
-class LogCheckpoint:
-    """What is remembered of a log besides its segments."""
-
-    topic_id: str = ""
-    """Whose log it is, in hexadecimal: a directory of the same name may belong to another topic by now."""
-    log_start_offset: int = 0
-    recovery_point: int = 0
-    """Everything in segments wholly below is on the disk, with its indexes."""
-    epochs: list[tuple[int, int]] = field(default_factory=list)
-    log_end_offset: int | None = None
-    """Only after a clean close: the end, and so nothing needs to be read to find it."""
-    active_size: int = 0
-    """The size of the last segment then; if the file has another one, the log was changed behind our back."""
-
-
-@dataclass(slots=True)
-class Checkpoint:
-    """All logs by their directories' names."""
-
-    clean: bool = False
-    logs: dict[str, LogCheckpoint] = field(default_factory=dict)
-
-
-def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
-    logs: dict[str, dict[str, Any]] = {}
-    for name, log in checkpoint.logs.items():
-        logs[name] = {
-            "topic_id": log.topic_id,
-            "start": log.log_start_offset,
-            "recovery_point": log.recovery_point,
-            "epochs": log.epochs,
-        }
-        if checkpoint.clean and log.log_end_offset is not None:
-            logs[name] |= {"end": log.log_end_offset, "active_size": log.active_size}
-    document = {"format": FORMAT, "clean": checkpoint.clean, "logs": logs}
-    return json.dumps(document, separators=(",", ":")).encode() + b"\n"
-
-
-def decode_checkpoint(data: bytes | None) -> Checkpoint:
-    """What was remembered. A checkpoint that is missing or unreadable remembers nothing: all is found by reading."""
-    try:
-        document = json.loads(data or b"")
-        if document["format"] != FORMAT:
-            return Checkpoint()
-        logs = {
-            name: LogCheckpoint(
-                topic_id=log["topic_id"],
-                log_start_offset=int(log["start"]),
-                recovery_point=int(log["recovery_point"]),
-                epochs=[(int(epoch), int(start)) for epoch, start in log["epochs"]],
-                log_end_offset=log.get("end"),
-                active_size=log.get("active_size", 0),
-            )
-            for name, log in document["logs"].items()
-        }
-        return Checkpoint(bool(document["clean"]), logs)
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return Checkpoint()
+    raise Corrupt(f"{path}: format {document['format']}, this version writes {CATALOG_FORMAT}")

@@ -1,9 +1,10 @@
 """The log of one partition, as the event loop sees it."""
 
+import asyncio
 import struct
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, Protocol
 from uuid import UUID
 
 from ottla.broker.storage.engine import (
@@ -14,48 +15,77 @@ from ottla.broker.storage.engine import (
     LogConfig,
     OffsetAndTimestamp,
     OffsetOutOfRange,
+    SegmentInfo,
 )
-from ottla.broker.storage.local.operations import Append, Operation, RemoveSegments, Trim
-from ottla.broker.storage.local.partition_writer import PartitionWriter
-from ottla.broker.storage.local.recovery import RecoveredLog
-from ottla.broker.storage.local.segment import Readers, Segment, SegmentIndex
+from ottla.broker.storage.epochs import EpochHistory
+from ottla.broker.storage.local.changes import Change, EndedSegment, Replace, Trim
+from ottla.broker.storage.local.keeper import RemoveSegments
+from ottla.broker.storage.local.kept_log import KeptLog
+from ottla.broker.storage.local.materialise import Written
+from ottla.broker.storage.local.operations import Append, EndSegment, Front, Operation
+from ottla.broker.storage.local.segment import Readers, Segment
+from ottla.broker.storage.lookup import first_record_at_or_after
 from ottla.protocol.compression import Buffer
-from ottla.protocol.records import LOG_OVERHEAD, MAGIC_AT, NO_TIMESTAMP, TopicPartition
+from ottla.protocol.records import (
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC_AT,
+    NO_TIMESTAMP,
+    BatchError,
+    TopicPartition,
+    parse_header,
+)
 
 _BEFORE_MAGIC: Final = struct.Struct(">qii")
+_COPY_BELOW: Final = 32 * 1024
+"""A batch smaller than this costs less to copy than to keep in pieces."""
+
+
+class Ways(Protocol):
+    """How a log reaches the threads."""
+
+    def commit(self, operation: Operation) -> None: ...
+    def keep(self, operation: Operation) -> None: ...
+    def change(self, change: Change) -> None: ...
+    def call_soon(self, callback: Callable[[], None]) -> object: ...
 
 
 class LocalLog:
-    """Segments that are acknowledged, and the offsets of what is on its way to them."""
+    """Segments, and a tail: what is acknowledged and not yet in a segment."""
 
     def __init__(
         self,
         tp: TopicPartition,
-        topic_id: UUID,
         config: LogConfig,
         leader_epoch: int,
-        found: RecoveredLog,
-        target: PartitionWriter,
+        kept: KeptLog,
+        front: Front,
+        segments: list[Segment],
         readers: Readers,
-        submit: Callable[[Operation], None],
-        call_soon: Callable[[Callable[[], None]], object],
+        ways: Ways,
     ) -> None:
         self.tp = tp
-        self.topic_id = topic_id
+        self.topic_id: UUID = kept.topic_id
         self.config = config
         self.leader_epoch = leader_epoch
-        self.log_start_offset = found.log_start_offset
-        self.log_end_offset = found.log_end_offset
-        self.high_watermark = found.log_end_offset
-        self.size_bytes = sum(segment.size for segment in found.segments)
-        self.target = target
-        self._epochs = found.epochs
-        self._epochs.begin(leader_epoch, found.log_end_offset)
-        self._segments = found.segments
-        self._bases = [segment.base_offset for segment in found.segments]
+        self.log_start_offset = kept.log_start_offset
+        self.log_end_offset = kept.next_offset
+        self.high_watermark = kept.next_offset
+        self.size_bytes = sum(segment.size for segment in segments)
+        self.kept = kept
+        self.front = front
+        self._epochs = EpochHistory(kept.epochs)
+        self._epochs.begin(leader_epoch, kept.next_offset)
+        kept.epochs = self._epochs.entries
+        self._segments = segments
+        self._bases = [segment.base_offset for segment in segments]
+        self._tail: list[Append] = []
+        self._tail_ends: list[int] = []
+        # How much of the tail the keeper has been given.
+        self._handed = 0
         self._readers = readers
-        self._submit = submit
-        self._call_soon = call_soon
+        self._ways = ways
+        self._changing = asyncio.Lock()
         # Appends queued before a failure belong to an earlier attempt than those after it.
         self._attempt = 0
         self._closed: EngineError | None = None
@@ -64,34 +94,42 @@ class LocalLog:
         base_offset = self.log_end_offset
         if self._closed is not None:
             error = self._closed
-            self._call_soon(lambda: done(base_offset, error))
+            self._ways.call_soon(lambda: done(base_offset, error))
             return base_offset
-        head: Buffer
-        rest: Sequence[Buffer]
+        # The fields that the broker sets lie before what the CRC covers: sixteen bytes are new.
+        body: Sequence[Buffer]
         if isinstance(batch, (bytes, bytearray, memoryview)):
-            head, rest, size = batch, (), len(batch)
+            size = len(batch)
+            body = (memoryview(batch)[MAGIC_AT:],)
         else:
             head, *rest = batch
             size = sum(map(len, batch))
-        # The fields that the broker sets lie before what the CRC covers: sixteen bytes are new, none is copied.
+            body = (memoryview(head)[MAGIC_AT:], *rest)
         prefix = _BEFORE_MAGIC.pack(base_offset, size - LOG_OVERHEAD, self.leader_epoch)
-        pieces = (prefix, memoryview(head)[MAGIC_AT:], *rest)
+        if size < _COPY_BELOW:
+            body = (b"".join((prefix, *body)),)
+        else:
+            # What is shown from the tail must stay as it is, also when the caller has its buffers back.
+            body = (prefix, *(piece if _is_constant(piece) else bytes(piece) for piece in body))
         self.log_end_offset = base_offset + count
-        self._submit(
+        self._ways.commit(
             Append(
                 self,
-                self.target,
+                self.front,
                 self.config,
                 self._attempt,
                 base_offset,
                 count,
                 max_timestamp_ms,
-                pieces,
+                body,
                 size,
+                self.leader_epoch,
                 done,
             )
         )
         return base_offset
+
+    # --- reading ---
 
     def read(
         self, start_offset: int, *, max_bytes: int, upto_offset: int | None = None, min_one_batch: bool = True
@@ -102,19 +140,40 @@ class LocalLog:
         upto = self.high_watermark if upto_offset is None else min(upto_offset, self.high_watermark)
         if start_offset >= upto:
             return b""
-        pieces: list[bytes] = []
+        pieces: list[Buffer] = []
         room = max_bytes
+        tail = self._tail
+        if not tail or start_offset < tail[0].base_offset:
+            room = self._read_segments(start_offset, upto, room, min_one_batch, pieces)
+        if room >= 0 and tail:
+            self._read_tail(start_offset, upto, room, min_one_batch and not pieces, pieces)
+        if len(pieces) == 1 and isinstance(pieces[0], bytes):
+            return pieces[0]
+        return b"".join(pieces)
+
+    def _read_segments(self, start_offset: int, upto: int, room: int, one: bool, pieces: list[Buffer]) -> int:
+        """Read from segments; return the room that is left if the tail may follow, else -1."""
         try:
             for segment in self._segments[max(bisect_right(self._bases, start_offset) - 1, 0) :]:
-                piece, to_its_end = segment.read(start_offset, upto, room, min_one_batch and not pieces)
+                piece, to_its_end = segment.read(start_offset, upto, room, one and not pieces)
                 if piece:
                     pieces.append(piece)
                     room -= len(piece)
                 if not to_its_end:
-                    break
+                    return -1
         except OSError as error:
             raise self._unreadable(error) from None
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return max(room, 0)
+
+    def _read_tail(self, start_offset: int, upto: int, room: int, one: bool, pieces: list[Buffer]) -> None:
+        tail = self._tail
+        for position in range(bisect_right(self._tail_ends, start_offset), len(tail)):
+            append = tail[position]
+            if self._tail_ends[position] > upto or (append.size > room and not one):
+                return
+            pieces += append.body
+            room -= append.size
+            one = False
 
     def offset_for_timestamp(self, timestamp_ms: int) -> OffsetAndTimestamp | None:
         return self._first_at_or_after(timestamp_ms, self.log_start_offset)
@@ -122,72 +181,182 @@ class LocalLog:
     def max_timestamp(self) -> OffsetAndTimestamp | None:
         self._check_open()
         largest = max((segment.max_timestamp_ms for segment in self._segments), default=NO_TIMESTAMP)
-        return self._first_at_or_after(largest, 0)
+        largest = max((append.max_timestamp_ms for append in self._tail), default=largest)
+        return self._first_at_or_after(max(largest, NO_TIMESTAMP), 0)
 
     def epoch_end(self, leader_epoch: int) -> EpochEnd:
         return self._epochs.end_of(leader_epoch, self.log_end_offset)
+
+    # --- segments ---
+
+    def segments(self) -> Sequence[SegmentInfo]:
+        return list(self._infos())
+
+    def _infos(self) -> Iterator[SegmentInfo]:
+        """The segments, those included that are in the tail alone."""
+        runs = self._tail_runs()
+        for position, segment in enumerate(self._segments):
+            info = SegmentInfo(
+                segment.base_offset, segment.next_offset, segment.size, segment.max_timestamp_ms, segment.is_closed
+            )
+            if position == len(self._segments) - 1:
+                # Batches may have been trimmed before the next segment was begun.
+                if runs and not self._tail[0].begins_segment:
+                    more = runs.pop(0)
+                    largest = max(info.max_timestamp_ms, more.max_timestamp_ms)
+                    info = SegmentInfo(
+                        info.base_offset, more.next_offset, info.size_bytes + more.size_bytes, largest, False
+                    )
+                info = info._replace(is_closed=info.is_closed or bool(runs))
+            yield info
+        for position, run in enumerate(runs):
+            yield run._replace(is_closed=position < len(runs) - 1)
+
+    def _tail_runs(self) -> list[SegmentInfo]:
+        """The tail, by segments."""
+        runs: list[SegmentInfo] = []
+        for append, end in zip(self._tail, self._tail_ends, strict=True):
+            if not runs or append.begins_segment:
+                runs.append(SegmentInfo(append.base_offset, end, append.size, append.max_timestamp_ms, False))
+            else:
+                last = runs[-1]
+                largest = max(last.max_timestamp_ms, append.max_timestamp_ms)
+                runs[-1] = SegmentInfo(last.base_offset, end, last.size_bytes + append.size, largest, False)
+        return runs
 
     def retention_offset(self, *, oldest_ms: int | None = None, max_bytes: int | None = None) -> int:
         offset = self.log_start_offset
         remaining = self.size_bytes
         by_size = max_bytes is not None
-        for segment in self._segments:
-            remaining -= segment.size
+        for segment in self._infos():
+            remaining -= segment.size_bytes
             # Nobody knows the age of records without a timestamp, so they stay.
-            too_old = oldest_ms is not None and segment.size and 0 <= segment.max_timestamp_ms < oldest_ms
+            too_old = oldest_ms is not None and segment.size_bytes and 0 <= segment.max_timestamp_ms < oldest_ms
             by_size = by_size and max_bytes is not None and remaining >= max_bytes
             if not (too_old or by_size):
                 break
             offset = max(offset, segment.next_offset)
         return min(offset, self.high_watermark)
 
+    async def roll(self) -> None:
+        self._check_open()
+        async with self._changing:
+            last = next(iter(list(self._infos())[-1:]), None)
+            if last is not None and not last.is_closed and last.size_bytes:
+                await self._end_segment(EndedSegment(self.kept, self._ended))
+
     async def trim(self, offset: int) -> int:
         self._check_open()
         if offset > self.high_watermark:
             raise OffsetOutOfRange(f"{offset} is above the high watermark {self.high_watermark}")
-        if offset > self.log_start_offset:
-            trim = Trim(self, self.target, offset)
-            self._submit(trim)
-            await trim.future
+        async with self._changing:
+            self._check_open()
+            if offset > self.log_start_offset:
+                everything = offset >= self.high_watermark
+                trim = Trim(self.kept, offset, lambda: self._trimmed(offset, everything), ends_segment=everything)
+                if everything:
+                    # Not even the segment that is being written will have anything to show: it ends, and may go.
+                    await self._end_segment(trim)
+                else:
+                    self._ways.change(trim)
+                    await trim.future
         return self.log_start_offset
 
-    # --- what the writer reports, on the event loop ---
+    async def replace(self, first_offset: int, next_offset: int, batches: Sequence[Buffer]) -> None:
+        self._check_open()
+        async with self._changing:
+            self._check_open()
+            closed = [info for info in self._infos() if first_offset <= info.base_offset < next_offset]
+            if (
+                not closed
+                or closed[0].base_offset != first_offset
+                or closed[-1].next_offset != next_offset
+                or not all(info.is_closed for info in closed)
+            ):
+                raise ValueError(f"[{first_offset}, {next_offset}) is not the range of closed segments")
+            _check_replacement(first_offset, next_offset, batches)
+            old = [segment for segment in self._segments if first_offset <= segment.base_offset < next_offset]
+            change = Replace(
+                self.kept,
+                first_offset,
+                next_offset,
+                batches,
+                self.config.index_interval_bytes,
+                lambda: self._replaced(change),
+            )
+            try:
+                for segment in old:
+                    # Until the event loop hears of it, it reads the old ones.
+                    segment.pin()
+                self._ways.change(change)
+                await change.future
+            except OSError as error:
+                raise self._unreadable(error) from None
+            finally:
+                for segment in old:
+                    segment.unpin()
+
+    @property
+    def cleaned_offset(self) -> int:
+        return self.kept.cleaned_offset
+
+    def mark_cleaned(self, offset: int) -> None:
+        self.kept.cleaned_offset = offset
+
+    async def _end_segment(self, change: Change) -> None:
+        """Have the committer begin a new segment with the next batch, and then make ``change``."""
+
+        def ended(error: EngineError | None) -> None:
+            if error is None:
+                self._ways.change(change)
+            elif not change.future.done():
+                change.future.set_exception(error)
+
+        self._ways.commit(EndSegment(self.front, ended))
+        await change.future
+
+    # --- what the threads report, on the event loop ---
 
     def completed(self, append: Append) -> None:
-        """An append is over: show it, or give its offset again."""
-        if append.error is not None:
-            if append.attempt == self._attempt:
-                self._attempt += 1
-                self.log_end_offset = self.high_watermark
-            return
-        if not self._segments or self._bases[-1] != append.segment_base:
-            if self._segments:
-                self._segments[-1].complete()
-            index = SegmentIndex(append.segment_base)
-            self._segments.append(Segment(self._readers, self.target.directory, append.segment_base, index=index))
-            self._bases.append(append.segment_base)
-        self._segments[-1].add(
-            append.base_offset,
-            append.count,
-            append.size,
-            append.max_timestamp_ms,
-            append.config.index_interval_bytes,
-        )
+        """An append is durable: show it."""
+        end = append.base_offset + append.count
+        self._tail.append(append)
+        self._tail_ends.append(end)
         self.size_bytes += append.size
-        self.high_watermark = append.base_offset + append.count
+        self.high_watermark = end
 
-    def trimmed(self, trim: Trim) -> None:
-        """The new start is durable: hide what lies before it, and let whole segments go."""
-        self.log_start_offset = max(self.log_start_offset, trim.offset)
-        keep = 0 if trim.everything else 1
-        gone = []
-        while len(self._segments) > keep and self._segments[0].next_offset <= trim.offset:
-            segment = self._segments.pop(0)
-            gone.append(self._bases.pop(0))
-            self.size_bytes -= segment.size
-            self._readers.close(segment)
-        if gone:
-            self._submit(RemoveSegments(self.target, gone))
+    def failed(self, append: Append) -> None:
+        """An append is over and nothing came of it: give its offset again."""
+        if append.attempt == self._attempt:
+            self._attempt += 1
+            self.log_end_offset = self.high_watermark
+
+    def hand_over(self) -> list[Append]:
+        """What of the tail the keeper has not been given yet."""
+        queued = self._tail[self._handed :]
+        self._handed = len(self._tail)
+        return queued
+
+    def materialised(self, written: Sequence[Written]) -> int:
+        """These batches are in segments now and need not be kept any more; return how many bytes they have."""
+        count = size_bytes = 0
+        for one in written:
+            count += one.count
+            size_bytes += one.size_bytes
+            if not self._segments or self._bases[-1] != one.segment_base:
+                if self._segments:
+                    self._segments[-1].close()
+                self._segments.append(Segment(self._readers, self.kept.directory, one.segment_base, is_closed=False))
+                self._bases.append(one.segment_base)
+            self._segments[-1].grown(one.index, one.size, one.next_offset)
+        del self._tail[:count], self._tail_ends[:count]
+        self._handed -= count
+        return size_bytes
+
+    @property
+    def tail_bytes(self) -> int:
+        """What is acknowledged and not yet in a segment."""
+        return sum(append.size for append in self._tail)
 
     def shut(self, error: EngineError) -> None:
         """Refuse everything from now on."""
@@ -195,6 +364,45 @@ class LocalLog:
             self._closed = error
         for segment in self._segments:
             self._readers.close(segment)
+
+    def _ended(self) -> None:
+        if self._segments:
+            self._segments[-1].close()
+
+    def _trimmed(self, offset: int, everything: bool) -> None:
+        """The new start is durable: hide what lies before it, and let whole segments go."""
+        self.log_start_offset = max(self.log_start_offset, offset)
+        if everything:
+            self._ended()
+        gone = []
+        while self._segments and self._segments[0].is_closed and self._segments[0].next_offset <= offset:
+            segment = self._segments.pop(0)
+            gone.append(self._bases.pop(0))
+            self.size_bytes -= segment.size
+            self._readers.close(segment)
+        if gone:
+            self._ways.keep(RemoveSegments(self.kept, gone))
+
+    def _replaced(self, change: Replace) -> None:
+        """One segment has taken the place of several."""
+        first = self._bases.index(change.first_offset)
+        last = bisect_right(self._bases, change.next_offset - 1)
+        for segment in self._segments[first:last]:
+            self.size_bytes -= segment.size
+            self._readers.close(segment)
+        new = Segment(
+            self._readers,
+            self.kept.directory,
+            change.first_offset,
+            size=change.size,
+            next_offset=change.next_offset,
+            max_timestamp_ms=change.max_timestamp_ms,
+        )
+        self._segments[first:last] = [new]
+        self._bases[first:last] = [change.first_offset]
+        self.size_bytes += change.size
+
+    # --- within ---
 
     def _first_at_or_after(self, timestamp_ms: int, from_offset: int) -> OffsetAndTimestamp | None:
         self._check_open()
@@ -206,6 +414,11 @@ class LocalLog:
                         return found
         except OSError as error:
             raise self._unreadable(error) from None
+        for append in self._tail:
+            if append.max_timestamp_ms >= timestamp_ms and append.base_offset + append.count > from_offset:
+                found = first_record_at_or_after(b"".join(append.body), timestamp_ms, from_offset)
+                if found is not None:
+                    return found
         return None
 
     def _unreadable(self, error: OSError) -> Corrupt:
@@ -214,3 +427,20 @@ class LocalLog:
     def _check_open(self) -> None:
         if self._closed is not None:
             raise self._closed
+
+
+def _is_constant(piece: Buffer) -> bool:
+    return isinstance(piece, bytes) or (isinstance(piece, memoryview) and isinstance(piece.obj, bytes))
+
+
+def _check_replacement(first_offset: int, next_offset: int, batches: Sequence[Buffer]) -> None:
+    """Raises ``ValueError`` unless the batches rise and lie between the ends."""
+    due = first_offset
+    for batch in batches:
+        try:
+            header = parse_header(bytes(batch[:HEADER_SIZE]))
+        except BatchError as error:
+            raise ValueError(f"what should replace a segment is no batch: {error}") from None
+        if header.base_offset < due or header.last_offset >= next_offset or header.size != len(batch):
+            raise ValueError(f"a batch with offset {header.base_offset} does not lie in its place")
+        due = header.last_offset + 1

@@ -1,6 +1,6 @@
-"""What the event loop asks of the writer. An operation travels there and back and belongs to one side at a time.
+"""What the event loop asks of the two threads. An operation travels there and back and belongs to one side at a time.
 
-``execute`` runs in the writer, ``complete`` on the event loop, in the order in which the operations were queued.
+``complete`` runs on the event loop, in the order in which the operations were queued.
 """
 
 import asyncio
@@ -8,80 +8,147 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.broker.storage.engine import Done, EngineError, LogConfig, Unavailable
-from ottla.broker.storage.local.files import engine_error, replace_file
-from ottla.broker.storage.local.partition_writer import PartitionWriter
-from ottla.broker.storage.local.recovery import remove_segment
 from ottla.protocol.compression import Buffer
 
 if TYPE_CHECKING:
     from ottla.broker.storage.local.log import LocalLog
-    from ottla.broker.storage.local.writer import Writer
 
 
 class Operation:
     """One thing to do; ``error`` says afterwards why it was not done."""
 
-    __slots__ = ("error", "settled")
+    __slots__ = ("error",)
 
     def __init__(self) -> None:
         self.error: EngineError | None = None
-        # Once settled the outcome stands, whatever happens to later operations of the same group.
-        self.settled = False
-
-    def execute(self, writer: "Writer") -> None:
-        raise NotImplementedError
 
     def complete(self) -> None:
-        raise NotImplementedError
+        """Tell whoever asked."""
+
+
+class Front:
+    """A log as the committer sees it: what decides where its next batch goes. Nobody else touches it once it is open,
+    but for ``is_deleted``, which is set once.
+    """
+
+    __slots__ = (
+        "active_base",
+        "failed_attempt",
+        "failure",
+        "first_timestamp_ms",
+        "index_bytes",
+        "is_deleted",
+        "is_known",
+        "log_id",
+        "name",
+        "since_entry",
+        "size",
+        "topic_id",
+    )
+
+    def __init__(self, log_id: int, name: str, topic_id: bytes) -> None:
+        self.log_id = log_id
+        self.name = name
+        self.topic_id = topic_id
+        # Whether the journal or a checkpoint says whose the id is.
+        self.is_known = False
+        self.is_deleted = False
+        # The segment that the next batch goes to; None begins a new one.
+        self.active_base: int | None = None
+        self.size = 0
+        self.first_timestamp_ms = -1
+        self.index_bytes = 0
+        self.since_entry = 0
+        # Appends of this attempt and earlier ones fail: their offsets were counted from one that failed.
+        self.failed_attempt = -1
+        self.failure: EngineError = Unavailable("nothing has failed")
+
+    def fail(self, attempt: int, error: EngineError) -> EngineError:
+        """Let every append fail that was queued before the event loop hears of ``error``."""
+        self.failed_attempt = attempt
+        self.failure = error
+        return error
+
+    def lose_track(self) -> None:
+        """Frames that were counted are gone: the segment is not gone on with."""
+        self.active_base = None
+        self.is_known = False
 
 
 class Append(Operation):
-    """One batch for the end of a log. The writer handles it itself, together with its neighbours."""
+    """One batch for the end of a log."""
 
     __slots__ = (
         "attempt",
         "base_offset",
+        "begins_segment",
+        "body",
         "config",
         "count",
         "done",
+        "end_lsn",
+        "epoch",
+        "front",
         "log",
         "max_timestamp_ms",
-        "pieces",
-        "segment_base",
         "size",
-        "target",
     )
 
     def __init__(
         self,
         log: "LocalLog",
-        target: PartitionWriter,
+        front: Front,
         config: LogConfig,
         attempt: int,
         base_offset: int,
         count: int,
         max_timestamp_ms: int,
-        pieces: Sequence[Buffer],
+        body: Sequence[Buffer],
         size: int,
+        epoch: int,
         done: Done,
     ) -> None:
         self.error = None
-        self.settled = False
         self.log = log
-        self.target = target
+        self.front = front
         self.config = config
         self.attempt = attempt
         self.base_offset = base_offset
         self.count = count
         self.max_timestamp_ms = max_timestamp_ms
-        self.pieces = pieces
+        self.body = body
         self.size = size
+        self.epoch = epoch
         self.done = done
-        self.segment_base = -1
+        self.begins_segment = False
+        self.end_lsn = -1
+
+
+class EndSegment(Operation):
+    """The next batch begins a new segment; ``then`` is called when everything queued before is over."""
+
+    __slots__ = ("_then", "front")
+
+    def __init__(self, front: Front, then: Callable[[EngineError | None], None]) -> None:
+        super().__init__()
+        self.front = front
+        self._then = then
 
     def complete(self) -> None:
-        self.log.completed(self)
-        self.done(self.base_offset, self.error)
+        self._then(self.error)
+
+
+class Barrier(Operation):
+    """Nothing: ``then`` is called when everything queued before is over."""
+
+    __slots__ = ("_then",)
+
+    def __init__(self, then: Callable[[EngineError | None], None]) -> None:
+        super().__init__()
+        self._then = then
+
+    def complete(self) -> None:
+        self._then(self.error)
 
 
 class Waited(Operation):
@@ -102,128 +169,7 @@ class Waited(Operation):
             self.future.set_exception(self.error)
 
 
-class Register(Operation):
-    """From now on the log is part of every checkpoint."""
-
-    __slots__ = ("target",)
-
-    def __init__(self, target: PartitionWriter) -> None:
-        super().__init__()
-        self.target = target
-
-    def execute(self, writer: "Writer") -> None:
-        writer.logs[self.target.name] = self.target
-        writer.carried.pop(self.target.name, None)
-
-    def complete(self) -> None:
-        pass
-
-
-class Trim(Waited):
-    """A new log start, made durable by the group's checkpoint."""
-
-    __slots__ = ("_old_start", "everything", "log", "offset", "target")
-
-    def __init__(self, log: "LocalLog", target: PartitionWriter, offset: int) -> None:
-        super().__init__()
-        self.log = log
-        self.target = target
-        self.offset = offset
-        self.everything = False
-        self._old_start = 0
-
-    def execute(self, writer: "Writer") -> None:
-        if self.target.deleted:
-            self.error = Unavailable(f"{self.target.name} is deleted")
-            return
-        self._old_start = self.target.log_start_offset
-        self.target.log_start_offset = max(self.offset, self._old_start)
-        writer.want_checkpoint(self.checkpointed)
-
-    def checkpointed(self, writer: "Writer", error: EngineError | None) -> None:
-        self.error = error
-        if error is not None:
-            self.target.log_start_offset = self._old_start
-        elif self.target.active_base is not None and self.target.next_offset <= self.offset:
-            # Not even the segment being written has anything left to show: end it, so that its file can go.
-            writer.end_segment(self.target)
-            self.everything = True
-
-    def complete(self) -> None:
-        if self.error is None:
-            self.log.trimmed(self)
-        super().complete()
-
-
-class RemoveSegments(Operation):
-    """Unlink what a trim has left behind. If that fails, the next start does it."""
-
-    __slots__ = ("bases", "target")
-
-    def __init__(self, target: PartitionWriter, bases: Sequence[int]) -> None:
-        super().__init__()
-        self.target = target
-        self.bases = bases
-
-    def execute(self, writer: "Writer") -> None:
-        if self.target.deleted:
-            return
-        for base in self.bases:
-            try:
-                remove_segment(writer.files, self.target.directory, base)
-            except OSError:
-                return
-
-    def complete(self) -> None:
-        pass
-
-
-class Delete(Waited):
-    """Rename a log's directory, durably, and then take it apart. A start finishes what was begun."""
-
-    __slots__ = ("name", "target")
-
-    def __init__(self, name: str, target: PartitionWriter | None) -> None:
-        super().__init__()
-        self.name = name
-        self.target = target
-
-    def execute(self, writer: "Writer") -> None:
-        if self.target is not None:
-            writer.forget(self.target)
-        writer.carried.pop(self.name, None)
-        try:
-            writer.discard(self.name)
-        except OSError as error:
-            self.error = engine_error(error, f"deleting {self.name}")
-
-
-class StoreCatalog(Waited):
-    """Replace the catalog's file."""
-
-    __slots__ = ("_stored", "data")
-
-    def __init__(self, data: bytes, stored: Callable[[], None]) -> None:
-        super().__init__()
-        self.data = data
-        self._stored = stored
-
-    def execute(self, writer: "Writer") -> None:
-        try:
-            replace_file(writer.files, writer.layout.catalog, self.data)
-        except OSError as error:
-            self.error = engine_error(error, f"writing {writer.layout.catalog}")
-
-    def complete(self) -> None:
-        if self.error is None:
-            self._stored()
-        super().complete()
-
-
 class Close(Waited):
-    """Make everything durable and note that the directory was closed cleanly."""
+    """The last operation: make everything durable, whatever its policy, and let go of all files."""
 
     __slots__ = ()
-
-    def execute(self, writer: "Writer") -> None:
-        writer.close()

@@ -1,233 +1,367 @@
-"""Finding out, when a log is opened, what of it is there.
+"""What a start finds: the checkpoint, and what the journal has beyond it.
 
-After a clean close the checkpoint says it. Else batches are read and their CRCs checked: in the segments that the
-checkpoint does not vouch for, usually one. A segment is synced, with its indexes, before its successor exists, so only
-the last one can have a torn tail: that is cut. Damage anywhere else has befallen acknowledged data: ``Corrupt``.
+Segments are trusted as far as the checkpoint speaks of them and no further; what was appended later is brought there
+again from the journal. Where its frames end, two things may have happened. Either the machine died while a group was
+being written, which nobody was told of: that is cut off. Or what had been acknowledged is damaged: then nothing is
+touched and the start is refused. Frames say how far the journal was synced when they were written, and so tell which.
 """
 
-import contextlib
 import os
-from dataclasses import dataclass
-from itertools import zip_longest
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Final
+from uuid import UUID
 
-from ottla.broker.storage.engine import Corrupt
+from ottla.broker.storage.engine import Corrupt, LogConfig
 from ottla.broker.storage.epochs import EpochHistory
-from ottla.broker.storage.local.files import Files, sync, sync_directory, sync_file
-from ottla.broker.storage.local.layout import LOG_SUFFIX, METADATA_NAME, LogCheckpoint, parse_segment_name, segment_name
-from ottla.broker.storage.local.segment import Readers, Segment, SegmentIndex, remove_index, write_index
-from ottla.protocol.records import HEADER_SIZE, BatchError, BatchHeader, check_crc, parse_header
+from ottla.broker.storage.local.checkpoint import Checkpoint, decode_checkpoint
+from ottla.broker.storage.local.files import Files, file_size, read_file, sync
+from ottla.broker.storage.local.frames import NEW_SEGMENT, Frame, Kind, Window, claimed_bytes, read_frame, scan_frames
+from ottla.broker.storage.local.journal import parse_journal_name
+from ottla.broker.storage.local.kept_log import KeptLog
+from ottla.broker.storage.local.layout import (
+    LOG_SUFFIX,
+    METADATA_NAME,
+    Layout,
+    decode_metadata,
+    parse_segment_name,
+    segment_name,
+)
+from ottla.broker.storage.local.materialise import Materialiser
+from ottla.broker.storage.local.replace import finish_replacing
+from ottla.broker.storage.local.segment import remove_segment
+from ottla.protocol.records import BatchError, parse_header
 
-_READ_BYTES: Final = 1024 * 1024
+_GULP_BYTES: Final = 8 * 1024 * 1024
+_MOST_NAMED: Final = 10
+_DEFAULTS: Final = LogConfig()
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The end of the journal that recovery cut off: nothing in it had been acknowledged under ``Durability.FSYNC``."""
+
+    path: str
+    cut_bytes: int
+    reason: str
 
 
 @dataclass(slots=True)
-class RecoveredLog:
-    """A log as it was found."""
+class ReplayedBatch:
+    """A batch out of the journal, on its way to its segment."""
 
-    segments: list[Segment]
-    log_start_offset: int
-    log_end_offset: int
-    epochs: EpochHistory
-    active_index: SegmentIndex | None = None
-    """A copy of the last segment's index for the writer, None if there is no segment."""
-    active_index_saved: bool = False
-    """That index lies in files."""
-    cut_bytes: int = 0
-    """How much of a torn tail was cut off."""
-    cut_reason: str = ""
-
-
-@dataclass(slots=True)
-class _Scan:
-    """A segment, read and checked."""
-
-    index: SegmentIndex
+    base_offset: int
+    count: int
+    max_timestamp_ms: int
+    body: tuple[bytes]
     size: int
-    next_offset: int
-    file_size: int
-    epochs: list[tuple[int, int]]
-    problem: str
+    begins_segment: bool
+    config: LogConfig = _DEFAULTS
 
 
-def make_durable(files: Files, directory: str) -> None:
-    """Make durable what a process that died may have written to a log and not synced, before anybody is shown it.
+@dataclass(slots=True)
+class Recovered:
+    """What recovery found."""
 
-    What cannot be read is left to ``recover``. Raises ``SyncFailed``.
+    checkpoint: Checkpoint
+    logs: dict[int, KeptLog]
+    next_lsn: int
+    """Above everything that the files of the journal have ever held."""
+    next_log_id: int
+    cuts: list[Cut] = field(default_factory=list)
+    has_unused_frames: bool = False
+    """The journal has batches of a log whose segments cannot be used."""
+    superseded: set[int] = field(default_factory=set)
+    """Logs that have been deleted: their names belong to others that began later."""
+
+
+class JournalReader:
+    """The files of a journal, to be read."""
+
+    def __init__(self, files: Files, directory: str) -> None:
+        self._files = files
+        self.paths: dict[int, str] = {}
+        """Files by the lsn at which they begin."""
+        for name in files.list(directory):
+            first_lsn = parse_journal_name(name)
+            if first_lsn is not None:
+                self.paths[first_lsn] = os.path.join(directory, name)
+        self.first_lsn = -1
+        """The file that was read last."""
+        self.end_lsn = -1
+        """Where the frames that follow each other end."""
+        self.synced_lsn = -1
+        """The furthest that any frame met so far vouches for."""
+
+    def frames(self, lsn: int) -> Iterator[Frame]:
+        """The frames that follow each other from ``lsn`` on, up to the first that is not whole."""
+        self.end_lsn = lsn
+        while True:
+            self.first_lsn = max((first for first in self.paths if first <= self.end_lsn), default=-1)
+            if self.first_lsn < 0:
+                return
+            window = Window(self._files, self.paths[self.first_lsn])
+            try:
+                yield from self._frames_of(window)
+            finally:
+                window.close()
+            # A file ends where the next one begins, whatever lies behind that place.
+            if self.end_lsn not in self.paths or self.end_lsn == self.first_lsn:
+                return
+
+    def _frames_of(self, window: Window) -> Iterator[Frame]:
+        while self.end_lsn == self.first_lsn or self.end_lsn not in self.paths:
+            frame = read_frame(window, self.first_lsn, self.end_lsn - self.first_lsn)
+            if frame is None:
+                return
+            self.synced_lsn = max(self.synced_lsn, frame.synced_lsn)
+            self.end_lsn = frame.end_lsn
+            yield frame
+
+    def frames_beyond(self) -> Iterator[Frame]:
+        """Whole frames anywhere behind the first one that is not."""
+        for first_lsn in sorted(first for first in self.paths if first >= self.first_lsn >= 0):
+            window = Window(self._files, self.paths[first_lsn])
+            try:
+                begin = max(self.end_lsn - first_lsn, 0)
+                for frame in scan_frames(window, first_lsn, begin):
+                    self.synced_lsn = max(self.synced_lsn, frame.synced_lsn)
+                    yield frame
+            finally:
+                window.close()
+
+    def torn_bytes(self) -> int:
+        """How much of a frame there is at the end."""
+        if self.first_lsn < 0:
+            return 0
+        window = Window(self._files, self.paths[self.first_lsn])
+        try:
+            return claimed_bytes(window, self.first_lsn, self.end_lsn - self.first_lsn)
+        finally:
+            window.close()
+
+    def limit_lsn(self) -> int:
+        """Above everything that the files can hold."""
+        limit = 0
+        for first_lsn, path in self.paths.items():
+            window = Window(self._files, path)
+            limit = max(limit, first_lsn + window.size)
+            window.close()
+        return limit
+
+
+def read_checkpoint(files: Files, layout: Layout) -> Checkpoint:
+    """The checkpoint of a directory of this format; an empty one if there is none yet. Raises ``Corrupt``."""
+    data = read_file(files, layout.checkpoint)
+    if data is not None:
+        return decode_checkpoint(data, layout.checkpoint)
+    reader = JournalReader(files, layout.journal)
+    has_frames = any(any(True for _ in reader.frames(first)) for first in sorted(reader.paths))
+    if has_frames or files.list(layout.logs):
+        # It is on the disk before anything is appended, so somebody has taken it away.
+        raise Corrupt(f"{layout.checkpoint} is missing; {_advice(layout)}")
+    return Checkpoint()
+
+
+def recover(files: Files, layout: Layout, materialiser: Materialiser) -> Recovered:
+    """Bring what the journal has beyond the checkpoint to the segments, unsynced.
+
+    Raises ``Corrupt`` when acknowledged data is damaged, and then nothing has been changed; ``OSError``.
     """
-    with contextlib.suppress(OSError):
-        sync_file(files, os.path.join(directory, METADATA_NAME))
-        bases = [base for name in files.list(directory) if (base := parse_segment_name(name)) is not None]
-        if bases:
-            # The others were synced before their successors existed.
-            sync_file(files, os.path.join(directory, segment_name(max(bases), LOG_SUFFIX)))
-        sync_directory(files, directory)
-
-
-def recover(readers: Readers, directory: str, known: LogCheckpoint | None, index_interval: int) -> RecoveredLog:
-    """Open the log in ``directory``, whose content is durable. Raises ``Corrupt``, ``SyncFailed`` and ``OSError``."""
-    files = readers.files
-    known = known or LogCheckpoint()
-    bases = sorted(base for name in files.list(directory) if (base := parse_segment_name(name)) is not None)
-    bases = _without_trimmed(files, directory, bases, known.log_start_offset)
-    if known.log_end_offset is not None:
-        found = _closed_cleanly(readers, directory, bases, known)
-        if found is not None:
-            return found
-        # Somebody else wrote here since, and may not have synced.
-        make_durable(files, directory)
-    return _read_again(readers, directory, bases, known, index_interval)
-
-
-def _without_trimmed(files: Files, directory: str, bases: list[int], log_start_offset: int) -> list[int]:
-    """Remove segments that a trim left behind when the process died; return those that remain."""
-    while len(bases) > 1 and bases[1] <= log_start_offset:
-        remove_segment(files, directory, bases.pop(0))
-    return bases
-
-
-def remove_segment(files: Files, directory: str, base_offset: int) -> None:
-    """Remove a segment's files, as far as they are there."""
-    with contextlib.suppress(FileNotFoundError):
-        files.remove(os.path.join(directory, segment_name(base_offset, LOG_SUFFIX)))
-    remove_index(files, directory, base_offset)
-
-
-def _closed_cleanly(readers: Readers, directory: str, bases: list[int], known: LogCheckpoint) -> RecoveredLog | None:
-    """The log as the checkpoint has it; None if the last segment is not as it was then."""
-    assert known.log_end_offset is not None
-    files = readers.files
-    if not bases:
-        # Everything was trimmed, or there never was anything; else segments have disappeared.
-        if known.active_size:
-            raise Corrupt(f"{directory}: the segments up to offset {known.log_end_offset} are missing")
-        return RecoveredLog([], known.log_start_offset, known.log_end_offset, EpochHistory(known.epochs))
-    segments = []
-    for base, next_base in zip(bases, [*bases[1:], known.log_end_offset], strict=True):
-        segments.append(Segment(readers, directory, base, size=_size(files, directory, base), next_offset=next_base))
-    active = segments[-1]
-    if active.size != known.active_size:
-        return None
-    index = active.begin_writing()
-    epochs = EpochHistory(known.epochs)
-    return RecoveredLog(segments, known.log_start_offset, known.log_end_offset, epochs, index, active_index_saved=True)
-
-
-def _read_again(
-    readers: Readers, directory: str, bases: list[int], known: LogCheckpoint, index_interval: int
-) -> RecoveredLog:
-    files = readers.files
-    log_start_offset = max(known.log_start_offset, bases[0] if bases else 0)
-    found = RecoveredLog([], log_start_offset, log_start_offset, EpochHistory())
-    # Epochs below the recovery point are remembered; those after it are in the batches that are read again.
-    trusted_end = max((base for base in bases if base <= known.recovery_point), default=0)
-    for epoch, start in known.epochs:
-        if start < trusted_end:
-            found.epochs.begin(epoch, start)
-    for base, next_base in zip_longest(bases, bases[1:]):
-        if next_base is not None and next_base <= trusted_end:
-            size = _size(files, directory, base)
-            found.segments.append(Segment(readers, directory, base, size=size, next_offset=next_base))
-            continue
-        scan = _scan(files, directory, base, index_interval)
-        for epoch, start in scan.epochs:
-            found.epochs.begin(epoch, start)
-        if next_base is not None:
-            found.segments.append(_checked(readers, directory, scan, next_base))
-        else:
-            _take_last(readers, directory, scan, found)
+    checkpoint = read_checkpoint(files, layout)
+    logs = {state.log_id: KeptLog.of(state, layout.log_directory(state.name)) for state in checkpoint.logs}
+    reader = JournalReader(files, layout.journal)
+    found = Recovered(checkpoint, logs, max(checkpoint.lsn, reader.limit_lsn()), checkpoint.next_log_id)
+    if checkpoint.epoch < 0 or checkpoint.clean:
+        return found
+    names = {state.log_id: state.name for state in checkpoint.logs}
+    for frame in reader.frames(checkpoint.lsn):
+        if frame.kind == Kind.LOG:
+            begin_log(layout, frame, found)
+            names[frame.log_id] = found.logs[frame.log_id].name
+    _check_end(reader, checkpoint, layout, names, found)
+    end_lsn = reader.end_lsn
+    apply(files, layout, (frame for frame in reader.frames(checkpoint.lsn) if frame.lsn < end_lsn), found, materialiser)
+    # Of some the first batch did not get there.
+    found.logs = {log_id: log for log_id, log in found.logs.items() if log.exists}
     return found
 
 
-def _checked(readers: Readers, directory: str, scan: _Scan, next_base: int) -> Segment:
-    """A complete segment after it was read; its indexes are written anew, as nobody knows what became of them."""
-    if scan.problem or scan.next_offset > next_base:
-        path = os.path.join(directory, segment_name(scan.index.base_offset, LOG_SUFFIX))
-        reason = scan.problem or f"it reaches to offset {scan.next_offset}, beyond its successor"
-        raise Corrupt(f"{path} is damaged at byte {scan.size}: {reason}")
-    write_index(readers.files, directory, scan.index)
-    base = scan.index.base_offset
-    segment = Segment(readers, directory, base, size=scan.size, next_offset=next_base, index=scan.index)
-    segment.complete()
-    return segment
+def _check_end(
+    reader: JournalReader, checkpoint: Checkpoint, layout: Layout, names: dict[int, str], found: Recovered
+) -> None:
+    """Tell a torn tail from damage: cut the one, refuse the other."""
+    if reader.first_lsn < 0:
+        raise Corrupt(
+            f"{layout.journal}: the file that holds lsn {checkpoint.lsn} is missing, and with it whatever was appended "
+            f"since the last checkpoint; {_advice(layout)}"
+        )
+    end_lsn, first_lsn = reader.end_lsn, reader.first_lsn
+    path = reader.paths[first_lsn]
+    reader.synced_lsn = max(reader.synced_lsn, checkpoint.synced_lsn)
+    torn_end = end_lsn + reader.torn_bytes()
+    beyond = None
+    concerned: dict[int, None] = {}
+    for frame in reader.frames_beyond():
+        beyond = frame.lsn if beyond is None else beyond
+        torn_end = max(torn_end, frame.end_lsn)
+        if frame.kind == Kind.LOG:
+            names[frame.log_id] = frame.body[16:].decode(errors="replace")
+        elif frame.kind == Kind.BATCH:
+            concerned[frame.log_id] = None
+    if end_lsn < reader.synced_lsn:
+        upto = min(beyond or reader.synced_lsn, reader.synced_lsn)
+        what = ", ".join(names.get(log_id, f"log {log_id}") for log_id in list(concerned)[:_MOST_NAMED])
+        raise Corrupt(
+            f"{path} is damaged: bytes {end_lsn - first_lsn} to {upto - first_lsn} (lsn {end_lsn} to {upto}) held "
+            f"acknowledged data, as the journal was on the disk up to lsn {reader.synced_lsn}; "
+            f"{'batches of ' + what + ' follow' if what else 'nothing follows'}; {_advice(layout)}"
+        )
+    if torn_end > end_lsn:
+        reason = f"{path}, byte {end_lsn - first_lsn}: a write that was not finished, and nobody was told of"
+        found.cuts.append(Cut(path, torn_end - end_lsn, reason))
 
 
-def _take_last(readers: Readers, directory: str, scan: _Scan, found: RecoveredLog) -> None:
-    """Cut the last segment's torn tail."""
-    files = readers.files
-    base = scan.index.base_offset
-    path = os.path.join(directory, segment_name(base, LOG_SUFFIX))
-    if scan.file_size > scan.size:
-        handle = files.open(path)
-        try:
-            files.truncate(handle, scan.size)
-            sync(files, handle, path)
-        finally:
-            files.close(handle)
-        found.cut_bytes = scan.file_size - scan.size
-        found.cut_reason = f"{path}, byte {scan.size}: {scan.problem}"
-    if scan.next_offset < found.log_start_offset:
-        # The trim was durable, the records that it trimmed were not: the log goes on at its start, empty.
-        for segment in found.segments:
-            remove_segment(files, directory, segment.base_offset)
-        remove_segment(files, directory, base)
-        found.segments.clear()
+def _advice(layout: Layout) -> str:
+    return (
+        "restore the directory from a backup, or give up what is lost with: "
+        f"ottla recover {layout.data_dir} --accept-loss"
+    )
+
+
+def apply(files: Files, layout: Layout, frames: Iterator[Frame], found: Recovered, materialiser: Materialiser) -> None:
+    """Bring batches of frames to their segments. Raises ``OSError`` and ``Corrupt``."""
+    touched: dict[KeptLog, None] = {}
+    settled: set[KeptLog] = set()
+    gathered = 0
+    for frame in frames:
+        if frame.kind != Kind.BATCH or frame.log_id in found.superseded:
+            continue
+        log = found.logs.get(frame.log_id)
+        if log is None:
+            raise Corrupt(f"{layout.journal}, lsn {frame.lsn}: a batch of log {frame.log_id}, which is not known")
+        if log not in settled and log.exists:
+            _settle_or_mark(files, log)
+        settled.add(log)
+        if log.damage:
+            # It may have been deleted: if not, whoever opens it hears of it.
+            found.has_unused_frames = True
+            continue
+        log.backlog.append(_batch(frame, layout))
+        if not log.epochs or frame.epoch > log.epochs[-1][0]:
+            history = EpochHistory(log.epochs)
+            history.begin(frame.epoch, log.backlog[-1].base_offset)
+            log.epochs = history.entries
+        touched[log] = None
+        gathered += len(frame.body)
+        if gathered >= _GULP_BYTES:
+            _write(touched, materialiser)
+            gathered = 0
+    _write(touched, materialiser)
+
+
+def _settle_or_mark(files: Files, log: KeptLog) -> None:
+    try:
+        settle(files, log)
+    except (Corrupt, FileNotFoundError, NotADirectoryError) as error:
+        log.damage = str(error)
+
+
+def begin_log(layout: Layout, frame: Frame, found: Recovered) -> None:
+    """A log of which the checkpoint does not know; whatever had its name before is gone."""
+    found.next_log_id = max(found.next_log_id, frame.log_id + 1)
+    if frame.log_id in found.logs:
         return
-    found.log_end_offset = max(scan.next_offset, base)
-    active = Segment(readers, directory, base, size=scan.size, next_offset=found.log_end_offset, index=scan.index)
-    found.active_index = active.begin_writing()
-    found.segments.append(active)
+    name = frame.body[16:].decode()
+    for log_id in [log_id for log_id, log in found.logs.items() if log.name == name]:
+        del found.logs[log_id]
+        found.superseded.add(log_id)
+    found.logs[frame.log_id] = KeptLog(frame.log_id, name, layout.log_directory(name), UUID(bytes=frame.body[:16]))
 
 
-def _scan(files: Files, directory: str, base_offset: int, index_interval: int) -> _Scan:
-    """Read a segment up to its end or to the first thing that is not a whole, undamaged batch."""
-    path = os.path.join(directory, segment_name(base_offset, LOG_SUFFIX))
+def _batch(frame: Frame, layout: Layout) -> ReplayedBatch:
+    try:
+        header = parse_header(frame.body)
+    except BatchError as error:
+        raise Corrupt(f"{layout.journal}, lsn {frame.lsn}: a frame without a batch: {error}") from None
+    return ReplayedBatch(
+        base_offset=header.base_offset,
+        count=header.last_offset_delta + 1,
+        max_timestamp_ms=header.max_timestamp,
+        body=(frame.body,),
+        size=len(frame.body),
+        begins_segment=bool(frame.flags & NEW_SEGMENT),
+    )
+
+
+def _write(touched: dict[KeptLog, None], materialiser: Materialiser) -> None:
+    for log in touched:
+        error = materialiser.write(log)[1]
+        if error is not None:
+            raise error
+    touched.clear()
+
+
+def settle(files: Files, log: KeptLog) -> tuple[list[int], int]:
+    """Let the directory hold what the log is known to have and nothing else.
+
+    Returns the base offsets of the segments and how many bytes were cut off. Raises ``Corrupt`` when something is
+    missing, ``OSError``.
+    """
+    directory = log.directory
+    metadata = os.path.join(directory, METADATA_NAME)
+    if decode_metadata(read_file(files, metadata)) != log.topic_id:
+        raise Corrupt(f"{metadata} is missing or is not that of topic id {log.topic_id}")
+    finish_replacing(files, directory)
+    bases = sorted(base for name in files.list(directory) if (base := parse_segment_name(name)) is not None)
+    last = log.next_offset - 1 if log.active_base is None else log.active_base
+    for base in [base for base in bases if base > last]:
+        remove_segment(files, directory, base)
+        bases.remove(base)
+    ends = [*bases[1:], log.next_offset]
+    # Left behind by a trim. The segment that is being written stays, as it will be gone on with.
+    for base, end in zip(list(bases), ends, strict=False):
+        if end <= log.log_start_offset and base != log.active_base:
+            remove_segment(files, directory, base)
+            bases.remove(base)
+    if log.active_base is not None and log.active_base not in bases:
+        raise Corrupt(f"{directory}: the segments up to offset {log.next_offset} are missing")
+    if (bases[0] if bases else log.next_offset) > log.log_start_offset:
+        raise Corrupt(f"{directory}: the segments from offset {log.log_start_offset} on are missing")
+    return bases, _cut(files, log)
+
+
+def is_whole(files: Files, log: KeptLog) -> bool:
+    """Whether the directory has what the log is known to have, without changing it."""
+    try:
+        metadata = read_file(files, os.path.join(log.directory, METADATA_NAME))
+        bases = [base for name in files.list(log.directory) if (base := parse_segment_name(name)) is not None]
+        if decode_metadata(metadata) != log.topic_id:
+            return False
+        if log.active_base is None:
+            return bool(bases) or log.next_offset == log.log_start_offset
+        return log.active_base in bases and file_size(files, segment_path(log, log.active_base)) >= log.size
+    except OSError:
+        return False
+
+
+def segment_path(log: KeptLog, base_offset: int) -> str:
+    return os.path.join(log.directory, segment_name(base_offset, LOG_SUFFIX))
+
+
+def _cut(files: Files, log: KeptLog) -> int:
+    """Cut the segment that is being written to the length that it is known to have."""
+    if log.active_base is None:
+        return 0
+    path = segment_path(log, log.active_base)
     handle = files.open(path)
     try:
-        file_size = files.size(handle)
-        scan = _Scan(SegmentIndex(base_offset), 0, base_offset, file_size, [], "")
-        chunk = b""
-        chunk_at = 0
-        while scan.size < file_size:
-            try:
-                header = _parse(chunk, scan.size - chunk_at)
-                if header is None:
-                    chunk_at = scan.size
-                    chunk = files.read(handle, min(_READ_BYTES, file_size - chunk_at), chunk_at)
-                    header = parse_header(chunk)
-                begin = scan.size - chunk_at
-                if scan.size + header.size > file_size:
-                    raise BatchError(f"a batch of {header.size} bytes, but {file_size - scan.size} are left")
-                if begin + header.size > len(chunk):
-                    chunk_at, begin = scan.size, 0
-                    chunk = files.read(handle, max(_READ_BYTES, header.size), chunk_at)
-                check_crc(header, memoryview(chunk)[begin : begin + header.size])
-                if header.base_offset < scan.next_offset:
-                    raise BatchError(f"offset {header.base_offset} where at least {scan.next_offset} was due")
-            except BatchError as error:
-                scan.problem = str(error)
-                break
-            _note(scan, header, index_interval)
-        return scan
-    finally:
-        files.close(handle)
-
-
-def _parse(chunk: bytes, at: int) -> BatchHeader | None:
-    return parse_header(chunk, at) if at + HEADER_SIZE <= len(chunk) else None
-
-
-def _note(scan: _Scan, header: BatchHeader, index_interval: int) -> None:
-    scan.index.add(header.last_offset, scan.size, header.size, header.max_timestamp, index_interval)
-    if not scan.epochs or header.partition_leader_epoch > scan.epochs[-1][0]:
-        scan.epochs.append((header.partition_leader_epoch, header.base_offset))
-    scan.size += header.size
-    scan.next_offset = header.last_offset + 1
-
-
-def _size(files: Files, directory: str, base_offset: int) -> int:
-    handle = files.open(os.path.join(directory, segment_name(base_offset, LOG_SUFFIX)))
-    try:
-        return files.size(handle)
+        size = files.size(handle)
+        if size < log.size:
+            raise Corrupt(f"{path}: {log.size} bytes should be there, {size} are: acknowledged records are missing")
+        if size > log.size:
+            files.truncate(handle, log.size)
+            sync(files, handle, path)
+        return size - log.size
     finally:
         files.close(handle)

@@ -1,7 +1,8 @@
 """A segment: one ``.log`` file of batches and the sparse index over it, in Kafka's formats.
 
-The event loop and the writer thread each have their own ``SegmentIndex`` of a segment that is being written, fed with
-the same batches; nothing here is shared between threads.
+The index of a segment that is being written is fed by the keeper's thread and read by the event loop, without a lock:
+it only grows, each entry is complete before it can be found, and the event loop looks at nothing beyond the size of
+the segment that it was told of.
 """
 
 import contextlib
@@ -61,8 +62,8 @@ class SegmentIndex:
             self.max_timestamp_ms = max_timestamp_ms
             self.offset_of_max = last_offset
         if self._bytes_since_entry > interval:
-            self.offsets.append(last_offset - self.base_offset)
             self.positions.append(position)
+            self.offsets.append(last_offset - self.base_offset)
             self.note_time()
             self._bytes_since_entry = 0
         self._bytes_since_entry += size
@@ -70,8 +71,8 @@ class SegmentIndex:
     def note_time(self) -> None:
         """Make an entry of the largest timestamp, unless the last one has it."""
         if self.max_timestamp_ms > (self.times[-1] if self.times else NO_TIMESTAMP):
-            self.times.append(self.max_timestamp_ms)
             self.time_offsets.append(self.offset_of_max - self.base_offset)
+            self.times.append(self.max_timestamp_ms)
 
     def position_of(self, offset: int) -> int:
         """Where to begin to look for ``offset``: at a batch, none before it contains a later offset."""
@@ -88,26 +89,14 @@ class SegmentIndex:
         entry = bisect_left(self.times, timestamp_ms) - 1
         return self.position_of(self.base_offset + self.time_offsets[entry]) if entry >= 0 else 0
 
-    @property
-    def size_bytes(self) -> int:
-        """The size of the larger of both files."""
-        return max(OFFSET_ENTRY_BYTES * len(self.offsets), TIME_ENTRY_BYTES * len(self.times))
-
-    def copy(self) -> "SegmentIndex":
-        twin = SegmentIndex(self.base_offset)
-        for name in self.__slots__:
-            value = getattr(self, name)
-            setattr(twin, name, value[:] if isinstance(value, array) else value)
-        return twin
-
-    def encode(self) -> tuple[bytes, bytes]:
-        """The contents of the ``.index`` and the ``.timeindex`` file of a segment that is complete."""
-        self.note_time()
-        entries = array("i", bytes(OFFSET_ENTRY_BYTES * len(self.offsets)))
-        entries[0::2] = self.offsets
-        entries[1::2] = self.positions
+    def encode(self, from_entry: int = 0, from_time: int = 0) -> tuple[bytes, bytes]:
+        """What the ``.index`` and the ``.timeindex`` file hold, from these entries on."""
+        offsets, positions = self.offsets[from_entry:], self.positions[from_entry:]
+        entries = array("i", bytes(OFFSET_ENTRY_BYTES * len(offsets)))
+        entries[0::2] = offsets
+        entries[1::2] = positions
         _to_big_endian(entries)
-        times = b"".join(map(_TIME_ENTRY.pack, self.times, self.time_offsets))
+        times = b"".join(map(_TIME_ENTRY.pack, self.times[from_time:], self.time_offsets[from_time:]))
         return entries.tobytes(), times
 
     @classmethod
@@ -143,7 +132,8 @@ def _rises(numbers: "array[int]") -> bool:
 
 
 def write_index(files: Files, directory: str, index: SegmentIndex) -> None:
-    """Write both index files and sync them; without room there are none, and they are rebuilt when needed."""
+    """Write both index files of a complete segment and sync them; without room there are none."""
+    index.note_time()
     for data, suffix in zip(index.encode(), (INDEX_SUFFIX, TIME_INDEX_SUFFIX), strict=True):
         path = os.path.join(directory, segment_name(index.base_offset, suffix))
         try:
@@ -152,6 +142,38 @@ def write_index(files: Files, directory: str, index: SegmentIndex) -> None:
             # The pair belongs together: a time index that is missing makes the reader rebuild both.
             remove_index(files, directory, index.base_offset)
             return
+
+
+def load_index(
+    files: Files, path: str, handle: int, base_offset: int, size: int, entries: tuple[int, int] | None
+) -> tuple[SegmentIndex, bool]:
+    """The index of a segment of ``size`` bytes in ``path``, open as ``handle``, and whether it had to be rebuilt.
+
+    ``entries`` is how many of each file count, None for all.
+    """
+    base = path.removesuffix(LOG_SUFFIX)
+    found = [read_file(files, base + suffix) for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)]
+    if entries is not None:
+        wanted = (entries[0] * OFFSET_ENTRY_BYTES, entries[1] * TIME_ENTRY_BYTES)
+        found = [
+            data[:most] if data is not None and len(data) >= most else None if most else b""
+            for data, most in zip(found, wanted, strict=True)
+        ]
+    if found[0] is not None and found[1] is not None:
+        index = SegmentIndex.decode(base_offset, found[0], found[1], size)
+        if index is not None:
+            return index, False
+    index = SegmentIndex(base_offset)
+    for step in walk(files, path, handle, 0, size):
+        index.add(step.last_offset, step.position, step.size, step.max_timestamp_ms, _WALK_BYTES // 2)
+    return index, True
+
+
+def remove_segment(files: Files, directory: str, base_offset: int) -> None:
+    """Remove a segment's files, as far as they are there."""
+    with contextlib.suppress(FileNotFoundError):
+        files.remove(os.path.join(directory, segment_name(base_offset, LOG_SUFFIX)))
+    remove_index(files, directory, base_offset)
 
 
 def remove_index(files: Files, directory: str, base_offset: int) -> None:
@@ -221,15 +243,17 @@ class Readers:
 
 
 class Segment:
-    """A segment as the event loop sees it: only what is acknowledged."""
+    """A segment as the event loop sees it: only what has been written to it."""
 
     __slots__ = (
+        "_entries",
         "_index",
-        "_is_complete",
         "_max_timestamp_ms",
+        "_pinned",
         "_read_ends",
         "_readers",
         "base_offset",
+        "is_closed",
         "next_offset",
         "path",
         "size",
@@ -243,25 +267,31 @@ class Segment:
         *,
         size: int = 0,
         next_offset: int | None = None,
-        index: SegmentIndex | None = None,
+        is_closed: bool = True,
+        max_timestamp_ms: int | None = None,
     ) -> None:
-        """``index`` None means that the segment is complete and its index lies in files, read when first needed."""
+        """Without ``resume`` or ``grown`` the index is read from its files when first needed."""
         self.path = os.path.join(directory, segment_name(base_offset, LOG_SUFFIX))
         self.base_offset = base_offset
         self.size = size
         self.next_offset = base_offset if next_offset is None else next_offset
+        self.is_closed = is_closed
         self._readers = readers
-        self._index = index
-        # Only the index of a complete segment is in files and may be forgotten.
-        self._is_complete = index is None
-        self._max_timestamp_ms: int | None = None
+        self._index: SegmentIndex | None = None
+        self._entries: tuple[int, int] | None = None
+        self._max_timestamp_ms = max_timestamp_ms
+        self._pinned: int | None = None
         # Where recent reads ended, position by offset: there consumers begin that read on.
         self._read_ends: dict[int, int] = {}
 
     @property
     def index(self) -> SegmentIndex:
         if self._index is None:
-            self._index = self._load_index()
+            self._index, rebuilt = load_index(
+                self._readers.files, self.path, self._open(), self.base_offset, self.size, self._entries
+            )
+            if not rebuilt and self._max_timestamp_ms is not None:
+                self._index.max_timestamp_ms = self._max_timestamp_ms
         return self._index
 
     @property
@@ -274,27 +304,38 @@ class Segment:
             self._max_timestamp_ms = self.index.max_timestamp_ms if peeked is None else peeked
         return self._max_timestamp_ms
 
-    def add(self, base_offset: int, count: int, size: int, max_timestamp_ms: int, interval: int) -> None:
-        """Show a batch that was appended."""
-        self.index.add(base_offset + count - 1, self.size, size, max_timestamp_ms, interval)
-        self.size += size
-        self.next_offset = base_offset + count
+    def resume(self, index: SegmentIndex | None, entries: tuple[int, int], max_timestamp_ms: int) -> None:
+        """The segment will be gone on with; so many entries of its index files count."""
+        self.is_closed = False
+        self._index, self._entries, self._max_timestamp_ms = index, entries, max_timestamp_ms
 
-    def begin_writing(self) -> SegmentIndex:
-        """The segment will grow; return a copy of its index for the writer."""
-        index = self.index
-        self._is_complete = False
-        return index.copy()
+    def grown(self, index: SegmentIndex, size: int, next_offset: int) -> None:
+        """More has been written to it."""
+        self._index = index
+        self.size = size
+        self.next_offset = next_offset
 
-    def complete(self) -> None:
+    def close(self) -> None:
         """Nothing will be added any more, and the index lies in files."""
-        self._is_complete = True
+        self.is_closed = True
+        self._entries = None
 
     def forget(self) -> None:
         """Let go of what can be read again."""
-        if self._is_complete and self._index is not None:
+        if self.is_closed and self._index is not None:
             self._max_timestamp_ms = self._index.max_timestamp_ms
             self._index = None
+
+    def pin(self) -> None:
+        """Stay readable while the file of this name may be replaced."""
+        if self._pinned is None:
+            _ = self.index
+            self._pinned = self._readers.files.open(self.path)
+
+    def unpin(self) -> None:
+        if self._pinned is not None:
+            handle, self._pinned = self._pinned, None
+            self._readers.files.close(handle)
 
     def read(self, start_offset: int, upto_offset: int, max_bytes: int, at_least_one: bool) -> tuple[bytes, bool]:
         """Whole batches from the one that contains ``start_offset`` or is the next after it.
@@ -332,6 +373,8 @@ class Segment:
         return None
 
     def _open(self) -> int:
+        if self._pinned is not None:
+            return self._pinned
         try:
             return self._readers.handle(self)
         except FileNotFoundError:
@@ -354,7 +397,10 @@ class Segment:
         if most >= self.size and upto_offset >= self.next_offset:
             self._note_end(self.next_offset, self.size)
             return self.size
-        end = max(begin, min(self.index.position_before(most), self.index.position_of(upto_offset - 1)))
+        # Entries beyond what this segment is known to hold may be there already.
+        most = min(most, self.size)
+        last = min(upto_offset, self.next_offset) - 1
+        end = max(begin, min(self.index.position_before(most), self.index.position_of(last)))
         after = -1
         for step in walk(self._readers.files, self.path, handle, end, self.size):
             if step.last_offset >= upto_offset or step.position + step.size > most:
@@ -388,16 +434,3 @@ class Segment:
         timestamp_ms, offset = _TIME_ENTRY.unpack(last)
         rises = timestamp_ms > _TIME_ENTRY.unpack(first)[0] if size > TIME_ENTRY_BYTES else timestamp_ms > 0
         return timestamp_ms if rises and 0 <= offset < self.next_offset - self.base_offset else None
-
-    def _load_index(self) -> SegmentIndex:
-        files = self._readers.files
-        base = self.path.removesuffix(LOG_SUFFIX)
-        offset_file, time_file = (read_file(files, base + suffix) for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX))
-        if offset_file is not None and time_file is not None:
-            index = SegmentIndex.decode(self.base_offset, offset_file, time_file, self.size)
-            if index is not None:
-                return index
-        index = SegmentIndex(self.base_offset)
-        for step in walk(files, self.path, self._open(), 0, self.size):
-            index.add(step.last_offset, step.position, step.size, step.max_timestamp_ms, _WALK_BYTES // 2)
-        return index

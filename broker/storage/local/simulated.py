@@ -73,6 +73,10 @@ class SimulatedDisk:
     def open_handles(self) -> int:
         return len(self._handles)
 
+    def path_of(self, handle: int) -> str:
+        """The name under which a handle was opened."""
+        return self._handles[handle][1]
+
     # --- the ends of a process ---
 
     def kill(self) -> None:
@@ -130,7 +134,7 @@ class SimulatedDisk:
         return self._next_handle
 
     def close(self, handle: int) -> None:
-        path = self._handles.pop(handle)[1]
+        path = self._handles.pop(handle, (None, ""))[1]
         self._locked.discard(path)
 
     def read(self, handle: int, size: int, offset: int) -> bytes:
@@ -221,6 +225,16 @@ class SimulatedDisk:
         directory, name = self._parent(path)
         del directory.entries[name]
         directory.changed()
+
+    def allocate(self, handle: int, size: int) -> None:
+        file, path = self._handles[handle]
+        self._count("allocate", path)
+        self._require_room(size - len(file.content))
+        self._put(file, bytes(size - len(file.content)), len(file.content))
+
+    def free_space(self, path: str) -> tuple[int, int]:
+        room = self._room()
+        return (2**40, 2**41) if room is None or self.capacity is None else (max(room, 0), self.capacity)
 
     def lock(self, path: str) -> int:
         if path in self._locked:

@@ -1,0 +1,87 @@
+"""The checkpoint: up to which lsn the journal has been brought to the segments, and how each log stood there.
+
+One line that names the format and the CRC-32C of what follows, then JSON. The file is replaced as a whole, when all
+that it speaks of is on the disk.
+"""
+
+import json
+from dataclasses import dataclass, field
+from typing import Final
+from uuid import UUID
+
+import google_crc32c
+
+from ottla.broker.storage.engine import Corrupt
+
+FORMAT: Final = 2
+_TITLE: Final = f"ottla checkpoint {FORMAT} crc32c="
+
+
+@dataclass(slots=True, kw_only=True)
+class LogState:
+    """One log at the checkpoint's lsn."""
+
+    log_id: int
+    name: str
+    topic_id: str
+    """32 hexadecimal digits."""
+    log_start_offset: int = 0
+    next_offset: int = 0
+    cleaned_offset: int = 0
+    epochs: list[tuple[int, int]] = field(default_factory=list)
+    segment: int | None = None
+    """The base offset of the segment that is being written, None if the next batch begins one."""
+    length: int = 0
+    """Its size: later bytes are not trusted."""
+    first_timestamp_ms: int = -1
+    max_timestamp_ms: int = -1
+    offset_of_max: int = 0
+    index_entries: int = 0
+    time_entries: int = 0
+    """How many entries of its index files are on the disk."""
+
+    @property
+    def uuid(self) -> UUID:
+        return UUID(hex=self.topic_id)
+
+
+@dataclass(slots=True, kw_only=True)
+class Checkpoint:
+    """The whole document."""
+
+    lsn: int = 0
+    synced_lsn: int = 0
+    """How far the journal was on the disk when this was written."""
+    epoch: int = -1
+    next_log_id: int = 1
+    clean: bool = False
+    """The directory was closed: the journal holds nothing beyond ``lsn``."""
+    logs: list[LogState] = field(default_factory=list)
+
+
+def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
+    document = {
+        "lsn": checkpoint.lsn,
+        "synced_lsn": checkpoint.synced_lsn,
+        "epoch": checkpoint.epoch,
+        "next_log_id": checkpoint.next_log_id,
+        "clean": checkpoint.clean,
+        "logs": [{name: getattr(log, name) for name in LogState.__slots__} for log in checkpoint.logs],
+    }
+    body = json.dumps(document, separators=(",", ":")).encode() + b"\n"
+    return f"{_TITLE}{google_crc32c.value(body):08x}\n".encode() + body
+
+
+def decode_checkpoint(data: bytes, path: str) -> Checkpoint:
+    """Raises ``Corrupt``: what was acknowledged cannot be told from what was not without it."""
+    title, _, body = data.partition(b"\n")
+    if title != f"{_TITLE}{google_crc32c.value(body):08x}".encode():
+        raise Corrupt(f"{path} is damaged: its CRC does not fit, or it is none that this version writes")
+    try:
+        document = json.loads(body)
+        logs = [LogState(**log) for log in document.pop("logs")]
+        for log in logs:
+            log.epochs = [(int(epoch), int(start)) for epoch, start in log.epochs]
+        return Checkpoint(**document, logs=logs)
+    except (ValueError, TypeError, KeyError) as error:
+        raise Corrupt(f"{path} cannot be read: {error!r}") from None

@@ -1,0 +1,54 @@
+"""Taking a data directory: making it, locking it, and reading what it says of itself."""
+
+import os
+from collections.abc import Callable
+from uuid import UUID
+
+from ottla.broker.storage.cluster_id import new_cluster_id
+from ottla.broker.storage.engine import Corrupt, InUse
+from ottla.broker.storage.local.files import Files, OsFiles, read_file, replace_file, sync_directory, write_all
+from ottla.broker.storage.local.layout import FORMAT, Layout, decode_meta, encode_meta
+
+
+def make_data_directory(files: Files, layout: Layout) -> None:
+    """Make the directory, durably, and those above it that are missing. Raises ``OSError`` and ``SyncFailed``."""
+    missing = []
+    path = layout.data_dir
+    while not os.path.isdir(path) and isinstance(files, OsFiles):
+        missing.append(path)
+        path = os.path.dirname(path)
+    for path in reversed(missing):
+        files.make_directory(path)
+        sync_directory(files, os.path.dirname(path))
+
+
+def take_lock(files: Files, layout: Layout) -> int:
+    """Lock the directory; the handle holds the lock. Raises ``InUse``."""
+    try:
+        lock = files.lock(layout.lock)
+    except BlockingIOError:
+        holder = (read_file(files, layout.lock) or b"").decode(errors="replace").strip()
+        raise InUse(
+            f"{layout.data_dir} is in use by another process (pid {holder or 'unknown'}); "
+            "stop it or choose another data directory"
+        ) from None
+    files.truncate(lock, 0)
+    write_all(files, lock, [b"%d\n" % os.getpid()], 0)
+    return lock
+
+
+def read_meta(files: Files, layout: Layout, node_id: int, new_uuid: Callable[[], UUID]) -> tuple[str, bool]:
+    """The cluster id, and whether the directory has the format before this one; a new directory is named.
+
+    Raises ``Corrupt`` for another node's directory.
+    """
+    path = layout.meta
+    data = read_file(files, path)
+    if data is None:
+        cluster_id = new_cluster_id(new_uuid)
+        replace_file(files, path, encode_meta(cluster_id, node_id), sync_name=False)
+        return cluster_id, False
+    cluster_id, owner, found_format = decode_meta(data, path)
+    if owner != node_id:
+        raise Corrupt(f"{path}: the directory belongs to node {owner}, this is node {node_id}")
+    return cluster_id, found_format < FORMAT

@@ -1,0 +1,289 @@
+"""Keeping the segments: bringing batches there, taking checkpoints, and changing what a checkpoint makes durable.
+
+Nothing that is acknowledged waits for it, unless what it has to do grows beyond all bounds.
+"""
+
+from collections.abc import Callable, Sequence
+
+from ottla.broker.storage.engine import EngineError, StorageFull, Unavailable, Unknown
+from ottla.broker.storage.local.changes import Change, finished, prepared, undone
+from ottla.broker.storage.local.checkpoint import Checkpoint, encode_checkpoint
+from ottla.broker.storage.local.files import Files, SyncFailed, engine_error, replace_file
+from ottla.broker.storage.local.journal import Journal
+from ottla.broker.storage.local.kept_log import Batch, KeptLog
+from ottla.broker.storage.local.layout import Layout
+from ottla.broker.storage.local.materialise import Materialiser, Written
+from ottla.broker.storage.local.operations import Close, Operation, Waited
+from ottla.broker.storage.local.room import Room
+from ottla.broker.storage.local.segment import remove_segment
+
+Report = Callable[[Sequence[Operation], EngineError | None], None]
+
+
+class Materialise(Operation):
+    """Bring these batches to their segments, and those that have waited there for room."""
+
+    __slots__ = ("_done", "queued", "results")
+
+    def __init__(
+        self,
+        queued: Sequence[tuple[KeptLog, Sequence[Batch]]],
+        done: Callable[[Sequence[tuple[KeptLog, Sequence[Written]]]], None],
+    ) -> None:
+        super().__init__()
+        self.queued = queued
+        self.results: list[tuple[KeptLog, Sequence[Written]]] = []
+        self._done = done
+
+    def complete(self) -> None:
+        self._done(self.results)
+
+
+class TakeCheckpoint(Operation):
+    """Make durable what lies in segments, everything below ``lsn``, and with it ``changes``."""
+
+    __slots__ = ("_done", "changes", "lsn")
+
+    def __init__(self, lsn: int, changes: Sequence[Change], done: Callable[["TakeCheckpoint"], None]) -> None:
+        super().__init__()
+        self.lsn = lsn
+        self.changes = changes
+        self._done = done
+
+    def complete(self) -> None:
+        self._done(self)
+        for change in self.changes:
+            change.complete()
+
+
+class RemoveSegments(Operation):
+    """Unlink what a trim has left behind. If that fails, the next start does it."""
+
+    __slots__ = ("bases", "kept")
+
+    def __init__(self, kept: KeptLog, bases: Sequence[int]) -> None:
+        super().__init__()
+        self.kept = kept
+        self.bases = bases
+
+
+class StoreCatalog(Waited):
+    """Replace the catalog's file."""
+
+    __slots__ = ("_stored", "data")
+
+    def __init__(self, data: bytes, stored: Callable[[], None]) -> None:
+        super().__init__()
+        self.data = data
+        self._stored = stored
+
+    def complete(self) -> None:
+        if self.error is None:
+            self._stored()
+        super().complete()
+
+
+class Keeper:
+    """Executes operations in their order. Whoever calls ``run`` is the one thread that does.
+
+    ``logs`` are those that a checkpoint speaks of, by their ids: all that have anything on the disk.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        layout: Layout,
+        journal: Journal,
+        room: Room,
+        materialiser: Materialiser,
+        report: Report,
+        *,
+        epoch: int,
+        next_log_id: int,
+    ) -> None:
+        self.files = files
+        self.layout = layout
+        self.journal = journal
+        self.room = room
+        self.materialiser = materialiser
+        self.logs: dict[int, KeptLog] = {}
+        self.next_log_id = next_log_id
+        self._report = report
+        self._epoch = epoch
+        self._waiting: dict[KeptLog, None] = {}
+        self._failure: EngineError | None = None
+
+    def run(self, operations: Sequence[Operation]) -> None:
+        """Execute operations and report them."""
+        fatal: EngineError | None = None
+        if self._failure is None:
+            try:
+                self._execute(operations)
+            except SyncFailed as error:
+                fatal = self._give_up(operations, str(error))
+            except Exception as error:
+                fatal = self._give_up(operations, f"unexpected: {error!r}")
+                fatal.__cause__ = error
+        else:
+            self._refuse(operations, self._failure)
+        self._report(operations, fatal)
+
+    def idle(self) -> float | None:
+        """There is nothing to do."""
+        return None
+
+    def write_checkpoint(self, lsn: int, *, clean: bool = False) -> None:
+        """Raises ``OSError`` and ``SyncFailed``; the journal below ``lsn`` is needed until this returns."""
+        self.materialiser.sync()
+        checkpoint = Checkpoint(
+            lsn=lsn,
+            synced_lsn=max(lsn, self.journal.synced_lsn),
+            epoch=self._epoch,
+            next_log_id=self.next_log_id,
+            clean=clean,
+            logs=[log.state() for log in self.logs.values() if log.exists],
+        )
+        replace_file(self.files, self.layout.checkpoint, encode_checkpoint(checkpoint))
+
+    def materialise(self, log: KeptLog, batches: Sequence[Batch]) -> list[Written]:
+        """Bring ``batches`` to segments of ``log``; what cannot be written now is kept, and appends are refused."""
+        if log.is_deleted:
+            return []
+        log.backlog.extend(batches)
+        self.logs[log.log_id] = log
+        done, error = self.materialiser.write(log)
+        if error is not None:
+            self.room.refuse(engine_error(error, f"writing to {log.directory}"))
+            self.room.give_up_ballast()
+            more, error = self.materialiser.write(log)
+            done += more
+        if log.backlog:
+            self._waiting[log] = None
+        else:
+            self._waiting.pop(log, None)
+        return done
+
+    def forget(self, log: KeptLog) -> None:
+        """The log is deleted: it is in no checkpoint any more, and nothing is written to it."""
+        log.is_deleted = True
+        self._waiting.pop(log, None)
+        self.materialiser.forget(log)
+        self.logs.pop(log.log_id, None)
+
+    def fail(self, error: EngineError) -> None:
+        """Do nothing any more: something else has found that nothing can be made durable."""
+        self._failure = error
+
+    # --- operations ---
+
+    def _execute(self, operations: Sequence[Operation]) -> None:
+        changes: list[Change] = []
+        merged: list[TakeCheckpoint] = []
+        for position, operation in enumerate(operations):
+            match operation:
+                case Materialise():
+                    self._materialise(operation)
+                case TakeCheckpoint():
+                    changes += operation.changes
+                    merged.append(operation)
+                    after = operations[position + 1] if position + 1 < len(operations) else None
+                    # Several in a row are as good as the last one.
+                    if not isinstance(after, TakeCheckpoint):
+                        error = self._checkpoint(operation.lsn, changes)
+                        for checkpoint in merged:
+                            checkpoint.error = error
+                        changes, merged = [], []
+                case RemoveSegments():
+                    self._remove_segments(operation)
+                case StoreCatalog():
+                    try:
+                        replace_file(self.files, self.layout.catalog, operation.data)
+                    except OSError as error:
+                        operation.error = engine_error(error, f"writing {self.layout.catalog}")
+                case Close():
+                    self._close()
+
+    def _materialise(self, operation: Materialise) -> None:
+        for log in [log for log in self._waiting if all(log is not queued for queued, _ in operation.queued)]:
+            operation.results.append((log, self.materialise(log, ())))
+        for log, batches in operation.queued:
+            operation.results.append((log, self.materialise(log, batches)))
+        if self.room.refusal is not None and not self._waiting:
+            self.room.has_come_back()
+        if self.room.refusal is None and self.journal.wants_spare:
+            self._prepare_spare()
+
+    def _prepare_spare(self) -> None:
+        try:
+            self.journal.prepare_spare()
+            self.room.keep_some()
+        except OSError:
+            # The committer makes one itself when it has to, and tells who waits for it why not.
+            return
+
+    def _checkpoint(self, lsn: int, changes: Sequence[Change]) -> EngineError | None:
+        prepared(changes, self)
+        refused: EngineError | None = None
+        if self._waiting:
+            refused = self.room.refusal or Unavailable("batches wait to be brought to their segments")
+        else:
+            try:
+                self._write_checkpoint_with_room(lsn)
+            except OSError as error:
+                refused = engine_error(error, f"writing {self.layout.checkpoint}")
+                self.room.refuse(refused)
+        if refused is not None:
+            undone(changes, refused)
+            return refused
+        self.journal.retire(lsn)
+        finished(changes, self)
+        return None
+
+    def _write_checkpoint_with_room(self, lsn: int) -> None:
+        try:
+            self.write_checkpoint(lsn)
+        except OSError as error:
+            if not isinstance(engine_error(error, ""), StorageFull):
+                raise
+            self.room.give_up_ballast()
+            self.write_checkpoint(lsn)
+
+    def _remove_segments(self, operation: RemoveSegments) -> None:
+        if operation.kept.is_deleted:
+            return
+        for base in operation.bases:
+            try:
+                remove_segment(self.files, operation.kept.directory, base)
+            except OSError:
+                return
+
+    def _close(self) -> None:
+        for log in list(self._waiting):
+            self.materialise(log, ())
+        if not self._waiting:
+            try:
+                self.materialiser.complete(self.logs.values())
+                self.write_checkpoint(self.journal.end_lsn, clean=True)
+            except OSError:
+                # The journal has it all, and the next start reads it.
+                pass
+        self.materialiser.close()
+
+    # --- the end ---
+
+    def _give_up(self, operations: Sequence[Operation], reason: str) -> EngineError:
+        error = Unknown(reason)
+        self._failure = Unavailable(f"storage has failed: {reason}")
+        self._refuse(operations, error)
+        return error
+
+    def _refuse(self, operations: Sequence[Operation], error: EngineError) -> None:
+        for operation in operations:
+            if operation.error is None:
+                operation.error = error
+            if isinstance(operation, TakeCheckpoint):
+                for change in operation.changes:
+                    if change.error is None:
+                        change.error = error
+            if isinstance(operation, Close):
+                self.materialiser.close()

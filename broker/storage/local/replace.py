@@ -1,0 +1,116 @@
+"""Putting one segment in the place of several, at once: what compaction does.
+
+The new files are written under names that end in ``.cleaned``, and renamed, the batches last, to ``.swap``. When that
+name is on the disk it counts: the old segments are removed and the new one takes its own name. A start finishes what
+had come so far, and removes what had not.
+"""
+
+import contextlib
+import os
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from ottla.broker.storage.local.files import Files, joined, sync, sync_directory, write_all
+from ottla.broker.storage.local.layout import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    parse_segment_name,
+    segment_name,
+)
+from ottla.broker.storage.local.segment import SegmentIndex, remove_segment
+from ottla.protocol.compression import Buffer
+from ottla.protocol.records import parse_header
+
+CLEANED_SUFFIX: Final = ".cleaned"
+SWAP_SUFFIX: Final = ".swap"
+_SWAP: Final = re.compile(r"(\d{20})\.(\d{20})(\.log|\.index|\.timeindex)\.swap")
+_GULP: Final = 512
+
+
+def replace_segments(
+    files: Files, directory: str, first_offset: int, next_offset: int, batches: Sequence[Buffer], interval: int
+) -> tuple[int, int]:
+    """Replace the segments of these offsets by one with ``batches``; return its size and its largest timestamp.
+
+    Raises ``OSError`` when nothing has changed, ``SyncFailed`` when that is not certain.
+    """
+    prefix = f"{first_offset:020d}.{next_offset:020d}"
+    index = SegmentIndex(first_offset)
+    size = 0
+    for batch in batches:
+        header = parse_header(bytes(batch[:61]))
+        index.add(header.last_offset, size, len(batch), header.max_timestamp, interval)
+        size += len(batch)
+    index.note_time()
+    offsets, times = index.encode()
+    # Files of a turn that had no room may be there still; and the batches come last, as they are what counts.
+    contents: list[tuple[str, Sequence[Buffer]]] = [
+        (INDEX_SUFFIX, (offsets,)),
+        (TIME_INDEX_SUFFIX, (times,)),
+        (LOG_SUFFIX, batches),
+    ]
+    try:
+        for suffix, content in contents:
+            _write(files, os.path.join(directory, prefix + suffix + CLEANED_SUFFIX), content)
+        for suffix, _ in contents:
+            path = os.path.join(directory, prefix + suffix)
+            files.rename(path + CLEANED_SUFFIX, path + SWAP_SUFFIX)
+    except OSError:
+        for suffix, _ in contents:
+            for ending in (CLEANED_SUFFIX, SWAP_SUFFIX):
+                with contextlib.suppress(FileNotFoundError):
+                    files.remove(os.path.join(directory, prefix + suffix + ending))
+        raise
+    sync_directory(files, directory)
+    _swap(files, directory, first_offset, next_offset)
+    return size, index.max_timestamp_ms
+
+
+def finish_replacing(files: Files, directory: str) -> None:
+    """Finish or undo what a crash interrupted. Raises ``OSError`` and ``SyncFailed``."""
+    names = files.list(directory)
+    for name in names:
+        if name.endswith(CLEANED_SUFFIX):
+            files.remove(os.path.join(directory, name))
+    swaps = [found for name in names if (found := _SWAP.fullmatch(name)) is not None]
+    counting = {(int(found[1]), int(found[2])) for found in swaps if found[3] == LOG_SUFFIX}
+    for found in swaps:
+        if (int(found[1]), int(found[2])) not in counting:
+            files.remove(os.path.join(directory, found[0]))
+    for first_offset, next_offset in sorted(counting):
+        # The process may have died before the names were on the disk: nothing is removed until they are.
+        sync_directory(files, directory)
+        _swap(files, directory, first_offset, next_offset)
+
+
+def _swap(files: Files, directory: str, first_offset: int, next_offset: int) -> None:
+    """Let the swapped files take the place of what they replace."""
+    prefix = f"{first_offset:020d}.{next_offset:020d}"
+    for name in sorted(files.list(directory)):
+        base = parse_segment_name(name)
+        if base is not None and first_offset <= base < next_offset:
+            remove_segment(files, directory, base)
+    for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX):
+        with contextlib.suppress(FileNotFoundError):
+            files.rename(
+                os.path.join(directory, prefix + suffix + SWAP_SUFFIX),
+                os.path.join(directory, segment_name(first_offset, suffix)),
+            )
+    sync_directory(files, directory)
+
+
+def _write(files: Files, path: str, pieces: Sequence[Buffer]) -> None:
+    handle = files.open(path, create=True)
+    try:
+        files.truncate(handle, 0)
+        position = 0
+        for start in range(0, len(pieces), _GULP):
+            written, error = write_all(files, handle, joined(pieces[start : start + _GULP]), position)
+            if error is not None:
+                raise error
+            position += written
+        sync(files, handle, path)
+    finally:
+        files.close(handle)

@@ -1,0 +1,26 @@
+"""How much of everything the local engine takes."""
+
+from dataclasses import dataclass
+from typing import Final
+
+MIB: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """What the engine takes, and how often it does what it does now and then."""
+
+    journal_file_bytes: int = 64 * MIB
+    first_journal_file_bytes: int = MIB
+    """The first file of a directory is this small, so that it is there at once."""
+    checkpoint_bytes: int = 64 * MIB
+    """So much of journal is followed by a checkpoint."""
+    checkpoint_ms: int = 60_000
+    ballast_bytes: int = 64 * MIB
+    gulp_bytes: int = 4 * MIB
+    """So much is brought to segments at a time; less after a quarter of a second."""
+    tail_bytes: int = 64 * MIB
+    """More than this does not wait in memory to be brought to segments."""
+    most_readers: int = 64
+    most_writers: int = 128
+    """Segments that are open at a time to be read and to be written."""
