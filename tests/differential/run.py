@@ -13,9 +13,11 @@ from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
+import cleaning_traces
 import config_traces
 import frame_traces
 import group_traces
+import isolation_traces
 import log_traces
 import member_traces
 import offset_traces
@@ -41,6 +43,7 @@ COMMON = {
     "transaction.state.log.num.partitions": 3,
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,
     "num.partitions": 2,
+    "log.cleaner.backoff.ms": 200,
     "log.message.timestamp.after.max.ms": 3_600_000,
     "offset.metadata.max.bytes": 64,
 }
@@ -62,7 +65,8 @@ class Case(NamedTuple):
 def cases(seeds: int, first: int) -> list[Case]:
     found = []
     for module in (group_traces, member_traces, offset_traces, topic_traces, log_traces, record_traces, frame_traces,
-                   small_api_traces, transaction_traces, config_traces):  # fmt: skip
+                   small_api_traces, transaction_traces, config_traces, cleaning_traces,
+                   isolation_traces):  # fmt: skip
         for name, script in vars(module).items():
             if name.startswith("trace_"):
                 profile = "waiting" if name.startswith("trace_waiting_") else "prompt"
