@@ -9,10 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from ottla.protocol.messages.end_txn import EndTxnRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from ottla.protocol.records import Record, build_batch
 
 if TYPE_CHECKING:
@@ -67,11 +73,16 @@ class Plan:
 
 @dataclass
 class Txn:
-    """One transaction as its producer saw it: values by partition, and what it was told."""
+    """One transaction as its producer saw it: values by partition, and what it was told.
+
+    The offset that it commits for its group is its number.
+    """
 
     number: int
+    group: str
     values: dict[int, list[str]] = field(default_factory=dict)
     confirmed: set[str] = field(default_factory=set)
+    has_offset: bool = False  # and it was confirmed
     asked_to: str = ""
     told: str = ""
 
@@ -133,10 +144,14 @@ class App:
             return True
 
     def _transaction(self) -> Generator[Call, Any, bool]:
-        world, txn = self.world, self.world.new_txn()
+        world, txn = self.world, self.world.new_txn(f"g-{self.name}")
         for _ in range(world.random.randint(0 if world.plan.v2 else 1, 3)):
             partition = world.random.randrange(PARTITIONS)
             error = yield from self._write(txn, partition)
+            if error:
+                return (yield from self._after(error))
+        if txn.values and world.random.random() < 0.5:
+            error = yield from self._commit_offset(txn)
             if error:
                 return (yield from self._after(error))
         commit = world.random.random() < 0.7 and bool(txn.values)
@@ -172,6 +187,31 @@ class App:
         txn.confirmed.update(values)
         self.sequences[partition] = sequence + len(values)
         return E.NONE
+
+    def _commit_offset(self, txn: Txn) -> Generator[Call, Any, ErrorCode]:
+        v2 = self.world.plan.v2
+        who: dict[str, Any] = {
+            "transactional_id": self.name,
+            "producer_id": self.identity[0],
+            "producer_epoch": self.identity[1],
+            "group_id": txn.group,
+        }
+        while not v2:
+            answer = yield ApiKey.ADD_OFFSETS_TO_TXN, 3, AddOffsetsToTxnRequest(**who)
+            if answer is not LOST and answer.error_code not in RETRIED:
+                if answer.error_code:
+                    return E(answer.error_code)
+                break
+        rows = [TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=txn.number)]
+        request = TxnOffsetCommitRequest(**who, topics=[TxnOffsetCommitRequestTopic(name=TOPIC, partitions=rows)])
+        while True:
+            answer = yield ApiKey.TXN_OFFSET_COMMIT, 5 if v2 else 3, request
+            if answer is LOST:
+                continue
+            error = E(answer.topics[0].partitions[0].error_code)
+            if error not in RETRIED:
+                txn.has_offset = not error
+                return error
 
     def _end(self, txn: Txn, commit: bool) -> Generator[Call, Any, ErrorCode]:
         producer_id, epoch = self.identity

@@ -185,4 +185,16 @@ MUTANTS = [
         "self.producers.restore(failed.producer_id, failed.before)",
         "pass",
     ),
+    Mutant(
+        "offsets of an aborted transaction count",
+        "groups.coordinator:GroupCoordinator.transaction_ended",
+        "commit=commit)",
+        "commit=True)",
+    ),
+    Mutant(
+        "offsets of a committed transaction are lost",
+        "groups.coordinator:GroupCoordinator.transaction_ended",
+        "commit=commit)",
+        "commit=False)",
+    ),
 ]

@@ -1,9 +1,9 @@
 """A seeded world of transactional producers, a broker that crashes, and an oracle for exactly-once.
 
-The broker is the real one from the handlers down: Produce and the transaction APIs, the coordinator and its driver, and
-the partitions, over logs in memory. What the world decides is when an append or a marker is done and whether, what of
-it survives a crash, which requests and answers are late, lost or doubled, when a producer dies and is replaced while
-the old one lives on, and how time passes.
+The broker is the real one from the handlers down: Produce, TxnOffsetCommit and the transaction APIs, both coordinators
+and their drivers, and the partitions, over logs in memory. What the world decides is when an append or a marker is done
+and whether, what of it survives a crash, which requests and answers are late, lost or doubled, when a producer dies and
+is replaced while the old one lives on, and how time passes.
 """
 
 from __future__ import annotations
@@ -15,17 +15,27 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
-from ottla.broker.core.topics.catalog import TRANSACTIONS_TOPIC
+from ottla.broker.core.fetches import FetchPurgatory
+from ottla.broker.core.groups.config import GroupConfig
+from ottla.broker.core.groups.coordinator import GroupCoordinator
+from ottla.broker.core.topics.catalog import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.broker.core.topics.configs import TopicConfig
 from ottla.broker.core.topics.partition import Partition, Topic
 from ottla.broker.core.transactions.config import TransactionConfig
 from ottla.broker.core.transactions.coordinator import TransactionCoordinator
 from ottla.broker.handlers import handler
+from ottla.broker.runtime.driver import Driver as GroupDriver
 from ottla.broker.runtime.transactions import TransactionDriver
 from ottla.broker.settings import Settings
 from ottla.broker.storage.engine import LogConfig, StorageFull
 from ottla.broker.storage.memory import MemoryEngine
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
 from ottla.protocol.offsets_topic import CoordinatorRecord
 from ottla.protocol.records import TopicPartition, decode_batch, iter_batches, parse_marker
 from tests.core.transactions.txn_apps import LOST, PARTITIONS, TOPIC, App, Broken, Call, Plan, Txn
@@ -76,7 +86,7 @@ class World:
         self.answers: list[tuple[App, int, Any]] = []
         self.marks: list[Callable[[], None]] = []
         self.parked: dict[Ctx, str] = {}
-        self.timer: tuple[int, Callable[[], None]] | None = None
+        self.timers: list[tuple[int, Callable[[], None]]] = []
         self.apps: list[App] = []
         self.txns: list[Txn] = []
         self.identities: dict[tuple[int, int], App] = {}
@@ -93,8 +103,9 @@ class World:
         _run(self.engine.open())
         settings = Settings()
         self.topics: dict[str, Topic] = {}
-        for number, (name, count) in enumerate(((TOPIC, PARTITIONS), (TRANSACTIONS_TOPIC, TXN_PARTITIONS)), 1):
-            is_internal = name == TRANSACTIONS_TOPIC
+        counts = {TOPIC: PARTITIONS, TRANSACTIONS_TOPIC: TXN_PARTITIONS, OFFSETS_TOPIC: 1}
+        for number, (name, count) in enumerate(counts.items(), 1):
+            is_internal = name != TOPIC
             topic = Topic(name, UUID(int=number), is_internal=is_internal, overrides={}, config=_config(settings))
             for index in range(count):
                 partition = topic.add_partition(self.engine.open_log(name, topic.topic_id, index, LogConfig()))
@@ -117,7 +128,23 @@ class World:
             report=self,
         )
         self.driver.world = self
-        self.services = SimpleNamespace(settings=settings, clock=self, topics=facade, transactions=self.driver)
+        coordinator = GroupCoordinator(GroupConfig(), lambda: "id", 1)
+        coordinator.start()
+        self.groups = GroupDriver(
+            coordinator,
+            FetchPurgatory(),
+            self,
+            partition=self.partition,
+            answer_fetch=lambda parked: None,
+            partition_count=1,
+            max_batch_bytes=1 << 20,
+            report=self,
+            defer=self.callbacks.append,
+        )
+        self.services = SimpleNamespace(
+            settings=settings, clock=self, topics=facade, transactions=self.driver, groups=self.groups
+        )
+        self.groups.load(0)
         self.driver.load()
 
     def _replay(self, partition: Partition) -> None:
@@ -138,9 +165,7 @@ class World:
             if self._happens(self.plan.marker_faults):
                 settled(-1, E.KAFKA_STORAGE_ERROR)
             else:
-                partition = self.partition(tp)
-                assert partition is not None
-                partition.append_marker(marker, self.wall_ms(), settled)
+                self.groups.write_marker(tp, marker, settled)
 
         self.marks.append(write)
 
@@ -153,12 +178,13 @@ class World:
         self.check_log()
         self.engine.abandon()
         self.driver.silence()
+        self.groups.silence()
         self.callbacks.clear()
         self.marks.clear()
         self.requests.clear()
         self.answers.clear()
         self.parked.clear()
-        self.timer = None
+        self.timers.clear()
         self._start()
 
     # What the driver and handlers need
@@ -170,11 +196,12 @@ class World:
         return 1_700_000_000_000 + self.now
 
     def call_at(self, when_ms: int, callback: Callable[[], None]) -> Any:
-        self.timer = timer = (when_ms, callback)
+        timer = (when_ms, callback)
+        self.timers.append(timer)
 
         def cancel() -> None:
-            if self.timer is timer:
-                self.timer = None
+            if timer in self.timers:
+                self.timers.remove(timer)
 
         return SimpleNamespace(cancel=cancel)
 
@@ -220,8 +247,8 @@ class World:
 
     # Applications
 
-    def new_txn(self) -> Txn:
-        self.txns.append(Txn(len(self.txns)))
+    def new_txn(self, group: str) -> Txn:
+        self.txns.append(Txn(len(self.txns), group))
         return self.txns[-1]
 
     def begin(self) -> None:
@@ -268,10 +295,10 @@ class World:
 
     def _pass_time(self) -> None:
         self.now += self.random.choice([1, 10, 100, 700])
-        if self.timer is not None and self.timer[0] <= self.now:
-            _, callback = self.timer
-            self.timer = None
-            callback()
+        for timer in [timer for timer in self.timers if timer[0] <= self.now]:
+            if timer in self.timers:
+                self.timers.remove(timer)
+                timer[1]()
 
     def _give_up(self) -> None:
         """An application has waited long enough for an answer."""
@@ -353,6 +380,34 @@ class World:
             if partition.last_stable_offset != partition.log.high_watermark:
                 raise Broken(f"{partition.tp} is stable up to {partition.last_stable_offset} only")
         self.check_committed()
+        for group in sorted({txn.group for txn in self.txns}):
+            self.check_offset(group)
+
+    def check_offset(self, group: str) -> None:
+        """The offset of a group is that of its last committed transaction that had one."""
+        request = OffsetFetchRequest(
+            groups=[
+                OffsetFetchRequestGroup(
+                    group_id=group, topics=[OffsetFetchRequestTopics(name=TOPIC, partition_indexes=[0])]
+                )
+            ],
+            require_stable=True,
+        )
+        answers: list[Any] = []
+        found = handler(ApiKey.OFFSET_FETCH).handle(request, Ctx(8, answers.append), self.services)
+        (row,) = (found or answers[0]).groups[0].topics[0].partitions
+        if row.error_code:
+            raise Broken(f"the offset of {group} is not stable")
+        shown = {value for partition in self.topics[TOPIC].partitions for value in self.committed(partition)}
+        mine = [txn for txn in self.txns if txn.group == group]
+        least = max((txn.number for txn in mine if txn.has_offset and txn.told == "commit"), default=-1)
+        if row.committed_offset < least:
+            raise Broken(f"{group} is at {row.committed_offset}, and transaction {least} was committed")
+        for txn in mine:
+            if txn.number == row.committed_offset and (txn.asked_to != "commit" or not txn.confirmed <= shown):
+                raise Broken(f"{group} is at {row.committed_offset}, and that transaction was not committed")
+            if txn.number > row.committed_offset and txn.has_offset and txn.confirmed & shown:
+                raise Broken(f"{group} is at {row.committed_offset}, and transaction {txn.number} is shown")
 
     def _unfinished(self) -> list[str]:
         state = self.driver.coordinator.durable_state()
