@@ -108,7 +108,7 @@ def _configured(
 
 
 def _of_directory(directory: Path) -> list[Finding]:
-    from ottla.cli.log_verify import in_use
+    from ottla.cli.in_use import in_use
 
     return [
         check_directory(directory, lambda path: in_use(path / "any")),

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from ottla.cli.internal_records import OFFSETS_TOPIC
+from ottla.cli.journal import WAL, print_journal
 from ottla.cli.log_rows import (
     BATCH_HEADING,
     INTERNAL,
@@ -32,14 +33,8 @@ from ottla.cli.segment_indexes import (
     read_time_index,
     read_transaction_index,
 )
-from ottla.cli.segments import (
-    PartitionFiles,
-    StoredBatch,
-    Unreadable,
-    find_partitions,
-    read_batches,
-    segment_with,
-)
+from ottla.cli.segments import PartitionFiles, StoredBatch, Unreadable
+from ottla.cli.stored_logs import StoredLog, stored_logs
 
 paths_argument = click.argument(
     "paths", metavar="PATH…", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path)
@@ -113,13 +108,16 @@ def dump(
             if path.suffix in (INDEX, TIME_INDEX, TRANSACTION_INDEX):
                 _print_index(path, wish)
                 continue
-            for partition in find_partitions(path):
-                printer.print_partition(partition)
+            if path.suffix == WAL:
+                print_journal(path, wish.with_records, wish.as_json)
+                continue
+            for log in stored_logs(path):
+                printer.print_log(log)
     except Enough:
         pass
     if printer.damaged:
         raise Refused(
-            f"{printer.damaged} of {printer.seen} segments cannot be read to their ends.",
+            f"{printer.damaged} of {printer.seen} files cannot be read to their ends.",
             "`ottla log verify` checks every byte.",
         )
 
@@ -132,21 +130,18 @@ class _Printer:
         self.left = wish.max_records
         self.seen = self.damaged = 0
 
-    def print_partition(self, partition: PartitionFiles) -> None:
+    def print_log(self, log: StoredLog) -> None:
         """Raises `Enough`."""
-        offset = self.wish.offset
-        first = 0 if offset is None else segment_with(partition, offset)
-        for path in partition.segments[first:]:
+        for path, batches in log.parts(self.wish.offset):
             self.seen += 1
-            self._print_segment(partition, path)
+            self._print_part(log.partition, path, batches)
 
-    def _print_segment(self, partition: PartitionFiles, path: Path) -> None:
-        wish = self.wish
-        if not wish.as_json:
+    def _print_part(self, partition: PartitionFiles, path: Path, batches: Iterator[StoredBatch]) -> None:
+        if not self.wish.as_json:
             click.secho(f"{partition.name}  {path}", bold=True)
             click.echo(f"  {BATCH_HEADING}")
         try:
-            for batch in _batches(path, wish.offset):
+            for batch in batches:
                 self._print_batch(partition, path, batch)
         except Unreadable as error:
             self.damaged += 1
@@ -174,26 +169,6 @@ class _Printer:
             self.left -= count
             if self.left <= 0:
                 raise Enough
-
-
-def _batches(path: Path, offset: int | None) -> Iterator[StoredBatch]:
-    """The batches of a segment, from the one that has ``offset``."""
-    position = 0 if offset is None else _position_of(path, offset)
-    for batch in read_batches(path, position):
-        if offset is None or batch.header.last_offset >= offset:
-            yield batch
-
-
-def _position_of(path: Path, offset: int) -> int:
-    """Where to begin to look, by the index if there is one that can be trusted."""
-    try:
-        entries = read_offset_index(path.with_suffix(INDEX))
-        position = max((entry.position for entry in entries if entry.offset <= offset), default=0)
-        first = next(read_batches(path, position))
-        first.check_crc()
-        return position if first.header.base_offset <= offset else 0
-    except (OSError, ValueError, Unreadable, StopIteration):
-        return 0
 
 
 def _print_index(path: Path, wish: Wish) -> None:
@@ -237,7 +212,7 @@ def tail(
 ) -> None:
     """Print the records that are written to PATH from now on, until Ctrl-C."""
     wish = Wish(True, decode, None, max_records, output_format == "json")
-    partitions = [partition for path in paths for partition in find_partitions(path)]
+    partitions = [log.partition for path in paths for log in stored_logs(path)]
     followers = [(partition, Follower(partition, from_beginning=from_beginning)) for partition in partitions]
     try:
         follow(followers, wish, lambda: time.sleep(interval_ms / 1000))

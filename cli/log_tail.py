@@ -1,16 +1,20 @@
-"""Following a partition's directory while a broker writes to it."""
+"""Following a partition while a broker writes to it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from ottla.cli.journal import JournalView, data_directory_of, log_name
+from ottla.cli.output import Refused
 from ottla.cli.segments import PartitionFiles, StoredBatch, Unreadable, base_offset_of, find_partitions, read_batches
+from ottla.protocol.batch import BatchError, parse_header
 
 
 class Follower:
     """Gives the batches that were added to a partition since it was last asked.
 
-    It goes by offsets, so segments may be rolled, deleted and compacted meanwhile.
+    It goes by offsets, so segments may be rolled, deleted and compacted meanwhile. What a broker of ours appends is in
+    its journal first, so that is read, too.
     """
 
     def __init__(self, partition: PartitionFiles, *, from_beginning: bool) -> None:
@@ -18,20 +22,19 @@ class Follower:
         self._next_offset = 0
         self._segment: Path | None = None
         self._position = 0
+        root = data_directory_of(partition.path)
+        self._journal = None if root is None else _JournalFollower(root, partition.path.name)
         if not from_beginning:
             self._skip()
 
     def _skip(self) -> None:
         """Go to the end without giving anything."""
-        segments = self._segments()
-        if segments:
+        if segments := self._segments():
             self._segment, self._position = segments[-1], 0
             self._next_offset = base_offset_of(segments[-1]) or 0
-            self.poll()
+        self.poll()
 
     def _segments(self) -> tuple[Path, ...]:
-        from ottla.cli.output import Refused
-
         try:
             return find_partitions(self._directory)[0].segments
         except Refused:
@@ -48,6 +51,10 @@ class Follower:
             if path != self._segment:
                 self._segment, self._position = path, 0
             found += self._read(path)
+        if self._journal is not None:
+            for batch in self._journal.poll(self._next_offset):
+                found.append(batch)
+                self._next_offset = batch.header.last_offset + 1
         return found
 
     def _read(self, path: Path) -> list[StoredBatch]:
@@ -74,4 +81,46 @@ class Follower:
         except Unreadable as error:
             if not error.unfinished:
                 raise
+        return found
+
+
+class _JournalFollower:
+    """The batches of one log in a journal that is being written."""
+
+    def __init__(self, root: Path, name: str) -> None:
+        self._root = root
+        self._name = name
+        self._names: dict[int, str] = {}
+        self._lsn = 0
+        self._gap_at = -1
+
+    def poll(self, next_offset: int) -> list[StoredBatch]:
+        """Those that are new and go on from ``next_offset``."""
+        from ottla.broker.storage.local.frames import Kind
+
+        view = JournalView(self._root, in_use=True)
+        if view.checkpoint is None:
+            return []
+        self._names |= {state.log_id: state.name for state in view.checkpoint.logs}
+        # What the checkpoint has left behind is in the segments.
+        self._lsn = max(self._lsn, view.checkpoint.lsn)
+        found: list[StoredBatch] = []
+        reader = view.reader()
+        for frame in reader.frames(self._lsn):
+            if frame.kind == Kind.LOG:
+                self._names[frame.log_id] = log_name(frame)
+            if frame.kind == Kind.BATCH and self._names.get(frame.log_id) == self._name:
+                try:
+                    batch = StoredBatch(0, parse_header(frame.body), frame.body)
+                except BatchError:
+                    break  # the file was recycled while it was read
+                offset = batch.header.base_offset
+                if offset > next_offset and self._gap_at != offset:
+                    # The segments may have what lies between by the next time; if not, compaction took it.
+                    self._gap_at = offset
+                    break
+                if offset >= next_offset:
+                    found.append(batch)
+                    next_offset = batch.header.last_offset + 1
+            self._lsn = frame.end_lsn
         return found

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,8 @@ from typing import Any
 import click
 
 from ottla.cli.common import format_option
+from ottla.cli.in_use import in_use
+from ottla.cli.journal import JournalView, check_journal, data_directory_of
 from ottla.cli.log_rows import records_of
 from ottla.cli.output import Cell, Refused, Styled, note, print_json, print_table
 from ottla.cli.segment_indexes import Outline, check_indexes
@@ -54,10 +54,9 @@ class Verdict:
 @format_option
 def verify(paths: tuple[Path, ...], deep: bool, output_format: str) -> None:
     """Check the segments of PATH: CRCs, rising offsets, and whether the indexes agree. Exit code 1 if they do not."""
-    verdicts = []
+    verdicts: list[Verdict] = []
     for path in paths:
-        for partition in find_partitions(path):
-            verdicts += verify_partition(partition, deep=deep)
+        verdicts += verify_path(path, deep=deep)
     if output_format == "json":
         print_json([verdict.as_json() for verdict in verdicts])
     else:
@@ -98,26 +97,69 @@ def _print(verdicts: list[Verdict]) -> None:
             click.secho(f"{path}, byte {at}: {reason}", err=True)
 
 
-def verify_partition(partition: PartitionFiles, *, deep: bool = False) -> list[Verdict]:
-    """The segments of a partition, each for itself and in their order."""
+def verify_path(path: Path, *, deep: bool = False) -> list[Verdict]:
+    """The segments below a path and, of a whole data directory, the journal."""
+    root = data_directory_of(path)
+    journal = None if root is None else JournalView(root, in_use=in_use(root / "logs"))
+    verdicts: list[Verdict] = []
+    if journal is not None and path.absolute() == root and (found := _verify_journal(journal)) is not None:
+        verdicts.append(found)
+    try:
+        partitions = find_partitions(path)
+    except Refused:
+        if not verdicts:
+            raise
+        partitions = []
+    for partition in partitions:
+        trusted = None if journal is None else journal.trusted(partition.path.name)
+        verdicts += verify_partition(partition, trusted, deep=deep)
+    return verdicts
+
+
+def _verify_journal(journal: JournalView) -> Verdict | None:
+    found = check_journal(journal)
+    if found is None:
+        return None
+    path = found.path or journal.data_dir / "journal"
+    verdict = Verdict(PartitionFiles(path.parent, "", 0, ()), path, batches=found.frames)
+    verdict.remark = f"whole frames from lsn {found.first_lsn} to {found.end_lsn}"
+    verdict.bytes = found.end_lsn - found.first_lsn
+    if found.is_damaged:
+        reason = f"no frame at lsn {found.end_lsn}, and what was acknowledged reaches to lsn {found.synced_lsn}"
+        verdict.faults.append((path, found.position, reason))
+    return verdict
+
+
+def verify_partition(
+    partition: PartitionFiles, trusted: tuple[int, int] | None = None, *, deep: bool = False
+) -> list[Verdict]:
+    """The segments of a partition, each for itself and in their order.
+
+    ``trusted`` is the last segment, and how many bytes of it, that count; what follows comes from the journal.
+    """
     verdicts: list[Verdict] = []
     for number, path in enumerate(partition.segments):
         verdict = Verdict(partition, path)
-        is_last = number == len(partition.segments) - 1
-        ceiling = None if is_last else base_offset_of(partition.segments[number + 1])
-        _verify_segment(verdict, is_last=is_last, ceiling=ceiling, deep=deep)
+        base = base_offset_of(path) or 0
+        if trusted is not None and base > trusted[0]:
+            verdict.remark = "begun after the last checkpoint: a broker that starts makes it anew from the journal"
+        else:
+            is_last = number == len(partition.segments) - 1
+            ceiling = None if is_last else base_offset_of(partition.segments[number + 1])
+            end = trusted[1] if trusted is not None and base == trusted[0] and trusted[1] >= 0 else None
+            _verify_segment(verdict, end, is_last=is_last, ceiling=ceiling, deep=deep)
         verdicts.append(verdict)
     return verdicts
 
 
-def _verify_segment(verdict: Verdict, *, is_last: bool, ceiling: int | None, deep: bool) -> None:
+def _verify_segment(verdict: Verdict, upto: int | None, *, is_last: bool, ceiling: int | None, deep: bool) -> None:
     path = verdict.path
-    is_growing = is_last and in_use(path)
+    is_written = is_last and upto is None and in_use(path)
     outline = Outline()
     least = base_offset_of(path) or 0
     end = 0
     try:
-        for batch in read_batches(path):
+        for batch in read_batches(path, end=upto):
             batch.check_crc()
             if deep:
                 records_of(batch)
@@ -134,17 +176,22 @@ def _verify_segment(verdict: Verdict, *, is_last: bool, ceiling: int | None, dee
             verdict.first_offset = header.base_offset if verdict.first_offset is None else verdict.first_offset
             verdict.last_offset = header.last_offset
     except Unreadable as error:
-        _judge(verdict, error, is_last, is_growing)
+        _judge(verdict, error, is_last, is_written)
     else:
-        if end < (size := path.stat().st_size):
-            _judge_zeros(verdict, end, size - end, is_last)
+        left = path.stat().st_size - end
+        if upto is not None and end < upto:
+            verdict.faults.append((path, end, f"{upto - end:,} bytes that the checkpoint vouches for are missing"))
+        elif upto is not None and left:
+            verdict.remark = f"{left:,} bytes from byte {end} on come from the journal when a broker starts"
+        elif left:
+            _judge_zeros(verdict, end, left, is_last)
     verdict.bytes = end
     if not verdict.faults:
-        verdict.faults += check_indexes(path, outline, growing_from=end if is_growing else None)
+        verdict.faults += check_indexes(path, outline, growing_from=end if is_written or upto is not None else None)
 
 
-def _judge(verdict: Verdict, error: Unreadable, is_last: bool, is_growing: bool) -> None:
-    if error.unfinished and is_growing:
+def _judge(verdict: Verdict, error: Unreadable, is_last: bool, is_written: bool) -> None:
+    if error.unfinished and is_written:
         verdict.remark = f"a batch is being written at byte {error.position}"
         return
     reason = error.reason
@@ -158,20 +205,3 @@ def _judge_zeros(verdict: Verdict, position: int, count: int, is_last: bool) -> 
         verdict.remark = f"{count:,} zero bytes from byte {position} on: space filled in advance"
     else:
         verdict.faults.append((verdict.path, position, f"{count:,} zero bytes up to the end of the file"))
-
-
-def in_use(path: Path) -> bool:
-    """Whether a broker has the data directory open that a segment belongs to."""
-    for directory in path.absolute().parents[:3]:
-        for name, lock in (("LOCK", fcntl.flock), (".lock", fcntl.lockf)):
-            try:
-                handle = os.open(directory / name, os.O_RDWR)
-            except OSError:
-                continue
-            try:
-                lock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except OSError:
-                return True
-            finally:
-                os.close(handle)
-    return False

@@ -17,6 +17,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "transactions": ("ottla.cli.transactions", "List transactions; find and abort those that hang."),
     "offsets": ("ottla.cli.offsets", "Read __consumer_offsets, of a broker or of files."),
     "doctor": ("ottla.cli.doctor", "Check the machine, the disk and the settings."),
+    "recover": ("ottla.cli.recover", "Say what is damaged in a data directory, or give it up."),
     "log": ("ottla.cli.log", "Look into segment files: print, check and follow them."),
 }
 

@@ -13,7 +13,8 @@ from ottla.cli.common import DEFAULT_BOOTSTRAP, run
 from ottla.cli.internal_records import GROUP, OFFSET, OFFSETS_TOPIC, described, in_words
 from ottla.cli.log_rows import control_type, records_of, when
 from ottla.cli.output import Cell, Refused, note, print_table, printable
-from ottla.cli.segments import PartitionFiles, Unreadable, find_partitions, read_batches
+from ottla.cli.segments import StoredBatch, Unreadable
+from ottla.cli.stored_logs import StoredLog, stored_logs
 
 if TYPE_CHECKING:
     from ottla.clients import Consumer, TopicPartition
@@ -97,25 +98,25 @@ class _Reading:
 
     def files(self, paths: Iterable[Path]) -> Iterator[Entry]:
         for path in paths:
-            partitions = find_partitions(path)
+            logs = stored_logs(path)
             # A data directory has other topics too; what was named itself is read whatever its name is.
-            if len(partitions) > 1:
-                partitions = [one for one in partitions if one.topic == OFFSETS_TOPIC]
-            if not partitions:
+            if path.is_dir() and logs[0].partition.path.absolute() != path.absolute():
+                logs = [one for one in logs if one.partition.topic == OFFSETS_TOPIC]
+            if not logs:
                 raise Refused(f"There is no {OFFSETS_TOPIC} in {path}.", "Name a directory that has its partitions.")
-            for partition in partitions:
-                yield from self._partition(partition)
+            for log in logs:
+                yield from self._log(log)
 
-    def _partition(self, partition: PartitionFiles) -> Iterator[Entry]:
-        for path in partition.segments:
+    def _log(self, log: StoredLog) -> Iterator[Entry]:
+        for path, batches in log.parts():
             try:
-                yield from _entries(partition.partition, path)
+                yield from _entries(log.partition.partition, batches)
             except Unreadable as error:
                 self.damaged.append(f"{path}, {error}")
 
 
-def _entries(partition: int, path: Path) -> Iterator[Entry]:
-    for batch in read_batches(path):
+def _entries(partition: int, batches: Iterable[StoredBatch]) -> Iterator[Entry]:
+    for batch in batches:
         batch.check_crc()
         header = batch.header
         producer_id = header.producer_id if header.is_transactional else _NO_PRODUCER

@@ -74,22 +74,22 @@ def base_offset_of(path: Path) -> int | None:
     return int(path.stem) if len(path.stem) == _DIGITS and path.stem.isdecimal() else None
 
 
-def read_batches(path: Path, position: int = 0, *, stop_at_zeros: bool = True) -> Iterator[StoredBatch]:
-    """The batches of a file from ``position``, which is the beginning of one. CRCs are not checked.
+def read_batches(path: Path, position: int = 0, *, end: int | None = None) -> Iterator[StoredBatch]:
+    """The batches of a file from ``position``, which is the beginning of one, up to ``end``. CRCs are not checked.
 
-    Zeros up to the end of the file are space filled in advance: reading ends there, unless ``stop_at_zeros`` is false.
-    Raises `Unreadable` where there is no batch, and OSError.
+    Zeros up to the end of the file are space filled in advance: reading ends there. Raises `Unreadable` where there is
+    no batch, and OSError.
     """
     handle = os.open(path, os.O_RDONLY)
     try:
         window, window_at = b"", 0
-        while True:
+        while end is None or position < end:
             at = position - window_at
             if len(window) - at < HEADER_SIZE:
                 window, window_at, at = os.pread(handle, _CHUNK, position), position, 0
                 if not window:
                     return
-            size = _size_at(handle, window, at, position, stop_at_zeros)
+            size = _size_at(handle, window, at, position)
             if not size:
                 return
             if at + size > len(window):
@@ -109,10 +109,10 @@ def read_batches(path: Path, position: int = 0, *, stop_at_zeros: bool = True) -
         os.close(handle)
 
 
-def _size_at(handle: int, window: bytes, at: int, position: int, stop_at_zeros: bool) -> int:
+def _size_at(handle: int, window: bytes, at: int, position: int) -> int:
     """The size that the batch at ``position`` claims; 0 where only zeros follow."""
     left = len(window) - at
-    if stop_at_zeros and not any(window[at : at + HEADER_SIZE]) and _only_zeros(handle, position):
+    if not any(window[at : at + HEADER_SIZE]) and _only_zeros(handle, position):
         return 0
     if left < HEADER_SIZE:
         raise Unreadable(position, f"{left} bytes are too few for a batch", unfinished=True)

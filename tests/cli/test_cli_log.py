@@ -125,7 +125,7 @@ def test_what_comes_before_damage_is_printed(directory: Path) -> None:
         "OFFSETS", "0–2", "OFFSETS", "6",
     ]  # fmt: skip
     assert f"byte {at}: 30 bytes are too few for a batch" in result.stderr
-    assert "1 of 2 segments cannot be read" in result.stderr
+    assert "1 of 2 files cannot be read" in result.stderr
 
 
 def test_old_message_formats_are_named(tmp_path: Path) -> None:

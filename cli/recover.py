@@ -1,0 +1,81 @@
+"""`ottla recover`: a data directory that a broker refuses to start with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ottla.cli.common import format_option
+from ottla.cli.output import Cell, Refused, print_json, print_table
+
+if TYPE_CHECKING:
+    from ottla.broker.storage.local.repair import RepairReport
+
+
+@click.command("recover")
+@click.argument("data_dir", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--accept-loss", is_flag=True, help="Give up what is damaged, so that a broker starts.")
+@format_option
+def command(data_dir: Path, accept_loss: bool, output_format: str) -> None:
+    """Say what is damaged in DATA_DIR and what giving it up would cost; with --accept-loss do so.
+
+    A broker repairs by itself what a crash leaves behind, as nobody was told that it was written. It refuses to start
+    where records that it had acknowledged are damaged. Better than to give them up is to restore the directory from a
+    backup; of every log the records before the first that is missing are kept.
+    """
+    from ottla.broker.storage.engine import EngineError
+    from ottla.broker.storage.local.repair import examine, recover_accepting_loss
+
+    try:
+        report = (recover_accepting_loss if accept_loss else examine)(str(data_dir))
+    except EngineError as error:
+        raise Refused(f"{str(error)[:1].upper()}{str(error)[1:]}.") from None
+    if output_format == "json":
+        print_json(_as_json(report))
+    else:
+        _print(report, data_dir, accept_loss)
+    if report.problems and not accept_loss:
+        raise SystemExit(1)
+
+
+def _as_json(report: RepairReport) -> dict[str, Any]:
+    return {
+        "data_dir": report.data_dir,
+        "problems": report.problems,
+        "lost": [
+            {"log": one.log, "from_offset": one.from_offset, "upto_offset": one.upto_offset, "reason": one.reason}
+            for one in report.lost
+        ],
+        "kept_batches": report.kept_batches,
+        "set_aside": report.set_aside,
+    }
+
+
+def _print(report: RepairReport, data_dir: Path, accepted: bool) -> None:
+    if not report.problems:
+        click.echo("Nothing is damaged: a broker starts with this directory.")
+        return
+    for problem in report.problems:
+        click.echo(f"{problem}.")
+    if report.lost:
+        click.echo("\nGiven up:" if accepted else "\nWould be given up:")
+        rows: list[tuple[Cell, ...]] = [
+            (one.log, one.from_offset, "?" if one.upto_offset is None else one.upto_offset - 1, one.reason)
+            for one in report.lost
+        ]
+        print_table(("log", "from offset", "to offset", "why"), rows)
+    else:
+        click.echo("\nNo record is known to be lost; the last ones of any log may be.")
+    if report.kept_batches:
+        click.echo(f"{report.kept_batches} batches of the journal {'were' if accepted else 'can be'} kept.")
+    for path in report.set_aside:
+        click.echo(f"Set aside: {path}")
+    if accepted:
+        click.echo(f"A broker starts with it now: ottla serve --data-dir {data_dir}")
+    else:
+        click.echo(
+            f"\nRestore {data_dir} from a backup, or copy it and give this up with: "
+            f"ottla recover {data_dir} --accept-loss"
+        )

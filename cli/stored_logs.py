@@ -1,0 +1,101 @@
+"""All of a partition's log: its segments, and what is in the journal alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from ottla.cli.in_use import in_use
+from ottla.cli.journal import JournalView, data_directory_of
+from ottla.cli.output import Refused
+from ottla.cli.segment_indexes import INDEX, read_offset_index
+from ottla.cli.segments import (
+    PartitionFiles,
+    StoredBatch,
+    Unreadable,
+    base_offset_of,
+    find_partitions,
+    partition_of,
+    read_batches,
+    segment_with,
+)
+
+
+class StoredLog:
+    """The batches of a partition in the order of their offsets, file by file."""
+
+    def __init__(self, partition: PartitionFiles, journal: JournalView | None) -> None:
+        self.partition = partition
+        self.journal = journal
+        self._next_offset = 0
+
+    def parts(self, offset: int | None = None) -> Iterator[tuple[Path, Iterator[StoredBatch]]]:
+        """Files with their batches, from the one that has ``offset`` on, each to be read before the next is asked for.
+
+        The batches raise `Unreadable` where a file is damaged; the files after it can be read nevertheless.
+        """
+        segments = self.partition.segments
+        trusted = self.journal.trusted(self.partition.path.name) if self.journal is not None else None
+        for path in segments[0 if offset is None else segment_with(self.partition, offset) :]:
+            base = base_offset_of(path) or 0
+            if trusted is not None and base > trusted[0]:
+                break  # begun after the checkpoint: the journal has all of it
+            end = trusted[1] if trusted is not None and base == trusted[0] and trusted[1] >= 0 else None
+            yield path, self._of_segment(path, offset, end, is_last=path == segments[-1])
+        if self.journal is not None:
+            yield from self._of_journal(self.journal, offset)
+
+    def _of_segment(self, path: Path, offset: int | None, end: int | None, *, is_last: bool) -> Iterator[StoredBatch]:
+        position = 0 if offset is None else _position_of(path, offset)
+        try:
+            for batch in read_batches(path, position, end=end):
+                self._next_offset = batch.header.last_offset + 1
+                if offset is None or batch.header.last_offset >= offset:
+                    yield batch
+        except Unreadable as error:
+            # A broker is writing it, and has it in the journal.
+            if not (error.unfinished and is_last and self.journal is not None and self.journal.in_use):
+                raise
+
+    def _of_journal(self, journal: JournalView, offset: int | None) -> Iterator[tuple[Path, Iterator[StoredBatch]]]:
+        found: dict[Path, list[StoredBatch]] = {}
+        for path, batch in journal.batches(self.partition.path.name, self._next_offset):
+            if offset is None or batch.header.last_offset >= offset:
+                found.setdefault(path, []).append(batch)
+        for path, batches in found.items():
+            yield path, iter(batches)
+
+
+def stored_logs(path: Path) -> list[StoredLog]:
+    """The logs below a path: a data directory, a partition's directory, or a single segment.
+
+    Raises:
+        Refused: there are none.
+    """
+    root = data_directory_of(path) if path.is_dir() else None
+    journal = None if root is None else JournalView(root, in_use=in_use(root / "logs"))
+    try:
+        partitions = find_partitions(path)
+    except Refused:
+        if journal is None or not journal.names():
+            raise
+        partitions = []
+    if root is not None and path.absolute() in (root, root / "logs"):
+        known = {one.path.name for one in partitions}
+        # Nothing of these has reached a segment yet.
+        for name in sorted(journal.names() - known) if journal is not None else ():
+            if named := partition_of(name):
+                partitions.append(PartitionFiles(root / "logs" / name, *named, ()))
+    return [StoredLog(one, journal) for one in sorted(partitions, key=lambda one: (one.topic, one.partition))]
+
+
+def _position_of(path: Path, offset: int) -> int:
+    """Where to begin to look, by the index if there is one that can be trusted."""
+    try:
+        entries = read_offset_index(path.with_suffix(INDEX))
+        position = max((entry.position for entry in entries if entry.offset <= offset), default=0)
+        first = next(read_batches(path, position))
+        first.check_crc()
+        return position if first.header.base_offset <= offset else 0
+    except (OSError, ValueError, Unreadable, StopIteration):
+        return 0

@@ -1,0 +1,173 @@
+"""`ottla log` and `ottla offsets` on a data directory whose last records are in the journal alone."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from ottla.cli.main import command
+from ottla.testing.process import BrokerProcess
+
+
+def ottla(*arguments: object, expect: int = 0) -> Result:
+    result = CliRunner().invoke(command, [str(one) for one in arguments], prog_name="ottla")
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == expect, result.output
+    return result
+
+
+def lines(*arguments: object) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in ottla(*arguments, "--format", "json").stdout.splitlines()]
+
+
+def values(path: Path, *options: object) -> list[str]:
+    rows = lines("log", "dump", path, "--print-data-log", *options)
+    return [record["value"] for row in rows if row["topic"] == "orders" for record in row["records"]]
+
+
+def verdicts(path: Path, expect: int = 0) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(ottla("log", "verify", path, "--format", "json", expect=expect).stdout)
+    return found
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a broker left that stopped once in order and was killed the next time, with records of both lives."""
+    directory = tmp_path_factory.mktemp("journal")
+    data, given = directory / "data", directory / "lines"
+    broker = BrokerProcess(data, topics={"orders": 1}, settings={"offsets.topic.num.partitions": 2})
+    for life in ("one", "two"):
+        broker.start()
+        given.write_text("".join(f"{life} {number}\n" for number in range(50)))
+        ottla("produce", "orders", given, "-b", broker.bootstrap_servers)
+        ottla("consume", "orders", "--group", "g", "--exit", "-b", broker.bootstrap_servers)
+        if life == "one":
+            broker.stop()
+        else:
+            broker.kill()
+    return data
+
+
+@pytest.fixture
+def data(killed: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(killed, tmp_path / "data"))
+
+
+EXPECTED = [f"{life} {number}" for life in ("one", "two") for number in range(50)]
+
+
+def test_every_acknowledged_record_is_printed(data: Path) -> None:
+    assert values(data) == EXPECTED
+    assert values(data / "logs" / "orders-0") == EXPECTED
+    assert values(data, "--offset", 75) == EXPECTED[75:]
+    files = {Path(row["file"]).suffix for row in lines("log", "dump", data / "logs" / "orders-0")}
+    assert files == {".log", ".wal"}
+
+
+def test_the_last_commit_counts(data: Path) -> None:
+    rows = [row for row in lines("offsets", "decode", data, "--latest") if row["type"] == "OffsetCommit"]
+    assert [(row["group"], row["topic"], row["offset"]) for row in rows] == [("g", "orders", 100)]
+
+
+def test_frames_of_the_journal(data: Path) -> None:
+    (path,) = [path for path in sorted((data / "journal").glob("*.wal")) if lines("log", "dump", path)][-1:]
+    rows = lines("log", "dump", path, "--print-data-log")
+    assert [row["lsn"] for row in rows] == sorted(row["lsn"] for row in rows)
+    batches = [row for row in rows if row["kind"] == "batch"]
+    assert {row["log"] for row in batches} >= {"orders-0"}
+    assert any(record.get("value") == "two 49" for row in batches for record in row["records"])
+    text = ottla("log", "dump", path, "--print-data-log").stdout
+    assert "orders-0" in text and "offset of group g in orders-0: 100" in text
+
+
+def test_a_killed_brokers_directory_is_sound(data: Path) -> None:
+    found = verdicts(data)
+    assert all(row["ok"] for row in found)
+    (journal,) = [row for row in found if row["file"].endswith(".wal")]
+    assert journal["batches"] > 1 and "whole frames from lsn" in journal["remark"]
+
+
+def test_what_the_segments_have_beyond_the_checkpoint_does_not_count(data: Path) -> None:
+    (segment,) = (data / "logs" / "orders-0").glob("*.log")
+    segment.write_bytes(segment.read_bytes() + b"never synced" * 10)
+    assert values(data) == EXPECTED
+    (row,) = verdicts(data / "logs" / "orders-0")
+    assert row["ok"] and "come from the journal" in row["remark"]
+
+
+def test_damage_that_the_checkpoint_vouches_for(data: Path) -> None:
+    (segment,) = (data / "logs" / "orders-0").glob("*.log")
+    segment.write_bytes(segment.read_bytes()[:100])
+    (row,) = verdicts(data / "logs" / "orders-0", expect=1)
+    assert not row["ok"]
+
+
+def test_damage_of_acknowledged_frames_is_found(data: Path) -> None:
+    path, frames = next(
+        (path, rows)
+        for path in sorted((data / "journal").glob("*.wal"), reverse=True)
+        if (rows := lines("log", "dump", path))
+    )
+    first = next(row for row in frames if row["kind"] == "batch")
+    content = bytearray(path.read_bytes())
+    content[first["position"] + 60] ^= 0xFF
+    path.write_bytes(content)
+    (journal,) = [row for row in verdicts(data, expect=1) if row["file"].endswith(".wal")]
+    assert journal["faults"][0]["position"] == first["position"]
+    assert "what was acknowledged reaches to lsn" in journal["faults"][0]["reason"]
+
+
+def test_an_unfinished_last_frame_is_no_damage(data: Path) -> None:
+    path, frames = next(
+        (path, rows)
+        for path in sorted((data / "journal").glob("*.wal"), reverse=True)
+        if (rows := lines("log", "dump", path))
+    )
+    last = frames[-1]
+    content = bytearray(path.read_bytes())
+    if last["kind"] == "batch":
+        content[last["position"] + 45] ^= 0xFF
+    path.write_bytes(content)
+    assert all(row["ok"] for row in verdicts(data))
+
+
+def test_tail_follows_the_journal(tmp_path: Path) -> None:
+    from ottla.cli.log_tail import Follower
+    from ottla.cli.stored_logs import stored_logs
+
+    given = tmp_path / "lines"
+    broker = BrokerProcess(tmp_path / "data", topics={"orders": 1})
+    broker.start()
+    try:
+        given.write_text("before\n")
+        ottla("produce", "orders", given, "-b", broker.bootstrap_servers)
+        (log,) = [log for log in stored_logs(tmp_path / "data") if log.partition.topic == "orders"]
+        follower = Follower(log.partition, from_beginning=False)
+        assert follower.poll() == []
+        for word in ("one\n", "two\n"):
+            given.write_text(word)
+            ottla("produce", "orders", given, "-b", broker.bootstrap_servers)
+            (batch,) = follower.poll()
+            assert batch.header.record_count == 1
+        assert follower.poll() == []
+        assert [row["ok"] for row in verdicts(tmp_path / "data")]
+    finally:
+        broker.kill()
+    everything = Follower(log.partition, from_beginning=True).poll()
+    assert [batch.header.base_offset for batch in everything] == [0, 1, 2]
+
+
+def test_a_directory_that_was_closed_has_nothing_in_the_journal(killed: Path, tmp_path: Path) -> None:
+    data = Path(shutil.copytree(killed, tmp_path / "closed"))
+    broker = BrokerProcess(data)
+    broker.start()
+    broker.stop()
+    assert not [row for row in verdicts(data) if row["file"].endswith(".wal")]
+    assert values(data) == EXPECTED
+    assert {Path(row["file"]).suffix for row in lines("log", "dump", data)} == {".log"}

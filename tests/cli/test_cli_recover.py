@@ -1,0 +1,107 @@
+"""`ottla recover`: what is damaged, what it costs, and giving it up."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from ottla.cli.main import command
+from ottla.testing.process import BrokerProcess
+
+
+def ottla(*arguments: object, expect: int = 0) -> Result:
+    result = CliRunner().invoke(command, [str(one) for one in arguments], prog_name="ottla")
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == expect, result.output
+    return result
+
+
+def recover(path: Path, *options: str, expect: int = 0) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(ottla("recover", path, *options, "--format", "json", expect=expect).stdout)
+    return found
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a broker that was killed after three batches were acknowledged, one by one."""
+    directory = tmp_path_factory.mktemp("recover")
+    broker = BrokerProcess(directory / "data", topics={"orders": 1})
+    broker.start()
+    for number in range(3):
+        (directory / "line").write_text(f"value {number}\n")
+        ottla("produce", "orders", directory / "line", "-b", broker.bootstrap_servers)
+    broker.kill()
+    return directory / "data"
+
+
+@pytest.fixture
+def damaged(killed: Path, tmp_path: Path) -> Path:
+    """The second batch is damaged in the journal."""
+    data = Path(shutil.copytree(killed, tmp_path / "data"))
+    (path,) = (data / "journal").glob("*.wal")
+    lines = ottla("log", "dump", path, "--format", "json").stdout.splitlines()
+    batches = [row for row in map(json.loads, lines) if row["kind"] == "batch" and row["log"] == "orders-0"]
+    content = bytearray(path.read_bytes())
+    content[batches[1]["position"] + 60] ^= 0xFF
+    path.write_bytes(content)
+    return data
+
+
+def contents(path: Path) -> dict[Path, bytes]:
+    return {file.relative_to(path): file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+def test_after_a_kill_nothing_is_damaged(killed: Path) -> None:
+    before = contents(killed)
+    assert recover(killed)["problems"] == []
+    assert recover(killed, "--accept-loss")["set_aside"] == []
+    assert "a broker starts" in ottla("recover", killed).stdout
+    assert contents(killed) == before
+
+
+def test_what_is_damaged_is_told_and_nothing_changed(damaged: Path) -> None:
+    before = contents(damaged)
+    report = recover(damaged, expect=1)
+    assert report["problems"]
+    (lost,) = report["lost"]
+    assert (lost["log"], lost["from_offset"], lost["upto_offset"]) == ("orders-0", 1, 3)
+    result = ottla("recover", damaged, expect=1)
+    assert "Would be given up" in result.stdout and "--accept-loss" in result.stdout
+    assert contents(damaged) == before
+
+
+def test_accepting_the_loss_lets_a_broker_start(damaged: Path) -> None:
+    broker = BrokerProcess(damaged)
+    with pytest.raises(RuntimeError, match="did not start"):
+        broker.start()
+    assert "ottla recover" in broker.log_text()
+    text = ottla("recover", damaged, "--accept-loss").stdout
+    assert "Given up" in text and "Set aside" in text
+    assert recover(damaged)["problems"] == []
+    broker = BrokerProcess(damaged)
+    broker.start()
+    try:
+        read = ottla("consume", "orders", "--offset", "earliest", "--exit", "-b", broker.bootstrap_servers).stdout
+    finally:
+        broker.stop()
+    assert read.splitlines() == ["value 0"]
+
+
+def test_a_directory_in_use_is_left_alone(damaged: Path) -> None:
+    before = contents(damaged)
+    with (damaged / "LOCK").open("r+") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert "in use" in ottla("recover", damaged, "--accept-loss", expect=1).stderr
+    assert contents(damaged) == before
+
+
+def test_a_directory_that_is_none(tmp_path: Path) -> None:
+    assert "no data directory" in ottla("recover", tmp_path, expect=1).stderr
+    ottla("recover", tmp_path / "absent", expect=2)
