@@ -21,7 +21,7 @@ PAUSE_S = 0.06
 """A producer sends a burst to its topic, then pauses."""
 MIXED = "mixed"
 """The group in which every kind of client is."""
-SESSION_MS = 10_000
+SESSION_MS = 3_000
 
 
 @dataclass(frozen=True)

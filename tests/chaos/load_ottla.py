@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import logging
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -31,6 +33,19 @@ async def produce(role: Role, topic: str, stopping: asyncio.Event, **options: An
                 value = value_of(number)
                 future = await producer.send(topic, value.encode(), partition=number % PARTITIONS)
                 future.add_done_callback(partial(told, value))
+
+
+async def visit(role: Role, group: str, stopping: asyncio.Event, *, stays_s: float) -> None:
+    """Be a member of a group for a while, leave, come back."""
+    while not stopping.is_set():
+        left = asyncio.Event()
+        asyncio.get_running_loop().call_later(stays_s, left.set)
+        watch = asyncio.create_task(stopping.wait())
+        watch.add_done_callback(lambda _, left=left: left.set())  # type: ignore[misc]
+        with contextlib.suppress(KafkaError):  # no broker, when it came
+            await consume(role, group, left)
+        watch.cancel()
+        await pause(stopping, stays_s / 4)
 
 
 async def consume(role: Role, group: str, stopping: asyncio.Event) -> None:
@@ -87,5 +102,6 @@ if __name__ == "__main__":
                 max_in_flight_requests_per_connection=1,
             ),
             partial(consume, mine, MIXED),
+            partial(visit, replace(mine, name="visitor"), MIXED, stays_s=6.0),
         ],
     )
