@@ -289,14 +289,20 @@ class Partition:
             raise InvalidBatch(ErrorCode.INVALID_TXN_STATE, "the record is not part of an ongoing transaction")
 
     def _comes_early(self, header: BatchHeader, api_version: int) -> bool:
-        """Whether an earlier batch of the same transaction must come first, though sequences may begin anywhere.
+        """Whether an earlier batch of a producer that is not known, and so may begin anywhere, must come first.
 
         Those of a transaction that the broker itself adds partitions to begin at 0 (KIP-890).
         """
-        if api_version >= ADDS_PARTITIONS and header.base_sequence and header.producer_id not in self.producers:
-            return True
+        if header.producer_id in self.producers:
+            return False
+        if api_version >= ADDS_PARTITIONS:
+            return header.base_sequence != 0
         verification = self.transactions.verifications.get(header.producer_id)
-        return verification is not None and header.base_sequence > verification.lowest_sequence
+        return (
+            verification is not None
+            and header.producer_epoch == verification.epoch
+            and header.base_sequence > verification.lowest_sequence
+        )
 
     def _change(self, header: BatchHeader) -> Change | None:
         """What to note of a batch in case it fails; None where forgetting the batch is enough."""

@@ -131,7 +131,8 @@ class Change:
 class Verification:
     """Somebody asks the transaction coordinator whether the partition is part of a producer's transaction.
 
-    ``lowest_sequence`` is the lowest that such batches began with: one that comes before the others must be first.
+    ``lowest_sequence`` is the lowest that such batches of the newest ``epoch`` began with: one that comes before the
+    others must be first.
     """
 
     __slots__ = ("epoch", "lowest_sequence")
@@ -166,15 +167,15 @@ class Transactions:
         return next(iter(self.unstable), None)
 
     def verify(self, producer_id: int, epoch: int, sequence: int) -> Verification:
-        """A batch with this first sequence is being verified. Of too many producers the first is forgotten."""
+        """A batch with this epoch and sequence is being verified. Of too many producers the first is forgotten."""
         found = self.verifications.get(producer_id)
-        if found is None or found.epoch < epoch:
+        if found is None:
             if len(self.verifications) >= MAX_VERIFICATIONS:
                 del self.verifications[next(iter(self.verifications))]
             found = self.verifications[producer_id] = Verification(epoch, sequence)
-        elif found.epoch > epoch:
-            return Verification(epoch, sequence)
-        elif sequence < found.lowest_sequence:
+        elif epoch > found.epoch:
+            found.epoch, found.lowest_sequence = epoch, sequence
+        elif epoch == found.epoch and sequence < found.lowest_sequence:
             found.lowest_sequence = sequence
         return found
 
