@@ -104,6 +104,14 @@ def harness(request, tmp_path, new_uuid):
 
 
 @pytest_asyncio.fixture
+async def opened(harness):
+    """Every kind of engine, open."""
+    await harness.open()
+    yield harness
+    await harness.engine.close()
+
+
+@pytest_asyncio.fixture
 async def sim(new_uuid):
     """An engine on a simulated disk, open."""
     simulated = Simulated(new_uuid)

@@ -5,7 +5,6 @@ import re
 import uuid
 
 import pytest
-import pytest_asyncio
 
 from ottla.broker.storage.engine import EpochEnd, OffsetAndTimestamp, OffsetOutOfRange, Unavailable
 from ottla.protocol.records import (
@@ -25,13 +24,6 @@ def offsets(data):
 
 def values(data):
     return [record.value for _, batch in iter_batches(data) for record in decode_batch(batch)]
-
-
-@pytest_asyncio.fixture
-async def opened(harness):
-    await harness.open()
-    yield harness
-    await harness.engine.close()
 
 
 async def test_an_empty_log(opened):

@@ -171,7 +171,7 @@ def write_all(files: Files, handle: int, pieces: Sequence[Buffer], offset: int) 
     """
     written = 0
     for start in range(0, len(pieces), _MOST_PIECES):
-        rest = list(pieces[start : start + _MOST_PIECES])
+        rest = [piece for piece in pieces[start : start + _MOST_PIECES] if len(piece)]
         while rest:
             try:
                 count = files.write(handle, rest, offset + written)

@@ -77,6 +77,8 @@ class Journal:
             self._take_over(name)
         self.end_lsn = self.synced_lsn = lsn
         self.next_file(1)
+        # Whether the zeros are on the disk does not matter before the first frame is, and then one sync does both.
+        self._unsynced = True
 
     def next_file(self, size: int) -> None:
         """Go on in another file, one that has room for a frame of ``size`` bytes.
@@ -89,13 +91,18 @@ class Journal:
             # Nobody had the time to fill one: room is all that can be had at once.
             spare = self._make_spare(max(size, self._next_capacity()), fill=not self._chain)
         path = os.path.join(self._directory, journal_name(self.end_lsn))
-        handle = self._files.open(spare.path)
         try:
-            self._files.rename(spare.path, path)
-            sync_directory(self._files, self._directory)
-        except BaseException:
-            self._files.close(handle)
+            handle = self._files.open(spare.path)
+            try:
+                self._files.rename(spare.path, path)
+            except OSError:
+                self._files.close(handle)
+                raise
+        except OSError:
+            with self._guard:
+                self._spares.appendleft(spare)
             raise
+        sync_directory(self._files, self._directory)
         if self._handle is not None:
             self._files.close(self._handle)
         self._handle = handle
@@ -223,7 +230,8 @@ class Journal:
                 error = write_all(self._files, handle, (piece,), start)[1]
                 if error is not None:
                     raise error
-            sync(self._files, handle, path)
+            if self._chain:
+                sync(self._files, handle, path)
         except OSError:
             with contextlib.suppress(OSError):
                 self._files.remove(path)

@@ -273,7 +273,7 @@ class LocalLog:
                 or closed[-1].next_offset != next_offset
                 or not all(info.is_closed for info in closed)
             ):
-                raise ValueError(f"[{first_offset}, {next_offset}) is not the range of closed segments")
+                raise ValueError(f"{first_offset} and {next_offset} are not ends of closed segments")
             _check_replacement(first_offset, next_offset, batches)
             old = [segment for segment in self._segments if first_offset <= segment.base_offset < next_offset]
             change = Replace(
@@ -442,5 +442,5 @@ def _check_replacement(first_offset: int, next_offset: int, batches: Sequence[Bu
         except BatchError as error:
             raise ValueError(f"what should replace a segment is no batch: {error}") from None
         if header.base_offset < due or header.last_offset >= next_offset or header.size != len(batch):
-            raise ValueError(f"a batch with offset {header.base_offset} does not lie in its place")
+            raise ValueError(f"the batch at {header.base_offset} does not lie in its place")
         due = header.last_offset + 1

@@ -11,7 +11,7 @@ class Sizes:
     """What the engine takes, and how often it does what it does now and then."""
 
     journal_file_bytes: int = 64 * MIB
-    first_journal_file_bytes: int = MIB
+    first_journal_file_bytes: int = MIB // 4
     """The first file of a directory is this small, so that it is there at once."""
     checkpoint_bytes: int = 64 * MIB
     """So much of journal is followed by a checkpoint."""
