@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import struct
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,17 +23,22 @@ import google_crc32c
 from ottla.broker.clock import Clock
 from ottla.broker.core.topics.partition import Partition
 from ottla.broker.core.topics.snapshot import NotUsable, restore, take
-from ottla.protocol.records import TopicPartition, iter_batches
+from ottla.protocol.records import LAST_OFFSET_DELTA_AT, LOG_OVERHEAD, PRODUCER_ID_AT, TopicPartition
 
 READ_BYTES = 4 << 20
 """How much of a log is read at a time."""
-SNAPSHOT_BYTES = 64 << 20
+SNAPSHOT_BYTES = 32 << 20
 """A partition to which so much was appended since its last snapshot gets another one."""
+UNSEEN_BYTES = 128 << 20
+"""If so much was appended to all of them, those that grew most get another one."""
 CHECK_MS = 10_000
 """How often partitions are looked at."""
 SUFFIX = ".snapshot"
 LONGEST_NAME = 240
 _CRC_SIZE = 8
+_START = struct.Struct(">qi")
+_DELTA = struct.Struct(">i")
+_NOBODY = b"\xff" * 8
 
 
 class Report(Protocol):
@@ -81,8 +87,7 @@ class ProducerStates:
                 offset = log.high_watermark if found is None else found.offset
         now_ms = self._clock.wall_ms()
         while offset < log.high_watermark and (batches := log.read(offset, max_bytes=READ_BYTES)):
-            for _, batch in iter_batches(batches):
-                offset = partition.replay(batch, now_ms)
+            offset = _replay(partition, batches, now_ms)
             await asyncio.sleep(0)
 
     def _restored(self, partition: Partition) -> int | None:
@@ -118,11 +123,17 @@ class ProducerStates:
     async def _run(self, partitions: Callable[[], Iterable[Partition]]) -> None:
         while True:
             await asyncio.sleep(CHECK_MS / 1000)
-            for partition in list(partitions()):
+            grown = {}
+            for partition in partitions():
                 tp, size_bytes = partition.tp, partition.log.size_bytes
                 # Where old segments have gone meanwhile it counts from what is left.
                 known = self._sizes[tp] = min(self._sizes.get(tp, 0), size_bytes)
-                if size_bytes - known >= SNAPSHOT_BYTES:
+                if size_bytes > known:
+                    grown[partition] = size_bytes - known
+            unseen = sum(grown.values())
+            for partition in sorted(grown, key=grown.__getitem__, reverse=True):
+                if grown[partition] >= SNAPSHOT_BYTES or unseen >= UNSEEN_BYTES:
+                    unseen -= grown[partition]
                     await self._save_when_durable(partition)
 
     async def _save_when_durable(self, partition: Partition) -> None:
@@ -165,7 +176,7 @@ class ProducerStates:
             return
         forgotten = self._forgotten.get(partition.tp)
         try:
-            await asyncio.to_thread(_write, path, _encode(document))
+            await asyncio.to_thread(_write, path, document)
             if self._forgotten.get(partition.tp) == forgotten:
                 self._saved[partition.tp] = document["offset"]
             else:
@@ -184,6 +195,20 @@ class ProducerStates:
         return None if self._directory is None or len(name) > LONGEST_NAME else self._directory / (name + SUFFIX)
 
 
+def _replay(partition: Partition, batches: bytes, now_ms: int) -> int:
+    """Replay whole batches, passing over those without a producer quickly; returns the offset after them."""
+    view, position, offset = memoryview(batches), 0, 0
+    while position < len(batches):
+        base_offset, length = _START.unpack_from(batches, position)
+        end = position + LOG_OVERHEAD + length
+        if batches.startswith(_NOBODY, position + PRODUCER_ID_AT):
+            offset = base_offset + _DELTA.unpack_from(batches, position + LAST_OFFSET_DELTA_AT)[0] + 1
+        else:
+            offset = partition.replay(view[position:end], now_ms)
+        position = end
+    return offset
+
+
 def _encode(document: dict[str, Any]) -> bytes:
     data = json.dumps(document, separators=(",", ":")).encode()
     return b"%08x" % google_crc32c.value(data) + data
@@ -196,8 +221,8 @@ def _decode(data: bytes) -> Any:
     return json.loads(body)
 
 
-def _write(path: Path, data: bytes) -> None:
+def _write(path: Path, document: dict[str, Any]) -> None:
     path.parent.mkdir(exist_ok=True)
     new = path.with_name(path.name + ".new")
-    new.write_bytes(data)
+    new.write_bytes(_encode(document))
     os.replace(new, path)

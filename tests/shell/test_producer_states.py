@@ -196,6 +196,38 @@ async def test_a_busy_partition_gets_one_when_the_log_is_durable_so_far(world, m
     assert world.reads == []
 
 
+async def test_those_that_grew_most_get_one_when_all_together_grew_much(world, monkeypatch):
+    monkeypatch.setattr(producer_states, "UNSEEN_BYTES", 250)
+    monkeypatch.setattr(producer_states, "CHECK_MS", 1)
+    await world.open()
+    topic = world.partition.topic
+    partitions = [world.partition, topic.add_partition(world.engine.open_log("t", UUID(int=2), 1, LogConfig()))]
+    for partition, count in zip(partitions, (1, 3), strict=True):
+        for _ in range(count):
+            partition.append_marker(TransactionMarker(1, 0, 0, True), WALL_MS, lambda offset, error: None)
+    world.run()
+    world.states.start(lambda: partitions)
+    for _ in range(100):
+        await asyncio.sleep(0.01)
+        if world.directory.exists() and list(world.directory.glob("*.snapshot")):
+            break
+    await world.states.stop(())
+    assert [path.name for path in world.directory.iterdir()] == ["t-1.snapshot"]
+
+
+async def test_batches_of_nobody_are_passed_over(world):
+    await world.open()
+    for _ in range(3):
+        batch = build_batch([Record(value=b"v", timestamp_ms=WALL_MS)] * 2)
+        world.partition.produce(batch, 9, WALL_MS, lambda offset, error: None)
+    world.send(0)
+    world.partition.produce(batch, 9, WALL_MS, lambda offset, error: None)
+    world.run()
+    before = facts(world.partition)
+    await world.reopen()
+    assert facts(world.partition) == before and before[0] == 6
+
+
 async def test_what_has_failed_is_in_no_snapshot(world, monkeypatch):
     await world.open()
     world.send(0)
