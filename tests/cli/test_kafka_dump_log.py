@@ -15,14 +15,17 @@ import pytest
 from click.testing import CliRunner
 
 from ottla.cli.main import command
-from ottla.clients import Consumer, Producer
+from ottla.cli.segments import read_batches
+from ottla.clients import Admin, Consumer, NewTopic, Producer
 from ottla.testing.broker import Broker
 from tests.differential.real_kafka import NoJava, jars
+from tests.e2e.waiting import wait_for
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 TOOL = "org.apache.kafka.tools.DumpLogSegments"
 RECORDS = 5_000
+COMPACTED = 4_000
 COMPLAINTS = re.compile(
     r"isvalid: false|mismatch|non-consecutive|is followed by|out of order|invalid bytes|corrupt|exception", re.I
 )
@@ -49,10 +52,34 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         "log.index.interval.bytes": 1000,
         "log.segment.bytes": 1 << 20,
         "transaction.state.log.num.partitions": 1,
+        "log.cleaner.backoff.ms": 100,
     }
     with Broker(settings=settings, data_dir=directory, topics={"orders": 1, "results": 1}) as broker:
         asyncio.run(write(broker.bootstrap_servers))
+        asyncio.run(write_compacted(broker.bootstrap_servers))
+        wait_for(lambda: 0 < kept(directory) < 300, "compaction")
     yield directory
+
+
+async def write_compacted(bootstrap: str) -> None:
+    """Many records of few keys, and a transaction that is aborted in between."""
+    async with Admin(bootstrap_servers=bootstrap) as admin:
+        configs = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
+        await admin.create_topics([NewTopic("compacted", 1, 1, configs)])
+    for begin in (0, COMPACTED // 2):
+        async with Producer(bootstrap_servers=bootstrap, linger_ms=5) as producer:
+            for number in range(begin, begin + COMPACTED // 2):
+                await producer.send("compacted", b"v" * 700, key=b"key %d" % (number % 100))
+        async with Producer(bootstrap_servers=bootstrap, transactional_id="aborted", linger_ms=0) as producer:
+            await producer.begin_transaction()
+            await producer.send_and_wait("compacted", b"never", key=b"key 0")
+            await producer.abort_transaction()
+
+
+def kept(data: Path) -> int:
+    """How many records the compacted topic has in its first segment."""
+    first = min(data.glob("logs/compacted-0/*.log"), default=None)
+    return sum(batch.header.record_count for batch in read_batches(first)) if first is not None else 0
 
 
 async def write(bootstrap: str) -> None:
@@ -136,3 +163,12 @@ def test_transactions_are_decoded(classpath: str, data: Path) -> None:
     assert "CompleteCommit" in text or '"transactionStatus":4' in text
     markers = dump(classpath, "--print-data-log", files=stored(data, "results", ".log"))
     assert (markers.count("endTxnMarker: COMMIT"), markers.count("endTxnMarker: ABORT")) == (2, 1)
+
+
+def test_compacted_segments_are_sound(classpath: str, data: Path) -> None:
+    segments = stored(data, "compacted", ".log")
+    text = dump(classpath, files=segments)
+    assert 100 <= sum(map(int, re.findall(r" count: (\d+) ", text))) < COMPACTED
+    indexes = [path for suffix in (".index", ".timeindex") for path in data.glob(f"logs/compacted-0/*{suffix}")]
+    dump(classpath, "--index-sanity-check", files=indexes)
+    dump(classpath, "--verify-index-only", files=[path for path in indexes if path.stat().st_size])
