@@ -194,6 +194,10 @@ _ADVICE: dict[ErrorCode, str] = {
     ErrorCode.INVALID_SESSION_TIMEOUT: (
         "session_timeout_ms must lie between the broker's group.min.session.timeout.ms and group.max.session.timeout.ms"
     ),
+    ErrorCode.INVALID_TXN_STATE: (
+        "the coordinator has ended the transaction, perhaps as it took longer than transaction_timeout_ms; "
+        "make a new producer"
+    ),
     ErrorCode.INVALID_TOPIC_EXCEPTION: "a topic's name is 1 to 249 letters, digits, '.', '_' or '-'",
     ErrorCode.MESSAGE_TOO_LARGE: "the record exceeds the topic's max.message.bytes",
     ErrorCode.NON_EMPTY_GROUP: "the group has members; stop them first",

@@ -13,7 +13,11 @@ from tests.differential.real_kafka import NoJava, RealKafka, jars
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.asyncio]
 
-SETTINGS = {"group.initial.rebalance.delay.ms": 0, "transaction.state.log.num.partitions": 3}
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": 0,
+    "transaction.state.log.num.partitions": 3,
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 100,
+}
 
 
 @pytest.fixture(scope="module", params=[1, 2], ids=["v1", "v2"])

@@ -252,6 +252,26 @@ async def many_transactions_in_a_row(bootstrap: str, name: str) -> None:
     assert await seen(bootstrap, places) == [value for values in expected for value in values]
 
 
+async def a_transaction_that_takes_too_long(bootstrap: str, name: str) -> None:
+    """Its coordinator aborts it, and then nothing of its producer counts any more."""
+    places = await create(bootstrap, name)
+    async with producer(bootstrap, name, transaction_timeout_ms=300) as one:
+        await one.begin_transaction()
+        await (await one.send(name, b"too slow"))
+        await settle(bootstrap, places)
+        # The first protocol says that the epoch has moved on, the second that there is nothing to commit.
+        with pytest.raises(KafkaError, match="transaction_timeout_ms") as caught:
+            await one.commit_transaction()
+        assert caught.value.code in (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_TXN_STATE)
+        with pytest.raises(KafkaError) as again:
+            await one.begin_transaction()
+        assert again.value is caught.value, "for good"
+    assert await seen(bootstrap, places) == []
+    async with producer(bootstrap, name) as another, another.transaction():
+        await another.send(name, b"in time")
+    assert await seen(bootstrap, places) == ["in time"]
+
+
 async def what_the_admin_client_shows(bootstrap: str, name: str) -> None:
     [place] = await create(bootstrap, name)
     async with (
@@ -352,6 +372,7 @@ SCENARIOS: list[Scenario] = [
     an_error_is_followed_by_the_next_transaction,
     a_member_left_behind_commits_nothing,
     many_transactions_in_a_row,
+    a_transaction_that_takes_too_long,
     what_the_admin_client_shows,
     a_marker_by_hand,
     changed_settings,
