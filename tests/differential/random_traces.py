@@ -19,6 +19,7 @@ from calls import (
     listed,
     sync,
 )
+from random_transactions import transactions
 from tracing import Trace
 
 LISTS = (("range",), ("range",), ("range", "roundrobin"), ("roundrobin", "range"), ("roundrobin",), ("sticky",))
@@ -175,4 +176,4 @@ def three(t: Trace) -> None:
     Chaos(t, 3).run(40)
 
 
-KINDS = {"one": one, "two": two, "three": three}
+KINDS = {"one": one, "two": two, "three": three, "transactions": transactions}
