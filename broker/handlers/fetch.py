@@ -144,7 +144,7 @@ def _read_partition(
     except topics.storage_error:
         row.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         return
-    if committed and records and partition.aborted_in(offset, upto):
+    if committed and records and partition.transactions.aborted.reach(offset):
         row.aborted_transactions = _aborted_among(offset, records, partition)
     row.records = records
     _fill_offsets(row, partition)

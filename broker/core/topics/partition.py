@@ -155,8 +155,7 @@ class Partition:
 
     def aborted_in(self, start_offset: int, upto_offset: int) -> list[tuple[int, int]]:
         """The aborted transactions with something in the range: producer id and first offset, the oldest first."""
-        aborted = self.transactions.aborted
-        return aborted.between(start_offset, upto_offset) if aborted else []
+        return self.transactions.aborted.between(start_offset, upto_offset)
 
     def active_producers(self) -> list[ActiveProducer]:
         """Everybody whose state is remembered."""

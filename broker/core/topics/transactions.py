@@ -75,6 +75,10 @@ class Aborted:
         self._last_offsets.append(last_offset)
         self._stable_offsets.append(stable_offset)
 
+    def reach(self, offset: int) -> bool:
+        """Whether a reader who begins at ``offset`` comes across one."""
+        return bool(self._last_offsets) and self._last_offsets[-1] >= offset
+
     def between(self, start_offset: int, upto_offset: int) -> list[tuple[int, int]]:
         """Producer id and first offset of those with something in the range, in the order of their first offsets."""
         found = []

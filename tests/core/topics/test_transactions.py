@@ -45,6 +45,11 @@ def test_aborted_transactions_of_a_range(start, upto, pairs):
     assert aborted().between(start, upto) == pairs
 
 
+def test_whether_there_is_something_ahead():
+    assert not Aborted().reach(0)
+    assert aborted().reach(40) and not aborted().reach(41)
+
+
 def test_what_lies_before_the_log_is_forgotten():
     found = aborted()
     found.forget_below(20)
