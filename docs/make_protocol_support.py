@@ -23,7 +23,7 @@ HEAD = """\
 <!-- Printed by docs/make_protocol_support.py (`make docs`); do not edit. -->
 
 What ApiVersions answers, computed from the handlers. *Served* is what a client may use; *declared* is what the codecs
-can read and write, which is more: it is the range of Apache Kafka 4.2. *Flexible* is the first version with compact
+can read and write, which is more: it is the range of Apache Kafka 4.3. *Flexible* is the first version with compact
 types and tagged fields (KIP-482). A request of any other API or version closes the connection, as in Kafka; only
 ApiVersions is answered whatever its version, with error 35 and the range that it has.
 
