@@ -120,6 +120,7 @@ class LocalEngine:
         self._completed_lsn = 0
         self._checkpoint_lsn = 0
         self._checkpoint_at = 0.0
+        self._batches = 0
         self._checkpoint_runs = False
         self._has_failed = False
         self._timer: asyncio.TimerHandle | None = None
@@ -400,6 +401,7 @@ class LocalEngine:
 
     def _take_checkpoint(self, changes: Sequence[Change]) -> None:
         self._checkpoint_runs = True
+        self._batches = 0
         self._hand_over()
         self.keep(TakeCheckpoint(self._completed_lsn, changes, self._checkpoint_taken))
 
@@ -445,14 +447,16 @@ class LocalEngine:
             self._tell_fatal(fatal)
         else:
             self._completed_lsn = max(self._completed_lsn, end_lsn)
-            self._look_after(moved)
+            self._batches += len(operations)
+            self._look_after()
         if failures:
             # One caller's bug must not keep the others from hearing of their appends.
             raise ExceptionGroup("callbacks of appends failed", failures)
 
-    def _look_after(self, moved: Mapping[LocalLog, None]) -> None:
+    def _look_after(self) -> None:
         """Give the keeper what it should have by now."""
-        if self._completed_lsn - self._checkpoint_lsn >= self._sizes.checkpoint_bytes and not self._checkpoint_runs:
+        much = self._completed_lsn - self._checkpoint_lsn >= self._sizes.checkpoint_bytes
+        if (much or self._batches >= self._sizes.checkpoint_batches) and not self._checkpoint_runs:
             self._take_checkpoint(())
         elif self._dirty_bytes >= self._sizes.gulp_bytes:
             self._hand_over()

@@ -137,6 +137,34 @@ def read_frame(window: Window, first_lsn: int, position: int) -> Frame | None:
     return Frame(kind, flags, lsn, synced_lsn, log_id, epoch, body)
 
 
+def consecutive_frames(window: Window, first_lsn: int, position: int) -> Iterator[Frame]:
+    """The frames that follow each other from ``position`` on, up to the first that is not valid."""
+    unpack, value, extend = _HEADER.unpack_from, google_crc32c.value, google_crc32c.extend
+    while True:
+        chunk = window.read(position, min(_WINDOW, max(window.size - position, 0)))
+        at, size = 0, len(chunk)
+        # Most frames lie in one chunk: this is what a start after a crash spends its time on.
+        while at + HEADER_BYTES <= size:
+            magic, kind, flags, length, lsn, synced_lsn, log_id, epoch, crc, zero = unpack(chunk, at)
+            if magic != MAGIC or lsn != first_lsn + position + at or zero:
+                return
+            end = at + HEADER_BYTES + length
+            if end > size:
+                break
+            body = chunk[at + HEADER_BYTES : end]
+            if extend(value(chunk[at : at + 32]), body) != crc:
+                return
+            yield Frame(kind, flags, lsn, synced_lsn, log_id, epoch, body)
+            at = (end + 7) & ~7
+        if not at:
+            frame = read_frame(window, first_lsn, position)
+            if frame is None:
+                return
+            yield frame
+            at = frame_bytes(len(frame.body))
+        position += at
+
+
 def claimed_bytes(window: Window, first_lsn: int, position: int) -> int:
     """How much the frame that seems to have been begun at ``position`` would take, 0 if nothing was."""
     head = window.read(position, HEADER_BYTES)

@@ -7,6 +7,7 @@ touched and the start is refused. Frames say how far the journal was synced when
 """
 
 import os
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
@@ -16,7 +17,16 @@ from ottla.broker.storage.engine import Corrupt, LogConfig
 from ottla.broker.storage.epochs import EpochHistory
 from ottla.broker.storage.local.checkpoint import Checkpoint, decode_checkpoint
 from ottla.broker.storage.local.files import Files, file_size, read_file, sync
-from ottla.broker.storage.local.frames import NEW_SEGMENT, Frame, Kind, Window, claimed_bytes, read_frame, scan_frames
+from ottla.broker.storage.local.frames import (
+    NEW_SEGMENT,
+    Frame,
+    Kind,
+    Window,
+    claimed_bytes,
+    consecutive_frames,
+    frame_bytes,
+    scan_frames,
+)
 from ottla.broker.storage.local.journal import parse_journal_name
 from ottla.broker.storage.local.kept_log import KeptLog
 from ottla.broker.storage.local.layout import (
@@ -30,11 +40,13 @@ from ottla.broker.storage.local.layout import (
 from ottla.broker.storage.local.materialise import Materialiser
 from ottla.broker.storage.local.replace import finish_replacing
 from ottla.broker.storage.local.segment import remove_segment
-from ottla.protocol.records import BatchError, parse_header
+from ottla.protocol.records import MAGIC
 
 _GULP_BYTES: Final = 8 * 1024 * 1024
 _MOST_NAMED: Final = 10
 _DEFAULTS: Final = LogConfig()
+# Base offset, magic, last offset delta and max timestamp of a batch header.
+_FIELDS: Final = struct.Struct(">q8xb6xi8xq")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +58,20 @@ class Cut:
     reason: str
 
 
-@dataclass(slots=True)
 class ReplayedBatch:
     """A batch out of the journal, on its way to its segment."""
 
-    base_offset: int
-    count: int
-    max_timestamp_ms: int
-    body: tuple[bytes]
-    size: int
-    begins_segment: bool
-    config: LogConfig = _DEFAULTS
+    __slots__ = ("base_offset", "begins_segment", "body", "count", "max_timestamp_ms", "size")
+    config = _DEFAULTS
+
+    def __init__(self, body: bytes, *, begins_segment: bool) -> None:
+        self.base_offset, magic, last_delta, self.max_timestamp_ms = _FIELDS.unpack_from(body)
+        if magic != MAGIC:
+            raise struct.error(f"magic {magic}")
+        self.count = last_delta + 1
+        self.body = (body,)
+        self.size = len(body)
+        self.begins_segment = begins_segment
 
 
 @dataclass(slots=True)
@@ -110,12 +125,13 @@ class JournalReader:
                 return
 
     def _frames_of(self, window: Window) -> Iterator[Frame]:
-        while self.end_lsn == self.first_lsn or self.end_lsn not in self.paths:
-            frame = read_frame(window, self.first_lsn, self.end_lsn - self.first_lsn)
-            if frame is None:
+        paths, first_lsn = self.paths, self.first_lsn
+        for frame in consecutive_frames(window, first_lsn, self.end_lsn - first_lsn):
+            if frame.lsn in paths and frame.lsn != first_lsn:
                 return
-            self.synced_lsn = max(self.synced_lsn, frame.synced_lsn)
-            self.end_lsn = frame.end_lsn
+            if frame.synced_lsn > self.synced_lsn:
+                self.synced_lsn = frame.synced_lsn
+            self.end_lsn = frame.lsn + frame_bytes(len(frame.body))
             yield frame
 
     def frames_beyond(self) -> Iterator[Frame]:
@@ -281,17 +297,9 @@ def begin_log(layout: Layout, frame: Frame, found: Recovered) -> None:
 
 def _batch(frame: Frame, layout: Layout) -> ReplayedBatch:
     try:
-        header = parse_header(frame.body)
-    except BatchError as error:
+        return ReplayedBatch(frame.body, begins_segment=bool(frame.flags & NEW_SEGMENT))
+    except struct.error as error:
         raise Corrupt(f"{layout.journal}, lsn {frame.lsn}: a frame without a batch: {error}") from None
-    return ReplayedBatch(
-        base_offset=header.base_offset,
-        count=header.last_offset_delta + 1,
-        max_timestamp_ms=header.max_timestamp,
-        body=(frame.body,),
-        size=len(frame.body),
-        begins_segment=bool(frame.flags & NEW_SEGMENT),
-    )
 
 
 def _write(touched: dict[KeptLog, None], materialiser: Materialiser) -> None:

@@ -15,6 +15,8 @@ class Sizes:
     """The first file of a directory is this small, so that it is there at once."""
     checkpoint_bytes: int = 64 * MIB
     """So much of journal is followed by a checkpoint."""
+    checkpoint_batches: int = 250_000
+    """So many batches are, however small: a start after a crash takes a few microseconds for each."""
     checkpoint_ms: int = 60_000
     ballast_bytes: int = 64 * MIB
     gulp_bytes: int = 4 * MIB
