@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ottla.broker.core.purgatory import Deadlines
+from ottla.broker.settings import INT64_MAX
 from ottla.protocol.records import TopicPartition
 
 
@@ -24,21 +25,30 @@ class Parked:
         deadline_ms: when it must be answered whatever there is (monotonic).
         missing_bytes: how much must come before it is worth looking again; at least 1.
         watched: the logs that it waits for, with their sizes in bytes now.
+        stable: their last stable offsets now, if nothing beyond these may be read.
 
     Attributes:
         expired: its time was up when it was woken.
     """
 
-    __slots__ = ("ctx", "deadline_ms", "expired", "missing_bytes", "request", "watched")
+    __slots__ = ("ctx", "deadline_ms", "expired", "missing_bytes", "request", "stable", "watched")
 
     def __init__(
-        self, ctx: Any, request: Any, *, deadline_ms: int, missing_bytes: int, watched: Mapping[TopicPartition, int]
+        self,
+        ctx: Any,
+        request: Any,
+        *,
+        deadline_ms: int,
+        missing_bytes: int,
+        watched: Mapping[TopicPartition, int],
+        stable: Mapping[TopicPartition, int] | None = None,
     ) -> None:
         self.ctx = ctx
         self.request = request
         self.deadline_ms = deadline_ms
         self.missing_bytes = missing_bytes
         self.watched = dict(watched)
+        self.stable = stable
         self.expired = False
 
 
@@ -100,12 +110,22 @@ class FetchPurgatory:
             if not watchers:
                 del waiting[tp]
 
-    def appended(self, tp: TopicPartition, size_bytes: int) -> None:
-        """The high watermark of a log has moved; the log is ``size_bytes`` large now."""
+    def watches(self, tp: TopicPartition) -> bool:
+        """Whether somebody waits for a log."""
+        return tp in self._waiting
+
+    def appended(self, tp: TopicPartition, size_bytes: int, stable_offset: int = INT64_MAX) -> None:
+        """The high watermark of a log has moved; the log is ``size_bytes`` large now.
+
+        Args:
+            stable_offset: its last stable offset now. Who may not read beyond it sleeps on while it stays where it was.
+        """
         watchers = self._waiting.get(tp)
         if watchers is None:
             return
         for parked in list(watchers):
+            if parked.stable is not None and stable_offset <= parked.stable[tp]:
+                continue
             if parked.missing_bytes > 1:
                 watched = parked.watched
                 parked.missing_bytes -= size_bytes - watched[tp]

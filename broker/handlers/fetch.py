@@ -27,7 +27,7 @@ from ottla.protocol.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
-from ottla.protocol.records import iter_batches
+from ottla.protocol.records import TopicPartition, iter_batches
 
 VERSIONS = range(4, 13)
 
@@ -76,13 +76,16 @@ def _is_enough(request: FetchRequest, read: _Read) -> bool:
 def _park(request: FetchRequest, ctx: RequestContext, services: Services, read: _Read, deadline_ms: int) -> None:
     topics = services.topics.topics
     watched = {}
+    stable: dict[TopicPartition, int] | None = {} if request.isolation_level == READ_COMMITTED else None
     for asked in request.topics:
         topic = topics[asked.topic]  # a missing one would have been answered at once
         for row in asked.partitions:
             partition = topic.partitions[row.partition]
             watched[partition.tp] = partition.log.size_bytes
+            if stable is not None:
+                stable[partition.tp] = partition.last_stable_offset
     missing = request.min_bytes - read.size
-    parked = Parked(ctx, request, deadline_ms=deadline_ms, missing_bytes=missing, watched=watched)
+    parked = Parked(ctx, request, deadline_ms=deadline_ms, missing_bytes=missing, watched=watched, stable=stable)
     ctx.on_close = lambda: services.fetches.drop(parked)
     services.fetches.park(parked)
 

@@ -206,7 +206,11 @@ class Driver:
 
     def appended(self, tp: TopicPartition, size_bytes: int) -> None:
         """A high watermark has moved: fetches that wait for the partition may have enough now."""
-        self.fetches.appended(tp, size_bytes)
+        if not self.fetches.watches(tp):
+            return
+        partition = self._partition(tp)
+        if partition is not None:
+            self.fetches.appended(tp, size_bytes, partition.last_stable_offset)
         if self.fetches.effects:
             self.settle()
 

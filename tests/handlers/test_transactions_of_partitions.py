@@ -125,6 +125,7 @@ async def world(new_world):
             for partition in range(50):
                 self.driver.load(partition)
             self.services.groups = self.driver
+            self.engine.on_appended = lambda tp: self.driver.appended(tp, self.engine.logs[tp].size_bytes)
             return self
 
         def write_marker(self, tp, marker, settled):
@@ -307,10 +308,16 @@ async def test_the_end_of_a_transaction_wakes_committed_readers(world, tx, min_b
     waiting = world.fetch(isolation_level=COMMITTED, max_wait_ms=500, min_bytes=min_bytes)
     await tx.add("t")
     await tx.produce(b"a" * 100)
-    assert not waiting.finished
+    assert not waiting.finished and len(world.fetches) == 1
     await tx.end(commit=True)
     assert waiting.finished
     assert values(waiting.response.responses[0].partitions[0]) == [b"a" * 100]
+
+
+async def test_plain_records_wake_committed_readers(world, make_batch):
+    waiting = world.fetch(isolation_level=COMMITTED, max_wait_ms=500)
+    world.produced(make_batch(b"plain"))
+    assert values(waiting.response.responses[0].partitions[0]) == [b"plain"]
 
 
 async def test_after_a_restart_it_is_as_before(world, tx, make_batch):

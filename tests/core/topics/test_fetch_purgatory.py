@@ -45,6 +45,23 @@ def test_bytes_add_up_over_partitions_from_the_sizes_at_parking():
     assert woken(purgatory) == []
 
 
+def test_who_reads_up_to_the_last_stable_offset_sleeps_while_it_stays():
+    purgatory = FetchPurgatory()
+    waiting = parked(T0, missing_bytes=30, sizes={T0: 100})
+    waiting.stable = {T0: 7}
+    other = parked(T0)
+    purgatory.park(waiting)
+    purgatory.park(other)
+    purgatory.appended(T0, 200, 7)
+    assert woken(purgatory) == [other]
+    purgatory.appended(T0, 210, 8)  # what came meanwhile counts, too
+    assert woken(purgatory) == [waiting]
+    assert not purgatory.watches(T0)
+    purgatory.park(waiting)
+    purgatory.touched(T0)
+    assert woken(purgatory) == [waiting]
+
+
 def test_bytes_are_counted_once():
     purgatory = FetchPurgatory()
     waiting = parked(T0, missing_bytes=30)
