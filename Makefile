@@ -10,7 +10,7 @@ ROUNDS ?= 200
 COMMA := ,
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit e2e sim chaos types lint format bench image-check docs dist clean
+.PHONY: help demo test unit e2e sim chaos differential types lint format bench image-check docs dist clean
 
 help: ## show the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -49,6 +49,10 @@ chaos: $(VENV)/.test ## kill a broker under load, and applications besides (ROUN
 	@$(BIN)/python -m tests.chaos.run load --rounds $(ROUNDS) $(ARGS)
 	@$(BIN)/python -m tests.chaos.run exactly-once --rounds $$(( ($(ROUNDS) + 1) / 2 )) $(ARGS)
 
+differential: $(VENV)/.test ## hold Ottla against a real Apache Kafka; needs Java 17 and, the first time, Maven (about ten minutes)
+	@if command -v java >/dev/null && { command -v mvn >/dev/null || ls $${OTTLA_DIFFERENTIAL_CACHE:-$$HOME/.cache/ottla-differential}/jars-* >/dev/null 2>&1; }; \
+	then $(BIN)/python tests/differential/run.py $(ARGS); else echo "skipped: no Java 17 with Maven"; fi
+
 types: $(VENV)/.test ## mypy --strict
 	@$(BIN)/python -m mypy -p ottla.protocol -p ottla.broker -p ottla.clients -p ottla.testing -p ottla.cli
 	@$(BIN)/python -m mypy examples tests/image
@@ -60,8 +64,10 @@ lint: $(VENV)/.test ## ruff
 format: $(VENV)/.test ## let ruff mend what it can
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 
-bench: $(VENV)/.test ## heartbeats beside a bare server and librdkafka's mock (about five minutes)
+bench: $(VENV)/.test ## heartbeats, the log, large logs and starts, beside librdkafka's mock (about fifteen minutes)
 	@$(BIN)/python bench/startup.py
+	@$(BIN)/python bench/big_log.py
+	@$(BIN)/python bench/log.py $(ARGS)
 	@$(BIN)/python bench/heartbeat.py $(ARGS)
 
 image-check: $(VENV)/.test ## what can be checked of the container files without a container engine

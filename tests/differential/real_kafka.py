@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import socket
@@ -39,23 +40,32 @@ class NoJava(Exception):
     """Java or Maven is missing; the message says which."""
 
 
+FETCH_SECONDS = 600.0
+
+
 def jars() -> Path:
     """The directory of the jars that pom.xml names, fetched from Maven Central at the first call.
 
     Raises:
-        NoJava: there is no ``java`` or, at the first call, no ``mvn``.
+        NoJava: there is no ``java`` or, at the first call, no ``mvn``, or it could not fetch them.
     """
     if shutil.which("java") is None:
         raise NoJava("java was not found")
     target = CACHE / f"jars-{version()}"
     # The mark of another list of jars does not count.
     complete = target / f"complete-{zlib.crc32((HERE / 'pom.xml').read_bytes()):08x}"
-    if not complete.exists():
-        if shutil.which("mvn") is None:
-            raise NoJava("mvn was not found, and it is needed once to fetch Kafka's jars")
-        command = ["mvn", "-q", "-B", "-f", str(HERE / "pom.xml"), "dependency:copy-dependencies"]
-        subprocess.run([*command, f"-DoutputDirectory={target}"], check=True)
-        complete.touch()
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # of several test processes one fetches
+        if not complete.exists():
+            if shutil.which("mvn") is None:
+                raise NoJava("mvn was not found, and it is needed once to fetch Kafka's jars")
+            command = ["mvn", "-q", "-B", "-f", str(HERE / "pom.xml"), "dependency:copy-dependencies"]
+            try:
+                subprocess.run([*command, f"-DoutputDirectory={target}"], check=True, timeout=FETCH_SECONDS)
+            except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as failed:
+                raise NoJava(f"Kafka's jars could not be fetched: {failed}") from failed
+            complete.touch()
     return target
 
 
