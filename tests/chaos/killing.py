@@ -15,7 +15,17 @@ from ottla.testing import BrokerProcess
 from tests.chaos.crew import Crew
 from tests.e2e.raw import RawClient
 
-SETTINGS = {"group.initial.rebalance.delay.ms": 200, "group.min.session.timeout.ms": 1000}
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": 200,
+    "group.min.session.timeout.ms": 1000,
+    # Small segments, and compaction all the time, so that kills come in the middle of both.
+    "log.segment.bytes": 30_000,
+    "offsets.topic.segment.bytes": 10_000,
+    "transaction.state.log.segment.bytes": 5_000,
+    "log.cleaner.backoff.ms": 200,
+    "log.cleaner.min.cleanable.ratio": 0.05,
+    "log.cleaner.delete.retention.ms": 1000,
+}
 PATIENCE_S = 90.0
 """How long clients may take to go on after a restart before that is a failure."""
 INTERRUPTED = 0.1

@@ -21,6 +21,8 @@ PAUSE_S = 0.06
 """A producer sends a burst to its topic, then pauses."""
 MIXED = "mixed"
 """The group in which every kind of client is."""
+COMES_AND_GOES = "comes-and-goes"
+"""A group of two, one of whom leaves it again and again."""
 SESSION_MS = 3_000
 
 

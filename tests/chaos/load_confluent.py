@@ -11,7 +11,18 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.chaos.events import Acked, Committed, Created, Deleted, Doubtful, Generation, Saw, Trouble, tell
-from tests.chaos.load import BURST, MIXED, PARTITIONS, PAUSE_S, SESSION_MS, Role, role_of, run_threads, value_of
+from tests.chaos.load import (
+    BURST,
+    COMES_AND_GOES,
+    MIXED,
+    PARTITIONS,
+    PAUSE_S,
+    SESSION_MS,
+    Role,
+    role_of,
+    run_threads,
+    value_of,
+)
 
 COMMON = {
     "log_level": 0,
@@ -166,8 +177,8 @@ if __name__ == "__main__":
                 **{"enable.idempotence": False, "acks": 1, "max.in.flight.requests.per.connection": 1},
             ),
             partial(consume, mine, MIXED),
-            partial(consume, mine, "comes-and-goes"),
-            partial(consume, mine, "comes-and-goes", stays_s=4.0),
+            partial(consume, mine, COMES_AND_GOES),
+            partial(consume, mine, COMES_AND_GOES, stays_s=4.0),
             partial(make_topics, mine),
         ],
     )
