@@ -118,8 +118,7 @@ class Broker:
             self._transactions.load()
             await self._create_wanted()
             self.host, self.port = await self._listen()
-            if self._directory is None:
-                self._cleaner.start()
+            self._cleaner.start()
             self._producer_states.start(self._topics.client_partitions)
         except (EngineError, BadCatalog, MalformedFrame) as error:
             await self._engine.close()

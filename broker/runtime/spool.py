@@ -42,8 +42,7 @@ class Spool(Sequence[Buffer]):
         self._ends.append(self.size_bytes)
 
     def close(self) -> None:
-        """Let go of the file, once nobody reads any more."""
-        self._view = None
+        """Nothing more is added. Who reads already may go on: a thread may still be at it."""
         self._file.close()
 
     def __len__(self) -> int:

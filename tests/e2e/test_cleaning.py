@@ -37,9 +37,10 @@ EAGER = {
 """Small segments, and cleaning that never rests."""
 
 
-@pytest.fixture(scope="module")
-def eager() -> Iterator[Broker]:
-    with Broker(EAGER) as broker:
+@pytest.fixture(scope="module", params=["memory", "disk"])
+def eager(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    directory = tmp_path_factory.mktemp("data") if request.param == "disk" else None
+    with Broker(EAGER, data_dir=directory) as broker:
         yield broker
 
 
