@@ -134,6 +134,21 @@ async def test_a_mark_tells_damage_to_the_last_group_from_a_torn_write(sim, appe
     assert len(values(sim.log())) == 1 + is_vouched_for
 
 
+async def test_segments_are_the_same_after_a_crash(sim, appends):
+    log = sim.log(segment_bytes=200)
+    await fill(log, appends, 3)
+    await log.roll()
+    await fill(log, appends, 1)
+    await log.roll()
+    for number in range(10):
+        appends.add(log, b"%d" % number)
+    await appends.reported(14)
+    before = list(log.segments())
+    sim.disk.kill()
+    await sim.open()
+    assert list(sim.log(segment_bytes=200).segments()) == before
+
+
 async def test_a_journal_that_is_gone_is_missed(sim, appends):
     await fill(sim.log(), appends, 2)
     sim.disk.kill()

@@ -51,6 +51,8 @@ class SimulatedDisk:
         self.capacity = capacity
         self.before: Callable[[str, str], None] = lambda operation, path: None
         self.crash_at: int | None = None
+        self.short_writes = 0.0
+        """How often a write takes only a part of what it is given."""
         self.operations = 0
         """How many operations there were so far."""
         self.syncs = 0
@@ -159,6 +161,8 @@ class SimulatedDisk:
             if growth and room <= 0:
                 raise OSError(errno.ENOSPC, "no space left on device", path)
             data = data[: len(data) - max(0, growth - room)]
+        if len(data) > 1 and self._random.random() < self.short_writes:
+            data = data[: self._random.randrange(1, len(data))]
         self._put(file, data, offset)
         return len(data)
 
