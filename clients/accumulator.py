@@ -232,12 +232,20 @@ class Accumulator:
         if not partition.queue or self.needs_producer_id or not self.may_send(tp):
             return None
         head = partition.queue[0]
-        if partition.in_flight and (head.tried or partition.bump_wanted):
+        if partition.in_flight and (head.tried or partition.bump_wanted or self._first(partition)):
             return None
         if head.tried:
             return head.retry_at_ms
         full = len(partition.queue) > 1 or head.builder.estimated_size >= self.batch_size
         return head.created_ms if full or self.flushing else head.created_ms + self.linger_ms
+
+    def _first(self, partition: PartitionQueue) -> bool:
+        """Whether the broker has nothing of a transactional producer's epoch yet.
+
+        It may refuse the first batch, as the transaction before is not ended everywhere, and one that knows nothing
+        of the producer would take the second in its place.
+        """
+        return self.transactional and partition.last_acked_sequence == NO_SEQUENCE
 
     def take(self, tps: Iterable[TopicPartition], max_bytes: int, now_ms: float) -> list[Batch]:
         """Put the ready batches of some partitions in flight, one of each, as long as they fit into a request."""

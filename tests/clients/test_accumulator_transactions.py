@@ -33,6 +33,12 @@ def one(accumulator: Accumulator, now: float = 0, tp: TopicPartition = T0) -> Ba
     return batch
 
 
+def begin(accumulator: Accumulator) -> None:
+    """Have the first batch of the epoch acknowledged: it has number 0."""
+    add(accumulator, "first")
+    accumulator.succeeded(one(accumulator))
+
+
 def numbers(batch: Batch) -> tuple[int, int, int]:
     header = parse_header(batch.encode())
     assert header.is_transactional
@@ -80,8 +86,28 @@ def test_a_gap_is_not_closed_by_the_producer_itself(code: ErrorCode) -> None:
     assert numbers(one(accumulator)) == (77, 4, 0)
 
 
+def test_the_first_batch_of_an_epoch_goes_alone() -> None:
+    accumulator = make()
+    for name in "abcd":
+        add(accumulator, name)
+    first = one(accumulator)
+    assert accumulator.take([T0], 1 << 20, 0) == []
+    assert accumulator.failed(first, ErrorCode.CONCURRENT_TRANSACTIONS, 0)
+    assert accumulator.take([T0], 1 << 20, 0) == []
+    accumulator.succeeded(one(accumulator, 20))
+    assert [numbers(one(accumulator, 20)) for _ in "bcd"] == [(77, 3, 1), (77, 3, 2), (77, 3, 3)], "then several"
+    for batch in list(accumulator._partitions[T0].in_flight):
+        accumulator.succeeded(batch)
+    accumulator.set_producer_id(77, 4)
+    add(accumulator, "e")
+    add(accumulator, "f")
+    assert numbers(one(accumulator, 20)) == (77, 4, 0)
+    assert accumulator.take([T0], 1 << 20, 20) == []
+
+
 def test_what_comes_too_early_is_tried_again() -> None:
     accumulator = make()
+    begin(accumulator)
     add(accumulator, "a")
     add(accumulator, "b")
     a, b = one(accumulator), one(accumulator)
@@ -93,6 +119,7 @@ def test_what_comes_too_early_is_tried_again() -> None:
 
 def test_dropping_what_waits() -> None:
     accumulator = make()
+    begin(accumulator)
     add(accumulator, "a")
     add(accumulator, "b")
     flying = one(accumulator)
@@ -113,6 +140,7 @@ def test_the_transaction_before_is_waited_for_shortly() -> None:
 
 def test_the_halves_of_a_batch_keep_its_numbers() -> None:
     accumulator = make()
+    begin(accumulator)
     accumulator.batch_size = 1000
     for name in "abc":
         add(accumulator, name, size=20)
@@ -125,5 +153,5 @@ def test_the_halves_of_a_batch_keep_its_numbers() -> None:
         batch = one(accumulator, 200)
         places.append((batch.waiters, numbers(batch)))
         accumulator.succeeded(batch)
-    assert places == [(["a"], (77, 3, 0)), (["b", "c"], (77, 3, 1)), (["z"], (77, 3, 3))]
+    assert places == [(["a"], (77, 3, 1)), (["b", "c"], (77, 3, 2)), (["z"], (77, 3, 4))]
     assert not accumulator.lost_numbers
