@@ -1,5 +1,6 @@
 """Retention, compaction and changes of settings, as clients see them while everything runs."""
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from itertools import pairwise
@@ -19,6 +20,8 @@ from confluent_kafka.admin import (
 from kafka import KafkaAdminClient, KafkaConsumer
 from kafka import TopicPartition as KafkaPythonPartition
 
+from ottla.clients import Consumer as OttlaConsumer
+from ottla.clients import TopicPartition as OttlaPartition
 from ottla.testing import Broker
 from tests.e2e.confluent_client import QUIET
 from tests.e2e.waiting import wait_for
@@ -275,3 +278,36 @@ def test_settings_as_kafka_python_changes_them(eager: Broker, admin: AdminClient
         assert (entry.value, ConfigSource(entry.source)) == ("123", ConfigSource.DYNAMIC_TOPIC_CONFIG)
     finally:
         client.close()
+
+
+def test_every_client_reads_past_batches_that_compaction_has_emptied(
+    eager: Broker, admin: AdminClient, name: str
+) -> None:
+    create(admin, name, cleanup_policy="compact")
+    # The last batch of a producer stays, with nothing in it, when others have written its keys anew.
+    for number in range(12):
+        sending = producer(eager, **{"enable.idempotence": True})
+        for index in range(10):
+            sending.produce(name, key=b"key %d" % index, value=b"%d %d " % (number, index) * 20)
+        sending.flush()
+    wait_for(lambda: len(read(eager, name)) < 60, "compaction")
+    expected = {b"key %d" % index: b"11 %d " % index * 20 for index in range(10)}
+    assert {key: value for _, key, value in read(eager, name)} == expected
+    consumer = KafkaConsumer(bootstrap_servers=eager.bootstrap_servers, consumer_timeout_ms=2_000)
+    place = KafkaPythonPartition(name, 0)
+    consumer.assign([place])
+    consumer.seek_to_beginning()
+    assert {record.key: record.value for record in consumer} == expected
+    assert consumer.position(place) == 120
+    consumer.close()
+
+    async def with_the_included_client() -> dict[bytes | None, bytes | None]:
+        async with OttlaConsumer(bootstrap_servers=eager.bootstrap_servers, auto_offset_reset="earliest") as reader:
+            reader.assign([OttlaPartition(name, 0)])
+            found: dict[bytes | None, bytes | None] = {}
+            while await reader.position(OttlaPartition(name, 0)) < 120:
+                for records in (await reader.getmany(timeout_ms=500)).values():
+                    found.update((record.key, record.value) for record in records)
+            return found
+
+    assert asyncio.run(asyncio.wait_for(with_the_included_client(), 30)) == expected
