@@ -20,7 +20,7 @@ from ottla.broker.storage.local.files import (
     file_size,
     read_file,
 )
-from ottla.broker.storage.local.journal import Journal
+from ottla.broker.storage.local.journal import KEPT_SUFFIX, Journal
 from ottla.broker.storage.local.keeper import Keeper, Materialise, StoreCatalog, TakeCheckpoint
 from ottla.broker.storage.local.kept_log import KeptLog
 from ottla.broker.storage.local.layout import (
@@ -341,6 +341,11 @@ class LocalEngine:
                 self.change(deletions[-1])
         for deletion in deletions:
             await deletion.future
+        with contextlib.suppress(OSError):
+            for name in self._files.list(self.layout.journal):
+                if name.endswith(KEPT_SUFFIX):
+                    # All logs of the catalog could be opened: what it holds is of logs that have been deleted.
+                    self._files.remove(os.path.join(self.layout.journal, name))
         return orphans
 
     # --- the ways to the threads ---

@@ -18,6 +18,9 @@ from ottla.protocol.compression import Buffer
 
 WAL_SUFFIX: Final = ".wal"
 KEPT_SUFFIX: Final = ".kept"
+"""What recovery could not use: batches of a log whose directory is damaged, or was deleted."""
+DAMAGED_SUFFIX: Final = ".damaged"
+"""What a repair could not use."""
 _SPARE_PREFIX: Final = "spare-"
 _LSN_DIGITS: Final = 20
 _ZEROS: Final = bytes(1024 * 1024)
@@ -181,7 +184,7 @@ class Journal:
 
     def _take_over(self, name: str) -> None:
         """A file of an earlier life: a spare if it has the right size, else superfluous once there is a checkpoint."""
-        if name.endswith(KEPT_SUFFIX):
+        if name.endswith((KEPT_SUFFIX, DAMAGED_SUFFIX)):
             return
         path = os.path.join(self._directory, name)
         first_lsn = parse_journal_name(name)

@@ -20,7 +20,7 @@ from ottla.broker.storage.local.files import (
     sync_directory,
 )
 from ottla.broker.storage.local.frames import Frame, Kind
-from ottla.broker.storage.local.journal import KEPT_SUFFIX
+from ottla.broker.storage.local.journal import DAMAGED_SUFFIX
 from ottla.broker.storage.local.kept_log import KeptLog
 from ottla.broker.storage.local.layout import (
     FORMAT,
@@ -264,6 +264,6 @@ class _Repair:
         sync_directory(self._files, self._layout.logs)
         replace_file(self._files, self._layout.checkpoint, encode_checkpoint(checkpoint))
         for path in reader.paths.values():
-            self._files.rename(path, path + KEPT_SUFFIX)
-            self._report.set_aside.append(path + KEPT_SUFFIX)
+            self._files.rename(path, path + DAMAGED_SUFFIX)
+            self._report.set_aside.append(path + DAMAGED_SUFFIX)
         sync_directory(self._files, self._layout.journal)
