@@ -1,4 +1,4 @@
-"""Giving up what is damaged: what is said to be lost is lost, everything else is kept, and the directory opens again."""
+"""Giving up what is damaged: what is said to be lost is lost, all else is kept, and the directory opens again."""
 
 import pytest
 
