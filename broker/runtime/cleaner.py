@@ -24,7 +24,7 @@ READ_BYTES = 256 * 1024
 """How much of a log is read at a time."""
 TURN_RECORDS = 300
 """Records after which others have their turn; a batch counts as ten."""
-TURN_LOGS = 50
+TURN_LOGS = 10
 """Logs that are looked at in one turn."""
 
 _T = TypeVar("_T")

@@ -99,3 +99,12 @@ def test_other_documents_are_refused(state):
 
 def test_a_new_broker_has_an_empty_catalog():
     assert (dict(Catalog.from_state(None).topics), Catalog.from_state(None).next_producer_id) == ({}, 0)
+
+
+def test_settings_of_brokers_and_groups_are_kept():
+    catalog = Catalog().changed(broker_configs={"": {"a": "1"}}, group_configs={"g": {"b": "2"}})
+    read = Catalog.from_state(json.loads(json.dumps(catalog.state())))
+    assert (read.broker_configs, read.group_configs) == ({"": {"a": "1"}}, {"g": {"b": "2"}})
+    later = read.changed(next_producer_id=5)
+    assert (later.broker_configs, later.group_configs) == (read.broker_configs, read.group_configs)
+    assert set(Catalog().state()) == {"format", "next_producer_id", "topics"}
