@@ -12,9 +12,10 @@ from ottla.testing import BrokerProcess
 from tests.chaos.crew import Crew
 from tests.chaos.killing import PATIENCE_S, SETTINGS, Broken, Killing
 from tests.chaos.pipeline import INPUT, KINDS, PARTITIONS, PROCESSES, group_of, output_of
-from tests.chaos.readback import end_of, fetch
+from tests.chaos.readback import end_of, fetch, unfinished_transactions
 from tests.chaos.results import Results
 from tests.chaos.watch import WATCHERS
+from tests.e2e.raw import RawClient
 
 CALM_EVERY = 10
 """After so many rounds every application must have got further before the next kill."""
@@ -176,9 +177,23 @@ class ExactlyOnce:
         for key in self._watched():
             self.results.check_complete(*key)
         with self._killing.reader() as client:
+            self._nothing_hangs(client)
             for kind in KINDS:
                 self.results.check_offsets(group_of(kind), client.committed(group_of(kind)), INPUT)
                 stored = [fetch(client, (output_of(kind), number), 0)[0] for number in range(PARTITIONS)]
                 ends = sum(end_of(client, (output_of(kind), number)) for number in range(PARTITIONS))
                 self._say(f"{output_of(kind)}: {sum(map(len, stored))} records stored, {ends} offsets")
         self._killing.raise_problems()
+
+    def _nothing_hangs(self, client: RawClient) -> None:
+        """No transaction is left open, and committed readers come to the end of every partition."""
+
+        def left() -> list[str]:
+            places = [(output_of(kind), number) for kind in KINDS for number in range(PARTITIONS)]
+            behind = [place for place in places if fetch(client, place, 0, committed=True)[1] < end_of(client, place)]
+            return [*unfinished_transactions(client), *(f"{place} is held up" for place in behind)]
+
+        deadline = time.monotonic() + PATIENCE_S
+        while (found := left()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        self.results.problems += found

@@ -8,6 +8,7 @@ from ottla.protocol.apis import ApiKey
 from ottla.protocol.groups import coordinator_partition
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from ottla.protocol.messages.list_transactions import ListTransactionsRequest
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.offsets_topic import GroupKey, decode_group_value, decode_key
 from ottla.protocol.records import Record, decode_batch, iter_batches
@@ -81,6 +82,17 @@ def read_generations(client: RawClient, ledger: Ledger) -> None:
             if isinstance(key, GroupKey) and record.value is not None:
                 written[key.group_id].append(decode_group_value(record.value).generation)
         ledger.found_generations(group, written[group])
+
+
+def unfinished_transactions(client: RawClient) -> list[str]:
+    """Transactions that are not ended yet, or whose end is not written everywhere."""
+    answer = client.ask(ApiKey.LIST_TRANSACTIONS, 0, ListTransactionsRequest())
+    done = {"Empty", "CompleteCommit", "CompleteAbort"}
+    return [
+        f"{one.transactional_id} is {one.transaction_state}"
+        for one in answer.transaction_states
+        if one.transaction_state not in done
+    ]
 
 
 def end_of(client: RawClient, place: Place) -> int:
