@@ -213,6 +213,7 @@ class Broker:
             fetches=self._driver,
             transactions=self._transactions,
             log_dir=in_memory if self._directory is None else partial(measured, self._directory),
+            logger=self.log if hasattr(self.log, "level") else None,
         )
         self._cleaner = Cleaner(self._engine, self._topics, clock, self.log, directory=self._directory)
         self._cleaner.on_markers_gone = self._producer_states.forget

@@ -9,6 +9,7 @@ from ottla.broker.core.configs.alterations import ALL_BROKERS
 from ottla.broker.core.configs.brokers import BrokerConfigs
 from ottla.broker.core.configs.groups import GROUP_KEYS, group_synonyms
 from ottla.broker.core.configs.kinds import ConfigSource, ConfigType, ResourceType, Synonym
+from ottla.broker.core.configs.loggers import ROOT, Logger, kafkas_level, other_node
 from ottla.broker.core.topics.catalog import Refusal, invalid_name
 from ottla.broker.core.topics.configs import EffectiveValue, effective_values
 from ottla.broker.handlers.services import Services
@@ -81,7 +82,16 @@ def _rows(resource: DescribeConfigsResource, ctx: RequestContext, services: Serv
         return [
             _row(key.name, group_synonyms(key, configs), key.type, key.documentation) for key in GROUP_KEYS.values()
         ]
+    if resource.resource_type == ResourceType.BROKER_LOGGER and services.logger is not None:
+        return other_node(name, services.node.node_id) or [_level_row(services.logger)]
     return Refusal(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
+
+
+def _level_row(logger: Logger) -> DescribeConfigsResourceResult:
+    level = Synonym(ROOT, kafkas_level(logger.level), ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG)
+    row = _row(ROOT, (level,), ConfigType.UNKNOWN, "The least severe level that is logged.")
+    row.synonyms = []
+    return row
 
 
 def _topic_row(effective: EffectiveValue) -> DescribeConfigsResourceResult:

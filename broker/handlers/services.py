@@ -11,6 +11,7 @@ from ottla.broker.clock import Clock
 from ottla.broker.context import RequestContext
 from ottla.broker.core.configs.alterations import Alteration
 from ottla.broker.core.configs.brokers import BrokerConfigs
+from ottla.broker.core.configs.loggers import Logger
 from ottla.broker.core.fetches import Parked
 from ottla.broker.core.groups.offsets import Refusals
 from ottla.broker.core.log_dir import LogDir, in_memory
@@ -179,3 +180,5 @@ class Services:
     transactions: Transactions
     log_dir: Callable[[], LogDir] = in_memory
     """Where the logs are and how much room there is now. Raises OSError if that cannot be told."""
+    logger: Logger | None = None
+    """The log for operators, if its level can be changed."""

@@ -24,6 +24,15 @@ class Logger:
         self._stream = stream
         self._made: Any = None
 
+    @property
+    def level(self) -> str:
+        """The least severe level that is written. May be set at any time."""
+        return LEVELS[self._least]
+
+    @level.setter
+    def level(self, level: str) -> None:
+        self._least = LEVELS.index(level)
+
     def debug(self, event: str, **fields: Any) -> None:
         self._write("debug", event, fields)
 
@@ -46,6 +55,8 @@ class Logger:
 
 class Silent:
     """A logger that says nothing, for brokers embedded in tests."""
+
+    level = "error"
 
     def debug(self, event: str, **fields: Any) -> None: ...
     def info(self, event: str, **fields: Any) -> None: ...

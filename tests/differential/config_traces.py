@@ -166,3 +166,16 @@ def trace_alter_groups(t: Trace) -> None:
     alter(t, GROUP, "", ("consumer.session.timeout.ms", SET, "50000"))
     replace(t, GROUP, name, consumer_heartbeat_interval_ms="6000")
     configs(t, GROUP, name, None)
+
+
+def trace_alter_loggers(t: Trace) -> None:
+    for name in ("1", "2", "x", ""):
+        alter(t, LOGGER, name, ("root", SET, "WARN"))
+        alter(t, LOGGER, name, ("root", SET, "LOUD"))
+        alter(t, LOGGER, name, ("root", DELETE, ""))
+        alter(t, LOGGER, name, ("root", APPEND, "WARN"))
+        alter(t, LOGGER, name, ("no.such", SET, "WARN"))
+        alter(t, LOGGER, name, ("no.such", DELETE, ""))
+        alter(t, LOGGER, name, ("root", SET, "WARN"), ("root", SET, "INFO"))
+        configs(t, LOGGER, name, ["root"])
+        replace(t, LOGGER, name, root="WARN")

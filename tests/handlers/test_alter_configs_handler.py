@@ -1,5 +1,7 @@
 """AlterConfigs and IncrementalAlterConfigs: what may be changed, what is refused, and that it is in force at once."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from ottla.broker.core.configs.alterations import Operation
@@ -312,3 +314,60 @@ async def test_groups(world, key, value, error):
 
 async def test_groups_have_no_settings_in_common(world):
     assert await change(world, GROUP, "", ("consumer.session.timeout.ms", SET, "50000")) == ErrorCode.INVALID_REQUEST
+
+
+# --------------------------------------------------------------------------------------------------------- loggers
+
+
+@pytest.fixture
+def logger(world):
+    world.services.logger = SimpleNamespace(level="info")
+    return world.services.logger
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "operation", "value", "error"),
+    [
+        ("1", "root", SET, "DEBUG", ErrorCode.NONE),
+        ("1", "root", SET, "LOUD", ErrorCode.INVALID_CONFIG),
+        ("1", "root", DELETE, "", ErrorCode.INVALID_REQUEST),
+        ("1", "root", APPEND, "DEBUG", ErrorCode.INVALID_REQUEST),
+        ("1", "no.such", SET, "DEBUG", ErrorCode.INVALID_CONFIG),
+        ("1", "no.such", DELETE, "", ErrorCode.INVALID_CONFIG),
+        ("2", "root", SET, "DEBUG", ErrorCode.INVALID_REQUEST),
+        ("", "root", SET, "DEBUG", ErrorCode.INVALID_REQUEST),
+    ],
+)
+async def test_the_level_of_the_log(world, logger, name, key, operation, value, error):
+    assert await change(world, LOGGER, name, (key, operation, value), validate_only=True) == error
+    assert logger.level == "info"
+    assert await change(world, LOGGER, name, (key, operation, value)) == error
+    assert logger.level == ("info" if error else "debug")
+
+
+@pytest.mark.parametrize(
+    ("kafkas", "ours", "shown"),
+    [
+        ("TRACE", "debug", "DEBUG"),
+        ("WARN", "warning", "WARN"),
+        ("ERROR", "error", "ERROR"),
+        ("FATAL", "error", "ERROR"),
+    ],
+)
+async def test_levels_have_kafkas_names(world, logger, kafkas, ours, shown):
+    assert await change(world, LOGGER, "1", ("root", SET, kafkas)) == 0
+    assert logger.level == ours
+    assert await described(world, LOGGER, "1", "root") == (shown, 6)
+
+
+async def test_levels_beside_other_changes_and_not_twice(world, logger):
+    topic = await world.topic()
+    level = ("root", SET, "DEBUG")
+    answers = await change_all(world, (LOGGER, "1", level), (TOPIC, "t", ("retention.ms", SET, "5")))
+    assert answers == [(0, None), (0, None)]
+    assert (logger.level, topic.config.retention_ms) == ("debug", 5)
+    logger.level = "info"
+    twice = await change_all(world, (LOGGER, "1", level), (LOGGER, "1", level))
+    assert [code for code, _ in twice] == [ErrorCode.INVALID_REQUEST] * 2
+    assert logger.level == "info"
+    assert await replace(world, LOGGER, "1", root="DEBUG") == ErrorCode.INVALID_REQUEST
