@@ -33,6 +33,8 @@ UNSEEN_BYTES = 128 << 20
 """If so much was appended to all of them, those that grew most get another one."""
 CHECK_MS = 10_000
 """How often partitions are looked at."""
+AT_ONCE = 200
+"""So many snapshots are written together when the broker stops."""
 SUFFIX = ".snapshot"
 LONGEST_NAME = 240
 _CRC_SIZE = 8
@@ -144,7 +146,7 @@ class ProducerStates:
                 return  # the end that it has seen is not the log's any more
             await asyncio.sleep(0.05)
         if partition.failures == failures and self._forgotten.get(partition.tp) == forgotten:
-            await self._save(partition, document)
+            await self._save([(partition, document)])
 
     async def stop(self, partitions: Iterable[Partition]) -> None:
         """Take a last snapshot of every partition that has one to take. Nothing may be on its way to the logs."""
@@ -153,13 +155,17 @@ class ProducerStates:
             self._task = None
         if self._directory is None:
             return
-        for partition in list(partitions):
-            log = partition.log
-            end = log.log_end_offset
-            if partition.offline or log.high_watermark < end or end <= log.log_start_offset:
-                continue
-            if self._saved.get(partition.tp) != end:
-                await self._save(partition, take(partition))
+        due = [partition for partition in partitions if self._is_due(partition)]
+        for start in range(0, len(due), AT_ONCE):
+            await self._save([(partition, take(partition)) for partition in due[start : start + AT_ONCE]])
+
+    def _is_due(self, partition: Partition) -> bool:
+        """Whether there is something that no snapshot has seen, and nothing on its way."""
+        log = partition.log
+        end = log.log_end_offset
+        if partition.offline or log.high_watermark < end or end <= log.log_start_offset:
+            return False
+        return self._saved.get(partition.tp) != end
 
     def forget(self, tp: TopicPartition) -> None:
         """The partition is gone, or its snapshot says what is not true any more."""
@@ -169,20 +175,21 @@ class ProducerStates:
         if (path := self._path(tp)) is not None:
             self._remove(path)
 
-    async def _save(self, partition: Partition, document: dict[str, Any]) -> None:
-        self._sizes[partition.tp] = document["size_bytes"]
-        path = self._path(partition.tp)
-        if path is None:
-            return
-        forgotten = self._forgotten.get(partition.tp)
-        try:
-            await asyncio.to_thread(_write, path, document)
-            if self._forgotten.get(partition.tp) == forgotten:
-                self._saved[partition.tp] = document["offset"]
+    async def _save(self, documents: list[tuple[Partition, dict[str, Any]]]) -> None:
+        rows = []
+        for partition, document in documents:
+            tp = partition.tp
+            self._sizes[tp] = document["size_bytes"]
+            if (path := self._path(tp)) is not None:
+                rows.append((tp, path, document, self._forgotten.get(tp)))
+        errors = await asyncio.to_thread(_write_all, [(path, document) for _, path, document, _ in rows])
+        for (tp, path, document, forgotten), error in zip(rows, errors, strict=True):
+            if error is not None:
+                self._report.warning("a snapshot of producers could not be written", path=str(path), reason=str(error))
+            elif self._forgotten.get(tp) == forgotten:
+                self._saved[tp] = document["offset"]
             else:
                 self._remove(path)
-        except OSError as error:
-            self._report.warning("a snapshot of producers could not be written", path=str(path), reason=str(error))
 
     def _remove(self, path: Path) -> None:
         try:
@@ -221,8 +228,17 @@ def _decode(data: bytes) -> Any:
     return json.loads(body)
 
 
-def _write(path: Path, document: dict[str, Any]) -> None:
-    path.parent.mkdir(exist_ok=True)
-    new = path.with_name(path.name + ".new")
-    new.write_bytes(_encode(document))
-    os.replace(new, path)
+def _write_all(documents: list[tuple[Path, dict[str, Any]]]) -> list[OSError | None]:
+    """Write snapshots; returns for each why it could not be."""
+    errors: list[OSError | None] = []
+    for path, document in documents:
+        try:
+            path.parent.mkdir(exist_ok=True)
+            new = path.with_name(path.name + ".new")
+            new.write_bytes(_encode(document))
+            os.replace(new, path)
+        except OSError as error:
+            errors.append(error)
+        else:
+            errors.append(None)
+    return errors

@@ -260,6 +260,16 @@ async def test_what_was_taken_before_a_partition_was_forgotten_is_not_written_af
     assert list(world.directory.iterdir()) == []
 
 
+async def test_what_cannot_be_written_is_told_and_tried_again(world):
+    await filled(world)
+    world.directory.write_bytes(b"in the way")
+    await world.states.stop([world.partition])
+    assert [event for event, _ in world.report.warnings] == ["a snapshot of producers could not be written"]
+    world.directory.unlink()
+    await world.states.stop([world.partition])
+    assert [path.name for path in world.directory.iterdir()] == ["t-0.snapshot"]
+
+
 async def test_without_a_directory_nothing_is_kept(world):
     states = ProducerStates(None, SimpleNamespace(wall_ms=lambda: WALL_MS), world.report)
     world.states = states
