@@ -28,6 +28,8 @@ SETTINGS = {
 }
 PATIENCE_S = 90.0
 """How long clients may take to go on after a restart before that is a failure."""
+STOPPED = 0.1
+"""How often a broker is told to stop, and killed while it does, or when it has."""
 INTERRUPTED = 0.1
 """How often a broker is killed while it starts, so that recovery has to begin again."""
 
@@ -57,7 +59,10 @@ class Killing:
         self._account = account
 
     def kill_and_restart(self) -> None:
-        """SIGKILL the broker; start it again, now and then after another kill on the way."""
+        """SIGKILL the broker, sometimes while it stops; start it again, sometimes after another kill on the way."""
+        if self.chance.random() < STOPPED:
+            os.kill(self.broker.pid, signal.SIGTERM)
+            time.sleep(self.chance.uniform(0, 0.5))
         self.broker.kill()
         if self.chance.random() < INTERRUPTED:
             self._start_and_kill(self.chance.uniform(0.05, 0.9))
