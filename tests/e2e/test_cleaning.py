@@ -36,6 +36,8 @@ EAGER = {
     "log.retention.check.interval.ms": 100,
     "offsets.topic.segment.bytes": 4_000,
     "offsets.topic.num.partitions": 1,
+    "transaction.state.log.segment.bytes": 2_000,
+    "transaction.state.log.num.partitions": 1,
 }
 """Small segments, and cleaning that never rests."""
 
@@ -194,6 +196,12 @@ def test_readers_of_committed_records_are_shown_nothing_else_after_compaction(
     assert {key: value for _, key, value in read(eager, name)} == expected
     uncommitted = read(eager, name, **{"isolation.level": "read_uncommitted"})
     assert len(uncommitted) < 600
+    # The coordinator's own topic is compacted as well: of some hundred states only the last ones stay.
+    wait_for(lambda: len(read(eager, "__transaction_state")) < 100, "compaction of the transactions")
+    sending.begin_transaction()
+    sending.produce(name, key=b"0", value=b"last")
+    sending.commit_transaction(30)
+    assert {key: value for _, key, value in read(eager, name)}[b"0"] == b"last"
 
 
 def test_committed_offsets_survive_the_compaction_of_their_topic(eager: Broker, admin: AdminClient, name: str) -> None:
