@@ -31,6 +31,9 @@ from ottla.broker.storage.engine import Corrupt, Durability, Engine, EngineError
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import BatchError, TopicPartition
 
+CONFIGURED_TOPICS = 100
+"""Topics that are told of a change of the broker's settings in one turn of the loop."""
+
 Outcome = TopicEntry | Refusal
 
 
@@ -247,8 +250,10 @@ class TopicManager:
                 changed = list(catalog.topics.values())
             else:
                 changed = [entry for name, entry in catalog.topics.items() if entry is not before.topics.get(name)]
-            for entry in changed:
+            for number, entry in enumerate(changed, 1):
                 self._configure(entry)
+                if not number % CONFIGURED_TOPICS:
+                    await asyncio.sleep(0)
         for alteration, refusal in zip(alterations, refusals, strict=True):
             if refusal is None:
                 # Values may be secrets of a plugin that we do not know.
