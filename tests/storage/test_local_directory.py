@@ -12,6 +12,7 @@ from ottla.broker.storage.engine import (
     Unavailable,
 )
 from ottla.broker.storage.local.engine import LocalEngine
+from ottla.broker.storage.local.sizes import Sizes
 from ottla.protocol.records import Record, build_batch
 from tests.storage.simulated_engine import TOPIC_ID, values
 
@@ -116,3 +117,48 @@ async def test_a_loop_that_ends_without_closing_leaves_what_was_acknowledged(tmp
     await engine.open()
     assert values(engine.open_log("t", TOPIC_ID, 0, LogConfig()))[0] == b"kept"
     await engine.close()
+
+
+async def test_memory_is_bounded_when_segments_cannot_keep_up(tmp_path, new_uuid, appends):
+    engine = local(tmp_path, new_uuid, sizes=Sizes(tail_bytes=200_000, gulp_bytes=50_000))
+    await engine.open()
+    log = engine.open_log("t", TOPIC_ID, 0, LogConfig())
+    most = 0
+    for number in range(100):
+        appends.add(log, b"%d" % number * 10_000)
+        if number % 10 == 9:
+            await appends.reported(number + 1)
+            most = max(most, engine._gate.held_bytes)
+    await engine.close()
+    assert most < 2_000_000
+    assert engine._gate.held_bytes == 0
+    assert appends.acknowledged() == list(range(100))
+
+
+async def test_a_deleted_log_holds_nobody_back(tmp_path, new_uuid, appends):
+    engine = local(tmp_path, new_uuid)
+    await engine.open()
+    log = engine.open_log("t", TOPIC_ID, 0, LogConfig())
+    for _ in range(50):
+        appends.add(log, b"v" * 1000)
+    await asyncio.gather(engine.delete_log(log.tp), appends.reported(50))
+    assert engine._gate.held_bytes == 0
+    await engine.close()
+
+
+async def test_what_is_asked_of_a_closed_engine_fails(tmp_path, new_uuid, appends):
+    engine = local(tmp_path, new_uuid)
+    await engine.open()
+    log = engine.open_log("t", TOPIC_ID, 0, LogConfig())
+    appends.add(log, b"v")
+    await appends.reported(1)
+    trimming = asyncio.ensure_future(log.trim(1))
+    rolling = asyncio.ensure_future(log.roll())
+    closing = asyncio.ensure_future(engine.close())
+    results = await asyncio.gather(trimming, rolling, closing, return_exceptions=True)
+    assert results[2] is None
+    assert all(result in (None, 1) or isinstance(result, Unavailable) for result in results)
+    with pytest.raises(Unavailable):
+        await engine.catalog.store({})
+    with pytest.raises(Unavailable):
+        await log.trim(1)

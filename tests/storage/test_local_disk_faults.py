@@ -84,6 +84,16 @@ async def test_the_ballast_lets_what_is_acknowledged_come_to_its_segment(sim, ap
     assert await refused(log, appends) is None
 
 
+async def test_a_full_disk_does_not_keep_the_engine_from_starting(sim, appends):
+    await fill(sim.log(), appends, 30)
+    assert "ballast" in sim.disk.list("/data")
+    sim.disk.kill()
+    sim.disk.capacity = sim.disk.used
+    await sim.open()
+    assert "ballast" not in sim.disk.list("/data")
+    assert len(values(sim.log())) == 30
+
+
 @pytest.mark.parametrize("operation", ["make_directory", "open", "write"])
 async def test_no_room_for_a_new_log_and_then_room(sim, appends, operation):
     log = sim.log()

@@ -250,8 +250,7 @@ class Committer:
         """Acknowledge nothing that is not certain, and nothing ever after."""
         error = Unknown(reason)
         for operation in operations:
-            if operation.error is None:
-                operation.error = error
+            operation.fail(error)
             if isinstance(operation, Close):
                 self.journal.close()
         self._failure = Unavailable(f"storage has failed: {reason}")

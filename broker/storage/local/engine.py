@@ -198,6 +198,8 @@ class LocalEngine:
             from ottla.broker.storage.local.upgrade import upgrade
 
             upgrade(files, layout, self.cluster_id, self.node_id)
+        self._room = Room(files, layout.data_dir, sizes.ballast_bytes)
+        self._room.make_some()
         materialiser = Materialiser(files, layout, most_handles=sizes.most_writers)
         found = recover(files, layout, materialiser)
         self.was_clean = found.checkpoint.clean
@@ -212,7 +214,6 @@ class LocalEngine:
     def _begin(self, found: Recovered, materialiser: Materialiser) -> None:
         """Begin a journal, and write down that everything before it is in segments."""
         files, layout, sizes = self._files, self.layout, self._sizes
-        self._room = Room(files, layout.data_dir, sizes.ballast_bytes)
         self._gate = Gate(sizes.tail_bytes)
         journal = Journal(
             files, layout.journal, file_bytes=sizes.journal_file_bytes, first_bytes=sizes.first_journal_file_bytes
@@ -323,7 +324,11 @@ class LocalEngine:
 
         # What is queued for it comes to its end first: the checkpoint that forgets the log lies behind all its frames.
         self.commit(Barrier(queue_is_over))
-        await delete.future
+        try:
+            await delete.future
+        finally:
+            # What of it waited for its segment waits no more.
+            self._gate.less(log.drop_tail())
 
     async def remove_orphans(self) -> list[TopicPartition]:
         doomed = dict(self._found)
@@ -359,9 +364,9 @@ class LocalEngine:
             self._to_committer.submit(operation)
 
     def keep(self, operation: Operation) -> None:
-        """Queue an operation for the keeper."""
+        """Queue an operation for the keeper. When the engine is closed it fails at once."""
         if self._to_keeper is None:
-            operation.error = Unavailable("the engine is closed")
+            operation.fail(Unavailable("the engine is closed"))
             operation.complete()
         else:
             self._to_keeper.submit(operation)
@@ -471,6 +476,7 @@ class LocalEngine:
     def _kept(self, operations: Sequence[Operation], fatal: EngineError | None) -> None:
         for operation in operations:
             operation.complete()
+        self._arm()
         if fatal is not None:
             self._committer.fail(Unavailable(str(fatal)))
             self._tell_fatal(fatal)

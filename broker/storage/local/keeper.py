@@ -50,6 +50,11 @@ class TakeCheckpoint(Operation):
         self.changes = changes
         self._done = done
 
+    def fail(self, error: EngineError) -> None:
+        super().fail(error)
+        for change in self.changes:
+            change.fail(error)
+
     def complete(self) -> None:
         self._done(self)
         for change in self.changes:
@@ -279,11 +284,6 @@ class Keeper:
 
     def _refuse(self, operations: Sequence[Operation], error: EngineError) -> None:
         for operation in operations:
-            if operation.error is None:
-                operation.error = error
-            if isinstance(operation, TakeCheckpoint):
-                for change in operation.changes:
-                    if change.error is None:
-                        change.error = error
+            operation.fail(error)
             if isinstance(operation, Close):
                 self.materialiser.close()

@@ -353,10 +353,11 @@ class LocalLog:
         self._handed -= count
         return size_bytes
 
-    @property
-    def tail_bytes(self) -> int:
-        """What is acknowledged and not yet in a segment."""
-        return sum(append.size for append in self._tail)
+    def drop_tail(self) -> int:
+        """The log is deleted; return how many bytes were not yet in a segment."""
+        size_bytes = sum(append.size for append in self._tail)
+        self._tail, self._tail_ends, self._handed = [], [], 0
+        return size_bytes
 
     def shut(self, error: EngineError) -> None:
         """Refuse everything from now on."""

@@ -22,6 +22,11 @@ class Operation:
     def __init__(self) -> None:
         self.error: EngineError | None = None
 
+    def fail(self, error: EngineError) -> None:
+        """It is not done, because of ``error``, unless it has failed before."""
+        if self.error is None:
+            self.error = error
+
     def complete(self) -> None:
         """Tell whoever asked."""
 

@@ -30,6 +30,11 @@ class Room:
         """Take no more appends, until ``has_come_back``."""
         self.refusal = error
 
+    def make_some(self) -> None:
+        """A start needs a little: give the ballast up if there is less."""
+        if self._files.free_space(self._data_dir)[0] < self._ballast_bytes:
+            self.give_up_ballast()
+
     def keep_some(self) -> bool:
         """Put the ballast file there, unless it is; False if there is no room for it."""
         if not self._ballast_bytes:
