@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
+from uuid import UUID
 
 from ottla.broker.clock import Clock, TimerHandle
 from ottla.broker.core.cleaning.choice import Dirt, cleanable_from, cleanable_upto, dirt_of, joins
@@ -77,7 +78,7 @@ class Cleaner:
 
     Attributes:
         counters: what was done.
-        uncleanable: the partitions that are left alone for good.
+        uncleanable: the partitions that are left alone for good, with the ids of their topics.
         on_markers_gone: told of a partition from which markers of aborted transactions go, before they go: what was
             written down about them must be forgotten.
     """
@@ -86,7 +87,7 @@ class Cleaner:
         self, engine: Engine, topics: TopicManager, clock: Clock, log: EventLog, *, directory: Path | None = None
     ) -> None:
         self.counters = Counters()
-        self.uncleanable: set[TopicPartition] = set()
+        self.uncleanable: dict[TopicPartition, UUID] = {}
         self.on_markers_gone: Callable[[TopicPartition], None] = lambda tp: None
         self._engine = engine
         self._topics = topics
@@ -205,14 +206,14 @@ class Cleaner:
         try:
             await self._compact(job)
         except (BatchError, Corrupt) as error:
-            self.uncleanable.add(tp)
+            self.uncleanable[tp] = job.partition.topic.topic_id
             self._failed("a damaged log is not compacted any more", tp, error)
         except (EngineError, ValueError, OSError) as error:
             # No room, or the log was trimmed or deleted meanwhile. It may do the next time.
             self._resting.add(tp)
             self._failed("a log could not be compacted", tp, error)
         except Exception:
-            self.uncleanable.add(tp)
+            self.uncleanable[tp] = job.partition.topic.topic_id
             raise
         finally:
             self._cleaning = None
@@ -221,7 +222,7 @@ class Cleaner:
     async def _dirtiest(self) -> _Job | None:
         best: _Job | None = None
         async for partition, log in self._logs():
-            if partition.topic.config.compacted and partition.tp not in self.uncleanable | self._resting:
+            if partition.topic.config.compacted and not self._is_left_alone(partition):
                 try:
                     dirt = self._dirt(partition, log)
                 except (EngineError, BatchError) as error:
@@ -231,6 +232,9 @@ class Cleaner:
                 if dirt is not None and (best is None or dirt.ratio > best.dirt.ratio):
                     best = _Job(partition, log, dirt)
         return best
+
+    def _is_left_alone(self, partition: Partition) -> bool:
+        return partition.tp in self._resting or self.uncleanable.get(partition.tp) == partition.topic.topic_id
 
     def _dirt(self, partition: Partition, log: Log) -> Dirt | None:
         config, wall_ms = partition.topic.config, self._clock.wall_ms()
@@ -318,6 +322,7 @@ class Cleaner:
                     sieve.markers_gone.clear()
                 await log.replace(group[0].base_offset, group[-1].next_offset, written.spool)
                 self.counters.bytes_written += written.spool.size_bytes
+                await self._throttle(written.spool.size_bytes)
         finally:
             written.spool.close()
 
