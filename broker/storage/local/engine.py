@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from ottla.broker.storage.engine import Corrupt, EngineError, LogConfig, Unavailable, ignore_appended
+from ottla.broker.storage.engine import EngineError, LogConfig, Unavailable, ignore_appended
 from ottla.broker.storage.local.changes import Change, Delete
 from ottla.broker.storage.local.committer import Committer
 from ottla.broker.storage.local.directory import make_data_directory, read_meta, take_lock
@@ -17,7 +17,6 @@ from ottla.broker.storage.local.files import (
     OsFiles,
     SyncFailed,
     engine_error,
-    file_size,
     read_file,
 )
 from ottla.broker.storage.local.journal import KEPT_SUFFIX, Journal
@@ -33,10 +32,11 @@ from ottla.broker.storage.local.layout import (
 )
 from ottla.broker.storage.local.log import LocalLog
 from ottla.broker.storage.local.materialise import Materialiser, Written, remove_tree
-from ottla.broker.storage.local.operations import Append, Barrier, Close, Front, Operation
-from ottla.broker.storage.local.recovery import Cut, Recovered, recover, segment_path, settle
+from ottla.broker.storage.local.opening import front_of, open_segments
+from ottla.broker.storage.local.operations import Append, Barrier, Close, Operation, Waited
+from ottla.broker.storage.local.recovery import Cut, Recovered, recover
 from ottla.broker.storage.local.room import Room
-from ottla.broker.storage.local.segment import TIME_ENTRY_BYTES, Readers, Segment
+from ottla.broker.storage.local.segment import Readers, Segment
 from ottla.broker.storage.local.sizes import Sizes
 from ottla.broker.storage.local.threads import Gate, InlineLane, Lane, ThreadLane
 from ottla.protocol.records import TopicPartition
@@ -271,41 +271,14 @@ class LocalEngine:
             self._next_log_id += 1
             self._keeper.next_log_id = self._next_log_id
         else:
-            segments = self._segments_of(kept)
+            segments, cut = open_segments(self._files, self._readers, kept)
+            self.recovered += cut
             del self._found[name]
         self._strangers.discard(name)
-        front = Front(kept.log_id, name, topic_id.bytes)
-        front.is_known = kept.exists
-        front.active_base = kept.active_base
-        front.size = kept.size
-        front.first_timestamp_ms = kept.first_timestamp_ms
-        front.index_bytes = kept.index_entries * TIME_ENTRY_BYTES
-        log = LocalLog(tp, config, self.leader_epoch, kept, front, segments, self._readers, self)
+        log = LocalLog(tp, config, self.leader_epoch, kept, front_of(kept), segments, self._readers, self)
         kept.owner = log
         self._logs[tp] = log
         return log
-
-    def _segments_of(self, kept: KeptLog) -> list[Segment]:
-        """What is on the disk of a log that recovery found. Raises ``Corrupt``."""
-        if kept.damage:
-            raise Corrupt(kept.damage)
-        try:
-            bases, cut_bytes = settle(self._files, kept)
-            sizes = {base: file_size(self._files, segment_path(kept, base)) for base in bases}
-        except OSError as error:
-            raise Corrupt(f"{kept.directory} cannot be read: {error.strerror or error}") from error
-        except SyncFailed as error:
-            raise Unavailable(str(error)) from error
-        if cut_bytes:
-            path = kept.path
-            self.recovered.append(Cut(path, cut_bytes, f"{path}, byte {kept.size}: nobody was told of what follows"))
-        segments = []
-        for base, end in zip(bases, [*bases[1:], kept.next_offset], strict=False):
-            segment = Segment(self._readers, kept.directory, base, size=sizes[base], next_offset=end)
-            if base == kept.active_base:
-                segment.resume(kept.index, (kept.index_entries, kept.time_entries), kept.max_timestamp_ms)
-            segments.append(segment)
-        return segments
 
     async def delete_log(self, tp: TopicPartition) -> None:
         log = self._logs.pop(tp, None)
@@ -374,6 +347,13 @@ class LocalEngine:
     def change(self, change: Change) -> None:
         """Have a change made, and made durable by a checkpoint."""
         self._take_checkpoint((change,))
+
+    async def flush(self) -> None:
+        """Wait until all tails are in segments, as far as there is room."""
+        self._hand_over()
+        arrived = Waited()
+        self.keep(arrived)
+        await arrived.future
 
     def call_soon(self, callback: Callable[[], None]) -> object:
         """Call back when the loop turns."""

@@ -16,6 +16,7 @@ from ottla.broker.storage.engine import (
     OffsetAndTimestamp,
     OffsetOutOfRange,
     SegmentInfo,
+    Unavailable,
 )
 from ottla.broker.storage.epochs import EpochHistory
 from ottla.broker.storage.local.changes import Change, EndedSegment, Replace, Trim
@@ -47,6 +48,7 @@ class Ways(Protocol):
     def commit(self, operation: Operation) -> None: ...
     def keep(self, operation: Operation) -> None: ...
     def change(self, change: Change) -> None: ...
+    async def flush(self) -> None: ...
     def call_soon(self, callback: Callable[[], None]) -> object: ...
 
 
@@ -275,6 +277,12 @@ class LocalLog:
             ):
                 raise ValueError(f"{first_offset} and {next_offset} are not ends of closed segments")
             _check_replacement(first_offset, next_offset, batches)
+            if self._tail and self._tail[0].base_offset < next_offset:
+                # Only what lies in files can be held fast for readers.
+                await self._ways.flush()
+                self._check_open()
+                if self._tail and self._tail[0].base_offset < next_offset:
+                    raise Unavailable("batches wait for room on the disk")
             old = [segment for segment in self._segments if first_offset <= segment.base_offset < next_offset]
             change = Replace(
                 self.kept,

@@ -1,0 +1,43 @@
+"""Opening a log that recovery found: its segments, and where its next batch goes."""
+
+from ottla.broker.storage.engine import Corrupt, Unavailable
+from ottla.broker.storage.local.files import Files, SyncFailed, file_size
+from ottla.broker.storage.local.kept_log import KeptLog
+from ottla.broker.storage.local.operations import Front
+from ottla.broker.storage.local.recovery import Cut, segment_path, settle
+from ottla.broker.storage.local.segment import TIME_ENTRY_BYTES, Readers, Segment
+
+
+def open_segments(files: Files, readers: Readers, kept: KeptLog) -> tuple[list[Segment], list[Cut]]:
+    """What is on the disk of a log, and what had to be cut off. Raises ``Corrupt`` and ``Unavailable``."""
+    if kept.damage:
+        raise Corrupt(kept.damage)
+    try:
+        bases, cut_bytes = settle(files, kept)
+        sizes = {base: file_size(files, segment_path(kept, base)) for base in bases}
+    except OSError as error:
+        raise Corrupt(f"{kept.directory} cannot be read: {error.strerror or error}") from error
+    except SyncFailed as error:
+        raise Unavailable(str(error)) from error
+    cuts = []
+    if cut_bytes:
+        reason = f"{kept.path}, byte {kept.size}: nobody was told of what follows"
+        cuts.append(Cut(kept.path, cut_bytes, reason))
+    segments = []
+    for base, end in zip(bases, [*bases[1:], kept.next_offset], strict=False):
+        segment = Segment(readers, kept.directory, base, size=sizes[base], next_offset=end)
+        if base == kept.active_base:
+            segment.resume(kept.index, (kept.index_entries, kept.time_entries), kept.max_timestamp_ms)
+        segments.append(segment)
+    return segments, cuts
+
+
+def front_of(kept: KeptLog) -> Front:
+    """Where the log's next batch goes."""
+    front = Front(kept.log_id, kept.name, kept.topic_id.bytes)
+    front.is_known = kept.exists
+    front.active_base = kept.active_base
+    front.size = kept.size
+    front.first_timestamp_ms = kept.first_timestamp_ms
+    front.index_bytes = kept.index_entries * TIME_ENTRY_BYTES
+    return front
