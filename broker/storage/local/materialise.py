@@ -27,6 +27,7 @@ from ottla.broker.storage.local.layout import (
 from ottla.broker.storage.local.segment import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, SegmentIndex, load_index
 
 _MOST_GULP_BYTES: Final = 16 * 1024 * 1024
+_ENTRIES_AT_A_TIME: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,13 +214,16 @@ class Materialiser:
         return log.index
 
     def _save_index(self, log: KeptLog, *, complete: bool) -> None:
-        """Write the entries that are not yet in the index files; without new ones nothing happens."""
+        """Write the entries that are not yet in the index files; a few wait, as each time costs two syncs.
+
+        After a crash a search may have to walk over as many batches as the missing entries would have skipped.
+        """
         index = log.index
         if index is None or log.active_base is None:
             return
         if complete:
             index.note_time()
-        elif len(index.offsets) == log.index_entries:
+        elif len(index.offsets) < log.index_entries + _ENTRIES_AT_A_TIME:
             return
         offsets, times = index.encode(log.index_entries, log.time_entries)
         self._extend(log.path_of(INDEX_SUFFIX), log.index_entries * OFFSET_ENTRY_BYTES, offsets)
