@@ -221,7 +221,7 @@ class Keeper:
     def _prepare_spare(self) -> None:
         try:
             self.journal.prepare_spare()
-            self.room.keep_some()
+            self.room.keep_some_of_much()
         except OSError:
             # The committer makes one itself when it has to, and tells who waits for it why not.
             return

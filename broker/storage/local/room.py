@@ -14,6 +14,7 @@ from ottla.broker.storage.local.files import Files
 
 BALLAST_NAME: Final = "ballast"
 _FREE_PART: Final = 10
+_MUCH: Final = 10
 
 
 class Room:
@@ -34,6 +35,12 @@ class Room:
         """A start needs a little: give the ballast up if there is less."""
         if self._files.free_space(self._data_dir)[0] < self._ballast_bytes:
             self.give_up_ballast()
+
+    def keep_some_of_much(self) -> None:
+        """Put the ballast file there if it is a small part of what is free: no disk is filled with it."""
+        with contextlib.suppress(OSError):
+            if self._files.free_space(self._data_dir)[0] >= _MUCH * self._ballast_bytes:
+                self.keep_some()
 
     def keep_some(self) -> bool:
         """Put the ballast file there, unless it is; False if there is no room for it."""
