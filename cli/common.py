@@ -153,7 +153,12 @@ def _reason(text: str) -> str:
     return text.removeprefix("no broker answers: ")
 
 
+_PLACE = re.compile(r"(?P<topic>[\w.-]+)-(?P<partition>\d+): (?P<what>.+)", re.ASCII | re.DOTALL)
+
+
 def _sentence(text: str) -> str:
-    """With a capital letter and a full stop."""
+    """With a capital letter, but none for a topic's name, and a full stop."""
+    if place := _PLACE.fullmatch(text):
+        text = f"Topic {place['topic']!r}, partition {place['partition']}: {place['what']}"
     text = text[:1].upper() + text[1:]
     return text if text.endswith((".", "!", "?")) else f"{text}."

@@ -111,14 +111,22 @@ class OffsetOutOfRange(KafkaError):
 
 
 class RecordCorrupt(KafkaError):
-    """A fetched batch fails its CRC or cannot be parsed. The position stays at it: seek past it to go on."""
+    """A fetched batch fails its CRC, cannot be decompressed or parsed. The position stays at it, and every call for
+    records raises again, until you seek past it: ``consumer.seek(error.tp, error.next_offset)``.
+
+    Attributes:
+        offset: where the consumer stands.
+        next_offset: the first offset behind the batch, as its header says; None if that cannot be read either.
+    """
 
     default_code = ErrorCode.CORRUPT_MESSAGE
 
-    def __init__(self, tp: TopicPartition, offset: int, reason: str) -> None:
-        super().__init__(f"{tp.topic}-{tp.partition}: the batch at offset {offset} is corrupt: {reason}")
+    def __init__(self, tp: TopicPartition, offset: int, reason: str, next_offset: int | None = None) -> None:
+        where = "" if next_offset is None else f"; the next one begins at offset {next_offset}"
+        super().__init__(f"{tp.topic}-{tp.partition}: the batch at offset {offset} is corrupt: {reason}{where}")
         self.tp = tp
         self.offset = offset
+        self.next_offset = next_offset
 
 
 class RecordNotReadable(KafkaError):

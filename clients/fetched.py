@@ -15,6 +15,7 @@ from ottla.protocol.records import (
     Record,
     TimestampType,
     TopicPartition,
+    check_crc,
     decode_batch,
     iter_batches,
 )
@@ -52,6 +53,7 @@ class FetchedPartition:
         self._header: BatchHeader | None = None
         self._records: list[Record] = []
         self._index = 0
+        self._damage: RecordCorrupt | None = None
         self._check_crcs = check_crcs
         self._read_committed = aborted is not None
         self._aborted = sorted(aborted or (), key=lambda pair: pair[1], reverse=True)
@@ -70,7 +72,8 @@ class FetchedPartition:
         Moves ``next_offset`` and ``epoch`` behind what was taken, and behind what is not for the user's eyes.
 
         Raises:
-            RecordCorrupt, RecordNotReadable: the first record that would be taken cannot be; nothing was moved past it.
+            RecordCorrupt, RecordNotReadable: the first record that would be taken cannot be; nothing was moved past it,
+                and every further call raises the same.
         """
         taken: list[ConsumerRecord[Any, Any]] = []
         tp = self.state.tp
@@ -119,8 +122,13 @@ class FetchedPartition:
 
     def _open_next(self, tp: TopicPartition) -> bool:
         """Open the next batch with something to give out. False: there is none."""
+        if self._damage is not None:
+            # What follows a damaged batch is not given out: that would be passing over its records in silence.
+            raise self._damage.with_traceback(None)
+        header: BatchHeader | None = None
         try:
             while True:
+                header = None
                 if self._header is not None:
                     # A batch's end counts even when its last records are gone (compaction) or not for the user.
                     self.next_offset = max(self.next_offset, self._header.last_offset + 1)
@@ -138,9 +146,13 @@ class FetchedPartition:
                     self._records = decode_batch(batch, verify_crc=self._check_crcs)
                     self.epoch = header.partition_leader_epoch
                     return True
+                if self._check_crcs:
+                    check_crc(header, batch)  # damage may be why it looks like one that is not for the user
         except BatchError as error:
             self._header = None
-            raise RecordCorrupt(tp, self.next_offset, str(error)) from None
+            behind = None if header is None else header.last_offset + 1
+            self._damage = RecordCorrupt(tp, self.next_offset, str(error), behind)
+            raise self._damage from None
 
     def _visible(self, header: BatchHeader, batch: memoryview) -> bool:
         """Whether the batch's records are for the user: not control records, nor those of aborted transactions."""

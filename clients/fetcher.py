@@ -286,19 +286,26 @@ class Fetcher:
         self, fetched: FetchedPartition, limit: int, used: list[TopicPartition]
     ) -> list[ConsumerRecord[Any, Any]]:
         state = fetched.state
-        taken, used_up = fetched.take(limit, self._options.key_deserializer, self._options.value_deserializer)
+        try:
+            taken, used_up = fetched.take(limit, self._options.key_deserializer, self._options.value_deserializer)
+        except KafkaError:
+            self._passed_over(fetched)  # what is unreadable may lie behind what is not for the user
+            raise
         if used_up:
             used.append(state.tp)
             fetched.check_progress()
         if taken:
             self._subscription.gave(state, fetched.next_offset, fetched.epoch)
         else:
-            # Control records and the like need no work, unless the user still has records from before them.
-            idle = not state.unfinished
-            state.moved(fetched.next_offset, fetched.epoch)
-            if idle:
-                state.finished()
+            self._passed_over(fetched)
         return taken
+
+    def _passed_over(self, fetched: FetchedPartition) -> None:
+        # Control records and the like need no work, unless the user still has records from before them.
+        idle = not fetched.state.unfinished
+        fetched.state.moved(fetched.next_offset, fetched.epoch)
+        if idle:
+            fetched.state.finished()
 
     def _raise_error(self, only: frozenset[TopicPartition] | None) -> None:
         for tp, (state, seeks, error) in list(self._errors.items()):

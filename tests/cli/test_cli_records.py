@@ -88,6 +88,35 @@ def test_a_group_goes_on_where_it_stopped(ottla: Any) -> None:
     assert ottla.read("orders", "-G", "billing", "-e") == b"4\n"
 
 
+@pytest.mark.parametrize(("bad", "before"), [(0, ""), (1, "a\n"), (2, "a\nb\n")])
+def test_a_group_does_not_pass_over_a_damaged_batch(
+    ottla: Any, monkeypatch: pytest.MonkeyPatch, bad: int, before: str
+) -> None:
+    """It is told, what was before it is printed, and what is committed is where it begins."""
+    from ottla.clients import fetcher
+    from ottla.protocol.records import iter_batches
+
+    for line in (b"a\n", b"b\n", b"c\n"):
+        ottla.send("orders", line, "-p", "0")
+
+    class Damaged(fetcher.FetchedPartition):
+        def __init__(self, state: Any, data: Any, **options: Any) -> None:
+            seen = bytearray(data)
+            for header, view in iter_batches(data):
+                if header.base_offset == bad:
+                    seen[bytes(data).index(bytes(view)) + header.size - 2] ^= 1
+            super().__init__(state, bytes(seen), **options)
+
+    monkeypatch.setattr(fetcher, "FetchedPartition", Damaged)
+    for printed in (before, ""):
+        done = ottla.run("consume", "orders", "-G", "billing", "--from-beginning", "--exit", expect=1)
+        assert done.stdout == printed, "a second run stands where the first one stopped"
+        assert f"Topic 'orders', partition 0: the batch at offset {bad} is corrupt" in done.stderr
+    monkeypatch.undo()
+    rest = ["a\n", "b\n", "c\n"][bad:]
+    assert ottla.run("consume", "orders", "-G", "billing", "--from-beginning", "--exit").stdout == "".join(rest)
+
+
 def test_too_few_records_in_time_are_a_failure(ottla: Any) -> None:
     ottla.send("orders", b"only\n")
     done = ottla.run("consume", "orders", "--from-beginning", "-c", "2", "--timeout-ms", "300", expect=1)

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import click
 import pytest
 
-from ottla.cli.common import names, topic_partitions
+from ottla.cli.common import _sentence, names, topic_partitions
 from ottla.cli.consume import as_json
 from ottla.cli.escapes import compile_format, unescape
 from ottla.cli.group_words import partitions_in_words
@@ -124,6 +124,19 @@ def test_plain_tables_are_aligned_and_not_cut() -> None:
 
 def test_a_table_without_headings_has_no_heading_line() -> None:
     assert plain(("", ""), [("a", 1)], [False, True]) == "a  1"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("create topic 'a': no", "Create topic 'a': no."),
+        ("nf-0: the batch is corrupt", "Topic 'nf', partition 0: the batch is corrupt."),
+        ("my.topic-1-12: no: more!", "Topic 'my.topic-1', partition 12: no: more!"),
+        ("broker 1-x: no", "Broker 1-x: no."),
+    ],
+)
+def test_failures_are_sentences_that_leave_names_as_they_are(text: str, expected: str) -> None:
+    assert _sentence(text) == expected
 
 
 def test_refusals_say_what_to_do_below_what_happened() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from ottla.clients.structs import ConsumerGroupMetadata
 from ottla.clients.subscription import EARLIEST, PartitionState, SubscriptionState
 from ottla.protocol.compression import Codec
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.records import Record, TimestampType, TopicPartition, build_batch, with_log_append_time
+from ottla.protocol.records import Record, TimestampType, TopicPartition, batch_crc, build_batch, with_log_append_time
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 
@@ -142,16 +143,65 @@ def test_aborted_transactions_are_not_for_those_who_read_committed() -> None:
     assert read(state_at(7), transactional(7, 2, b"aborted") + idempotent, aborted=[(2, 7)]) == ([9], True, 10)
 
 
-def test_a_damaged_batch_is_told_after_what_is_before_it() -> None:
-    damaged = bytearray(batch(1, b"b"))
-    damaged[-2] ^= 1
-    data = batch(0, b"a") + bytes(damaged)
-    fetched = FetchedPartition(state_at(0), data)
-    assert [r.offset for r in fetched.take(9, None, None)[0]] == [0]
-    with pytest.raises(RecordCorrupt, match="offset 1") as caught:
-        FetchedPartition(state_at(1), bytes(damaged)).take(9, None, None)
-    assert (caught.value.tp, caught.value.offset) == (T0, 1)
-    assert read(state_at(1), bytes(damaged), check_crcs=False)[1:] == (True, 2)
+def damaged(data: bytes) -> bytes:
+    """A bit of the records flipped."""
+    return data[:-2] + bytes([data[-2] ^ 1]) + data[-1:]
+
+
+def undecompressable(data: bytes) -> bytes:
+    """With a CRC that fits: whoever built the batch was wrong."""
+    made = bytearray(data[:-4] + b"\0\0\0\0")
+    made[21:23] = (Codec.GZIP | int.from_bytes(made[21:23])).to_bytes(2)
+    made[17:21] = batch_crc(bytes(made)).to_bytes(4)
+    return bytes(made)
+
+
+def without_end(data: bytes) -> bytes:
+    """A batch shorter than its own header: where the next one begins cannot be told."""
+    return data[:8] + bytes(4) + data[12:]
+
+
+def like_a_marker(data: bytes) -> bytes:
+    """The bit of control batches flipped."""
+    return data[:22] + bytes([data[22] ^ 0x20]) + data[23:]
+
+
+@pytest.mark.parametrize("damage", [damaged, undecompressable, without_end, like_a_marker])
+@pytest.mark.parametrize("bad", [0, 1, 2])
+def test_a_damaged_batch_is_told_after_what_is_before_it_and_again_ever_after(
+    damage: Callable[[bytes], bytes], bad: int
+) -> None:
+    """First, in the middle or last: what follows it is not given out, however often that is asked for."""
+    parts = [batch(2 * n, b"a", b"b") for n in range(3)]
+    parts[bad] = damage(parts[bad])
+    fetched = FetchedPartition(state_at(0), b"".join(parts))
+    if bad:
+        records, used_up = fetched.take(9, None, None)
+        assert ([r.offset for r in records], used_up) == (list(range(2 * bad)), False)
+    for _ in range(3):
+        with pytest.raises(RecordCorrupt, match=f"offset {2 * bad} is corrupt") as caught:
+            fetched.take(9, None, None)
+        behind = None if damage is without_end else 2 * bad + 2
+        assert (caught.value.tp, caught.value.offset, caught.value.next_offset) == (T0, 2 * bad, behind)
+        assert fetched.next_offset == 2 * bad
+
+
+def test_damage_is_told_even_where_the_user_begins_in_the_midst_of_it() -> None:
+    with pytest.raises(RecordCorrupt, match="offset 1 is corrupt.*the next one begins at offset 2") as caught:
+        FetchedPartition(state_at(1), damaged(batch(0, b"a", b"b"))).take(9, None, None)
+    assert (caught.value.offset, caught.value.next_offset) == (1, 2)
+
+
+def test_crcs_are_not_checked_for_who_does_not_want_it() -> None:
+    assert read(state_at(1), damaged(batch(1, b"b")), check_crcs=False)[1:] == (True, 2)
+    marker_and_more = like_a_marker(batch(0, b"a")) + batch(1, b"b")
+    assert read(state_at(0), marker_and_more, check_crcs=False) == ([1], True, 2)
+
+
+def test_damage_that_looks_like_an_aborted_transaction_is_told() -> None:
+    data = damaged(transactional(0, 1, b"aborted")) + marker(1, 1, commit=False) + batch(2, b"plain")
+    with pytest.raises(RecordCorrupt, match="offset 0"):
+        read(state_at(0), data, aborted=[(1, 0)])
 
 
 def test_a_deserializer_that_fails_is_told_after_what_is_before_it() -> None:

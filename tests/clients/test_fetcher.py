@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from ottla.clients.errors import KafkaConnectionError, KafkaError, OffsetOutOfRange
+from ottla.clients.errors import KafkaConnectionError, KafkaError, OffsetOutOfRange, RecordCorrupt
 from ottla.clients.fetcher import Fetcher
 from ottla.clients.options import ConsumerOptions
 from ottla.clients.positions import Positions
@@ -155,6 +155,44 @@ async def test_paused_partitions_keep_what_was_fetched(world: World) -> None:
     await world.client.none()
     world.subscription.state(T0).paused = False
     assert [r.value for r in world.fetcher.take(5)[T0]] == [b"a"]
+
+
+def damaged(data: bytes) -> bytes:
+    return data[:-2] + bytes([data[-2] ^ 1]) + data[-1:]
+
+
+async def test_a_damaged_batch_is_told_at_every_call_until_the_user_seeks_past_it(world: World) -> None:
+    first, second, third = (build_batch([Record(value=b"%d" % n)], base_offset=n, leader_epoch=5) for n in range(3))
+    answer = fetched(T0)
+    answer.responses[0].partitions[0].records = first + damaged(second) + third
+    world.read(T0)
+    await (await world.client.one()).answer(answer)
+    state = world.subscription.state(T0)
+    assert [r.value for r in world.fetcher.take(5)[T0]] == [b"0"]
+    for _ in range(3):
+        world.subscription.finish()
+        with pytest.raises(RecordCorrupt, match="t-0: the batch at offset 1") as caught:
+            world.fetcher.take(5)
+        assert (state.position, world.subscription.to_commit()[T0][0]) == (1, 1), "nothing is committed past it"
+    await world.client.none()
+    assert caught.value.next_offset is not None
+    state.seek(caught.value.next_offset)
+    assert world.fetcher.take(5) == {}
+    assert asked((again := await world.client.one()).request) == {T0: (2, 5)}
+    await again.answer(fetched(T0, b"2", at=2))
+    assert [r.value for r in world.fetcher.take(5)[T0]] == [b"2"]
+
+
+async def test_what_is_not_for_the_user_before_a_damaged_batch_changes_nothing(world: World) -> None:
+    marker = build_batch([Record(key=b"\0\0\0\1", value=b"")], leader_epoch=5, is_transactional=True, is_control=True)
+    answer = fetched(T0)
+    answer.responses[0].partitions[0].records = marker + damaged(build_batch([Record(value=b"1")], base_offset=1))
+    world.read(T0)
+    await (await world.client.one()).answer(answer)
+    for _ in range(3):
+        with pytest.raises(RecordCorrupt, match="offset 1"):
+            world.fetcher.take(5)
+    assert world.subscription.state(T0).position == 1
 
 
 @pytest.mark.parametrize(
