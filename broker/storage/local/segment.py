@@ -322,7 +322,8 @@ class Segment:
 
     def forget(self) -> None:
         """Let go of what can be read again."""
-        if self.is_closed and self._index is not None:
+        # While it is pinned its index files may already be those of what replaces it.
+        if self.is_closed and self._index is not None and self._pinned is None:
             self._max_timestamp_ms = self._index.max_timestamp_ms
             self._index = None
 
