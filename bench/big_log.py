@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
-import google_crc32c
 from confluent_kafka import Consumer, TopicPartition
 from report import describe, rewrite_section
 from servers import HERE
@@ -32,6 +31,7 @@ from ottla.broker.storage.local.checkpoint import LogState, decode_checkpoint, e
 from ottla.broker.storage.local.files import OsFiles
 from ottla.broker.storage.local.layout import METADATA_NAME, Layout, encode_metadata, segment_name
 from ottla.broker.storage.local.segment import SegmentIndex, write_index
+from ottla.protocol.crc import crc32c
 from ottla.protocol.records import HEADER_SIZE
 from ottla.protocol.varints import encode_varint
 
@@ -60,7 +60,7 @@ def template(timestamp_ms: int) -> Template:
     record = encode_varint(len(prefix) + value + 1) + prefix
     after_crc = struct.pack(">hiqqqhii", 0, 0, timestamp_ms, timestamp_ms, -1, -1, -1, 1)
     body = len(after_crc) + len(record) + value + 1
-    crc = google_crc32c.value(after_crc + record + bytes(value + 1))
+    crc = crc32c(after_crc + record + bytes(value + 1))
     length = 4 + 1 + 4 + body
     return Template(struct.pack(">iibI", length, 0, 2, crc) + after_crc + record, 8 + 4 + length)
 

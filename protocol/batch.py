@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-import google_crc32c
-
 from ottla.protocol.compression import Buffer, Codec
+from ottla.protocol.crc import crc32c
 from ottla.protocol.errors import ErrorCode
 
 MAGIC: Final = 2
@@ -44,7 +43,6 @@ CODEC_MASK: Final = 0x07
 TIMESTAMP_TYPE_BIT: Final = 0x08
 TRANSACTIONAL_BIT: Final = 0x10
 CONTROL_BIT: Final = 0x20
-_CRC_CHUNK: Final = 64 * 1024
 
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 
@@ -184,15 +182,7 @@ def iter_batches(data: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
 
 def batch_crc(batch: Buffer) -> int:
     """The CRC-32C of everything after the CRC field of the one batch in ``batch``."""
-    size = len(batch)
-    if isinstance(batch, bytes) and size <= _CRC_CHUNK:
-        return int(google_crc32c.value(batch[ATTRIBUTES_AT:]))
-    # The library takes bytes only. Copies of a chunk stay in the processor's cache, one of the whole batch would not.
-    view = memoryview(batch)
-    crc = 0
-    for start in range(ATTRIBUTES_AT, size, _CRC_CHUNK):
-        crc = google_crc32c.extend(crc, bytes(view[start : start + _CRC_CHUNK]))
-    return crc
+    return crc32c(memoryview(batch)[ATTRIBUTES_AT:])
 
 
 def check_crc(header: BatchHeader, batch: Buffer) -> None:

@@ -4,8 +4,6 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-import google_crc32c
-
 from ottla.protocol.batch import (
     ATTRIBUTES_AT,
     CODEC_MASK,
@@ -26,6 +24,7 @@ from ottla.protocol.batch import (
 )
 from ottla.protocol.batch_reader import decompressed_records
 from ottla.protocol.compression import MAX_DECOMPRESSED_BYTES, Buffer, Codec, compress
+from ottla.protocol.crc import crc32c
 from ottla.protocol.varints import encode_varint
 
 _AFTER_CRC: Final = struct.Struct(">hiqqqhii")
@@ -230,7 +229,7 @@ def _seal(base_offset: int, leader_epoch: int, after_crc: bytes, records: Buffer
         (
             _BEFORE_MAGIC.pack(base_offset, len(covered) + ATTRIBUTES_AT - LOG_OVERHEAD, leader_epoch),
             b"\x02",
-            int(google_crc32c.value(covered)).to_bytes(4, "big"),
+            crc32c(covered).to_bytes(4, "big"),
             covered,
         )
     )

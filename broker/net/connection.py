@@ -38,6 +38,7 @@ OVERLAPPING_BYTES = 8 << 20
 _PRODUCE = b"\0\0"  # how its frames begin
 
 Frame = bytes | Gathered
+Buffer = bytes | bytearray | memoryview
 
 
 class Host(Protocol):
@@ -134,6 +135,8 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.active = True
+        if len(data) >= LARGE_BYTES and not self._buffered and self._begin_large(data):
+            return
         if self._buffered or self.open is not None or self._write_paused or self._line:
             self._reader.feed(data)
             self._buffered = True
@@ -421,9 +424,22 @@ class Connection(asyncio.Protocol):
             else:
                 self._transport.resume_reading()
         if not stuck and self._large is None and self._reader.missing_bytes > LARGE_BYTES:
-            size, head = self._reader.take()
-            self._large = LargeFrame(self, size, head)
-            self._receive_by(self._large)
+            self._receive_large(*self._reader.take())
+
+    def _begin_large(self, data: bytes) -> bool:
+        """Whether ``data``, behind which nothing waits, begins a large frame; if so, the rest of it is received."""
+        size = _LENGTH(data)[0]
+        if len(data) + LARGE_BYTES > size or size > self._reader.max_frame_bytes:
+            return False
+        if self._write_paused or (self.is_waited_for and not (self._may_overlap() and data[4:6] == _PRODUCE)):
+            return False
+        self._receive_large(size, memoryview(data)[4:])
+        self._bound_reading()
+        return True
+
+    def _receive_large(self, size: int, head: Buffer) -> None:
+        self._large = LargeFrame(self, size, head)
+        self._receive_by(self._large)
 
     def _receive_by(self, protocol: asyncio.BaseProtocol) -> None:
         """Let the transport give what it reads to ``protocol``; it notices when reading begins."""

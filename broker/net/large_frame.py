@@ -17,7 +17,7 @@ LARGE_BYTES: Final = 32 << 10
 _GROWTH: Final = 4
 """Memory follows what was received and not what a length announces: at most so many times as much."""
 
-_KEPT_BUFFERS: Final = 12
+_KEPT_BUFFERS: Final = 64
 _KEPT_BYTES: Final = 2 << 20
 
 
@@ -75,7 +75,7 @@ class LargeFrame(asyncio.BufferedProtocol):
 
     __slots__ = ("_buffer", "_owner", "_size", "received_bytes")
 
-    def __init__(self, owner: Owner, size: int, head: bytes | bytearray) -> None:
+    def __init__(self, owner: Owner, size: int, head: bytes | bytearray | memoryview) -> None:
         self._owner = owner
         self._size = size
         self.received_bytes = len(head)
@@ -94,7 +94,7 @@ class LargeFrame(asyncio.BufferedProtocol):
         elif self.received_bytes == len(self._buffer):
             self._owner.large_grew()
 
-    def _grow(self, head: bytes | bytearray) -> None:
+    def _grow(self, head: bytes | bytearray | memoryview) -> None:
         grown = buffers.get(min(self._size, max(_GROWTH * len(head), LARGE_BYTES)))
         grown[: len(head)] = head
         self._buffer = grown

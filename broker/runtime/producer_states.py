@@ -18,11 +18,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
-import google_crc32c
-
 from ottla.broker.clock import Clock
 from ottla.broker.core.topics.partition import Partition
 from ottla.broker.core.topics.snapshot import NotUsable, restore, take
+from ottla.protocol.crc import crc32c
 from ottla.protocol.records import LAST_OFFSET_DELTA_AT, LOG_OVERHEAD, PRODUCER_ID_AT, TopicPartition
 
 READ_BYTES = 4 << 20
@@ -218,12 +217,12 @@ def _replay(partition: Partition, batches: bytes, now_ms: int) -> int:
 
 def _encode(document: dict[str, Any]) -> bytes:
     data = json.dumps(document, separators=(",", ":")).encode()
-    return b"%08x" % google_crc32c.value(data) + data
+    return b"%08x" % crc32c(data) + data
 
 
 def _decode(data: bytes) -> Any:
     body = data[_CRC_SIZE:]
-    if data[:_CRC_SIZE] != b"%08x" % google_crc32c.value(body):
+    if data[:_CRC_SIZE] != b"%08x" % crc32c(body):
         raise NotUsable("damaged")
     return json.loads(body)
 

@@ -142,9 +142,10 @@ class Log(Protocol):
         """Queue exactly one record batch of ``count`` offsets and return its base offset at once.
 
         ``batch`` is whole, checked and not copied: it may come in pieces, the first of which holds at least the whole
-        batch header, and must not change until ``done`` is called. The engine writes base offset and leader epoch into
-        what it stores. ``max_timestamp_ms`` is the batch's. ``done`` is called later, never within this call, in the
-        order of the appends: with None once durable, else with ``StorageFull``, ``Unavailable`` or ``Unknown``.
+        batch header, and must not change any more, as the engine may keep it for readers. The engine writes base
+        offset and leader epoch into what it stores. ``max_timestamp_ms`` is the batch's. ``done`` is called later,
+        never within this call, in the order of the appends: with None once durable, else with ``StorageFull``,
+        ``Unavailable`` or ``Unknown``.
 
         An append that fails takes every later one with it that was queued before ``done`` reported the failure: their
         offsets were counted from its own. Appends after that get the offsets anew.

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
 
-import google_crc32c
-
 from ottla.broker.storage.engine import Corrupt
+from ottla.protocol.crc import crc32c
 
 FORMAT: Final = 2
 _TITLE: Final = f"ottla checkpoint {FORMAT} crc32c="
@@ -69,13 +68,13 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
         "logs": [{name: getattr(log, name) for name in LogState.__slots__} for log in checkpoint.logs],
     }
     body = json.dumps(document, separators=(",", ":")).encode() + b"\n"
-    return f"{_TITLE}{google_crc32c.value(body):08x}\n".encode() + body
+    return f"{_TITLE}{crc32c(body):08x}\n".encode() + body
 
 
 def decode_checkpoint(data: bytes, path: str) -> Checkpoint:
     """Raises ``Corrupt``: what was acknowledged cannot be told from what was not without it."""
     title, _, body = data.partition(b"\n")
-    if title != f"{_TITLE}{google_crc32c.value(body):08x}".encode():
+    if title != f"{_TITLE}{crc32c(body):08x}".encode():
         raise Corrupt(f"{path} is damaged: its CRC does not fit, or it is none that this version writes")
     try:
         document = json.loads(body)

@@ -12,16 +12,14 @@ from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-import google_crc32c
-
 from ottla.broker.storage.local.files import Files
 from ottla.protocol.compression import Buffer
+from ottla.protocol.crc import crc32c
 
 MAGIC: Final = 0x4F4A
 HEADER_BYTES: Final = 40
 NEW_SEGMENT: Final = 1
 """Flag of a batch: it is the first of a new segment."""
-_CRC_CHUNK: Final = 256 * 1024
 _WINDOW: Final = 1024 * 1024
 _COVERED: Final = struct.Struct(">HBBIQQII")
 _HEADER: Final = struct.Struct(">HBBIQQIIII")
@@ -66,13 +64,7 @@ def frame_bytes(length: int) -> int:
 def crc_of(crc: int, pieces: Sequence[Buffer]) -> int:
     """The CRC-32C of ``pieces``, which follow what ``crc`` is of."""
     for piece in pieces:
-        if isinstance(piece, bytes):
-            crc = google_crc32c.extend(crc, piece)
-            continue
-        # The library takes nothing but bytes: copy what the cache holds.
-        view = memoryview(piece)
-        for start in range(0, len(view), _CRC_CHUNK):
-            crc = google_crc32c.extend(crc, bytes(view[start : start + _CRC_CHUNK]))
+        crc = crc32c(piece, crc)
     return crc
 
 
@@ -81,7 +73,7 @@ def header(
 ) -> bytes:
     """The header of a frame with ``length`` bytes in ``body``."""
     covered = _COVERED.pack(MAGIC, kind, flags, length, lsn, synced_lsn, log_id, epoch)
-    return covered + _AFTER_COVERED.pack(crc_of(google_crc32c.value(covered), body), 0)
+    return covered + _AFTER_COVERED.pack(crc_of(crc32c(covered), body), 0)
 
 
 class Window:
@@ -132,14 +124,14 @@ def read_frame(window: Window, first_lsn: int, position: int) -> Frame | None:
     if magic != MAGIC or lsn != first_lsn + position or zero or position + frame_bytes(length) > window.size:
         return None
     body = window.read(position + HEADER_BYTES, length)
-    if crc_of(google_crc32c.value(head[: _COVERED.size]), (body,)) != crc:
+    if crc_of(crc32c(head[: _COVERED.size]), (body,)) != crc:
         return None
     return Frame(kind, flags, lsn, synced_lsn, log_id, epoch, body)
 
 
 def consecutive_frames(window: Window, first_lsn: int, position: int) -> Iterator[Frame]:
     """The frames that follow each other from ``position`` on, up to the first that is not valid."""
-    unpack, value, extend = _HEADER.unpack_from, google_crc32c.value, google_crc32c.extend
+    unpack = _HEADER.unpack_from
     while True:
         chunk = window.read(position, min(_WINDOW, max(window.size - position, 0)))
         at, size = 0, len(chunk)
@@ -152,7 +144,7 @@ def consecutive_frames(window: Window, first_lsn: int, position: int) -> Iterato
             if end > size:
                 break
             body = chunk[at + HEADER_BYTES : end]
-            if extend(value(chunk[at : at + 32]), body) != crc:
+            if crc32c(body, crc32c(chunk[at : at + _COVERED.size])) != crc:
                 return
             yield Frame(kind, flags, lsn, synced_lsn, log_id, epoch, body)
             at = (end + 7) & ~7

@@ -111,8 +111,7 @@ class LocalLog:
         if size < _COPY_BELOW:
             body = (b"".join((prefix, *body)),)
         else:
-            # What is shown from the tail must stay as it is, also when the caller has its buffers back.
-            body = (prefix, *(piece if _is_constant(piece) else bytes(piece) for piece in body))
+            body = (prefix, *body)
         self.log_end_offset = base_offset + count
         self._ways.commit(
             Append(
@@ -436,10 +435,6 @@ class LocalLog:
     def _check_open(self) -> None:
         if self._closed is not None:
             raise self._closed
-
-
-def _is_constant(piece: Buffer) -> bool:
-    return isinstance(piece, bytes) or (isinstance(piece, memoryview) and isinstance(piece.obj, bytes))
 
 
 def _check_replacement(first_offset: int, next_offset: int, batches: Sequence[Buffer]) -> None:
