@@ -18,6 +18,7 @@ import click
 from ottla.cli.common import bootstrap_option, names, run, topic_partitions
 from ottla.cli.escapes import compile_format
 from ottla.cli.output import Refused, note
+from ottla.cli.silence import silence_told
 from ottla.cli.starts import Start, parse_start
 
 if TYPE_CHECKING:
@@ -194,7 +195,7 @@ async def _consume(bootstrap: str, wish: Wish, render: Callable[[ConsumerRecord[
         auto_commit_interval_ms=1_000,
         fetch_max_wait_ms=50 if wish.exit_at_end else 500,
     )
-    async with consumer:
+    async with silence_told(consumer, bootstrap), consumer:
         await _begin(consumer, wish)
         return await _print_all(consumer, wish, render, stopping)
 

@@ -16,6 +16,7 @@ import click
 from ottla.cli.common import bootstrap_option, run
 from ottla.cli.escapes import unescape
 from ottla.cli.output import Refused, duration, note
+from ottla.cli.silence import silence_told
 
 if TYPE_CHECKING:
     from ottla.clients import Producer, RecordMetadata
@@ -163,7 +164,8 @@ async def _produce(options: dict[str, object], shape: Shape, paths: list[Path], 
     from ottla.clients import Producer
 
     loop = asyncio.get_running_loop()
-    async with Producer(**options) as producer:
+    producer = Producer(**options)
+    async with silence_told(producer, str(options["bootstrap_servers"])), producer:
         began = loop.time()
         if shape.partition is not None:
             await _check_partition(producer, shape.topic, shape.partition)

@@ -61,6 +61,7 @@ class Client:
         self._refresh_loop = False
         self._refresh_backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms)
         self._refreshed_at_ms = 0.0
+        self._unanswered_since_ms: float | None = None
         self._housekeeping: asyncio.TimerHandle | None = None
         self._missing: asyncio.TimerHandle | None = None
         self._missing_backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms)
@@ -68,6 +69,12 @@ class Client:
     def now_ms(self) -> float:
         """The monotonic clock of the event loop, in ms."""
         return asyncio.get_running_loop().time() * 1000
+
+    @property
+    def unanswered_ms(self) -> float:
+        """For how long all brokers have been asked in vain, in ms; 0 while one answers."""
+        since = self._unanswered_since_ms
+        return 0.0 if since is None else self.now_ms() - since
 
     async def start(self) -> None:
         """Reach one bootstrap server and learn about the cluster.
@@ -169,6 +176,7 @@ class Client:
             self._not_before[node_id] = self.now_ms() + backoff.next_ms()
             raise
         backoff.reset()
+        self._unanswered_since_ms = None
         self._not_before.pop(node_id, None)
         self._connections[key] = connection
         return connection
@@ -249,12 +257,15 @@ class Client:
             KafkaConnectionError, KafkaTimeout: no broker answers.
         """
         failures: list[str] = []
+        if self._unanswered_since_ms is None:
+            self._unanswered_since_ms = self.now_ms()
         for node_id in self.some_nodes():
             try:
                 answer = await self._ask_metadata(node_id, topics)
             except KafkaError as error:
                 failures.append(str(error))
                 continue
+            self._unanswered_since_ms = None
             if not answer.brokers:
                 failures.append(f"{self._address(node_id)} names no brokers")
                 continue

@@ -232,6 +232,11 @@ class Consumer(ConsumerOffsets):
         return set(self._subscription.assigned())
 
     @property
+    def unanswered_ms(self) -> float:
+        """For how long all brokers have been asked in vain, in ms; 0 while one answers. They are asked further."""
+        return 0.0 if self._client is None else self._client.unanswered_ms
+
+    @property
     def member_state(self) -> MemberState:
         """Where this consumer stands in its group; UNJOINED without one."""
         return MemberState.UNJOINED if self._group is None else self._group.member.state

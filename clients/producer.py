@@ -302,6 +302,11 @@ class Producer:
         client = self._running()
         return set(await client.topic_partitions(topic, self._options.max_block_ms))
 
+    @property
+    def unanswered_ms(self) -> float:
+        """For how long all brokers have been asked in vain, in ms; 0 while one answers. They are asked further."""
+        return 0.0 if self._client is None else self._client.unanswered_ms
+
     def _running(self) -> Client:
         if self._state != "running" or self._client is None:
             raise ClientClosed(f"the producer is {self._state}: call start() first, and nothing after stop()")

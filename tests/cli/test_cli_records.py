@@ -10,9 +10,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
+from ottla.testing import BrokerProcess
 
 DATA = b"a:1\nb:2\n\xff:\xfe\n"
 
@@ -144,6 +147,37 @@ def test_a_reader_that_goes_away_ends_it_quietly(ottla: Any) -> None:
     assert process.wait(timeout=30) == 0
     assert process.stderr.read() == b""
     process.stderr.close()
+
+
+@pytest.mark.parametrize("words", [("consume",), ("consume", "-G", "billing"), ("produce",)])
+def test_an_outage_is_told_and_its_end(tmp_path: Path, words: tuple[str, ...]) -> None:
+    with BrokerProcess(tmp_path, topics={"orders": 1}) as broker:
+        ottla = SimpleNamespace(bootstrap=broker.bootstrap_servers)
+        process = spawn(ottla, *words, "orders", stdin=-1, stdout=-1, stderr=-1)
+        assert process.stdin is not None
+        if words == ("produce",):
+            process.stdin.write(b"a\n")
+            process.stdin.flush()
+            assert (
+                spawn(ottla, "consume", "orders", "--from-beginning", "-c", "1", stdout=-1).communicate()[0] == b"a\n"
+            )
+        else:
+            until(process.stderr, b"\n")
+        broker.kill()
+        if words == ("produce",):
+            process.stdin.write(b"b\n")
+            process.stdin.flush()
+        assert b"No broker answers at %s; still trying.\n" % ottla.bootstrap.encode() in until(process.stderr, b"\n")
+        broker.restart()
+        assert b"Connected again.\n" in until(process.stderr, b"Connected again.\n")
+        if words == ("produce",):
+            _, said = process.communicate(timeout=30)
+            assert said.startswith(b"2 records sent to 'orders'")
+        else:
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=30)
+            assert said.endswith(b"0 records; stopped.\n")
+        assert process.returncode == 0
 
 
 def test_a_line_typed_at_a_terminal_is_sent_at_once(ottla: Any) -> None:

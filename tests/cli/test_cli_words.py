@@ -14,6 +14,7 @@ from ottla.cli.escapes import compile_format, unescape
 from ottla.cli.group_words import partitions_in_words
 from ottla.cli.output import Refused, Styled, duration, plain
 from ottla.cli.produce import Outcome, Shape, lines
+from ottla.cli.silence import Silence
 from ottla.cli.starts import Start, parse_start
 from ottla.clients import ConsumerRecord
 from ottla.protocol.records import TimestampType
@@ -137,6 +138,13 @@ def test_a_table_without_headings_has_no_heading_line() -> None:
 )
 def test_failures_are_sentences_that_leave_names_as_they_are(text: str, expected: str) -> None:
     assert _sentence(text) == expected
+
+
+def test_an_outage_is_told_once_and_so_is_its_end() -> None:
+    silence = Silence("here:9092")
+    seen = [silence.words(ms) for ms in (0.0, 500.0, 0.0, 2_900.0, 3_100.0, 9_000.0, 0.0, 0.0, 3_000.0)]
+    down = "No broker answers at here:9092; still trying."
+    assert seen == [None, None, None, None, down, None, "Connected again.", None, down]
 
 
 def test_refusals_say_what_to_do_below_what_happened() -> None:

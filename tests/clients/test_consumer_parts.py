@@ -187,7 +187,7 @@ def test_a_damaged_batch_is_told_after_what_is_before_it_and_again_ever_after(
 
 
 def test_damage_is_told_even_where_the_user_begins_in_the_midst_of_it() -> None:
-    with pytest.raises(RecordCorrupt, match="offset 1 is corrupt.*the next one begins at offset 2") as caught:
+    with pytest.raises(RecordCorrupt, match=r"offset 1 is corrupt.*the next one begins at offset 2") as caught:
         FetchedPartition(state_at(1), damaged(batch(0, b"a", b"b"))).take(9, None, None)
     assert (caught.value.offset, caught.value.next_offset) == (1, 2)
 

@@ -111,12 +111,14 @@ async def test_a_restart_of_the_broker(tmp_path: Path) -> None:
         futures = [await producer.send("t", b"%d" % n) for n in range(10, 20)]
         await asyncio.sleep(0.2)
         assert not any(future.done() for future in futures)
+        assert producer.unanswered_ms and consumer.unanswered_ms
         await asyncio.to_thread(broker.restart)
         try:
             async with asyncio.timeout(8):
                 await asyncio.gather(*futures)
             await until(lambda: len(seen) == 20, "after")
             assert sorted(seen) == list(range(20))
+            assert producer.unanswered_ms == consumer.unanswered_ms == 0
             assert (consumer.generation_id, consumer.member_id) == (generation, member)
             assert consumer.member_state is MemberState.STABLE
             assert list((await admin.describe_groups(["g"]))["g"].members)
