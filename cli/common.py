@@ -47,15 +47,18 @@ def format_option(function: F) -> F:
     )(function)
 
 
-def names(positional: Sequence[str], optional: Sequence[str], what: str) -> list[str]:
+def names(positional: Sequence[str], optional: Sequence[str], what: str, noun: str = "") -> list[str]:
     """The subjects of a command, given by position or by option; each once, in order.
+
+    Args:
+        what: the option's name; ``noun`` says the same in words, if that differs.
 
     Raises:
         click.UsageError: none was given.
     """
     found = list(dict.fromkeys([*positional, *optional]))
     if not found:
-        raise click.UsageError(f"Name a {what}: as an argument, or with --{what}.")
+        raise click.UsageError(f"Name a {noun or what}: as an argument, or with --{what}.")
     return found
 
 

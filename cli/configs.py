@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import difflib
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -27,6 +28,8 @@ SOURCES = {
     7: "client metrics",
     8: "group",
 }
+NO_EFFECT = "No effect yet."
+"""How the documentation of a setting ends that the broker knows and does not act on."""
 _OWN = {TOPICS: {1}, BROKERS: {2, 3, 4}}
 
 
@@ -66,13 +69,16 @@ def describe(
     bootstrap: str,
 ) -> None:
     """Show what is set for the topics or brokers NAME; with --all what is in force."""
-    wanted = names(entities, more, "entity-name")
+    given = list(dict.fromkeys([*entities, *more]))
+    if entity_type == TOPICS:
+        names(entities, more, "entity-name", "topic")
 
-    async def ask(admin: Admin) -> dict[Any, dict[str, ConfigEntry]]:
+    async def ask(admin: Admin) -> tuple[list[str], dict[Any, dict[str, ConfigEntry]]]:
+        wanted = given or await _one_broker(admin)
         found = await admin.describe_configs(**{entity_type: _ids(wanted, entity_type)}, keys=keys or None)
-        return dict(found)
+        return wanted, dict(found)
 
-    found = with_admin(bootstrap, ask)
+    wanted, found = with_admin(bootstrap, ask)
     described = [
         {
             "entity_type": entity_type,
@@ -117,7 +123,7 @@ def alter(
     bootstrap: str,
 ) -> None:
     """Change settings of the topics or brokers NAME; those that are not named stay as they are."""
-    wanted = names(entities, more, "entity-name")
+    wanted = names(entities, more, "entity-name", "topic" if entity_type == TOPICS else "broker's id")
     changes: dict[str, str | None] = {}
     for text in added:
         changes |= parse_pairs(text)
@@ -129,14 +135,50 @@ def alter(
     if not changes:
         raise click.UsageError("Say what to change: --add-config KEY=VALUE, or --delete-config KEY.")
 
-    async def ask(admin: Admin) -> None:
+    async def ask(admin: Admin) -> dict[str, ConfigEntry]:
         resources: Any = dict.fromkeys(_ids(wanted, entity_type), changes)
+        known: dict[str, ConfigEntry] = {}
+        for entries in (await admin.describe_configs(**{entity_type: list(resources)})).values():
+            known |= entries
+        _check_known(changes, known, entity_type)
         await admin.incremental_alter_configs(**{entity_type: resources}, validate_only=validate_only)
+        return known
 
-    with_admin(bootstrap, ask)
+    known = with_admin(bootstrap, ask)
     for name in wanted:
         what = "topic" if entity_type == TOPICS else "broker"
         click.echo(f"{'Could change' if validate_only else 'Changed'} {what} {name!r}: {_in_words(changes)}.")
+
+    for key, value in changes.items():
+        if value is not None and key in known and (known[key].documentation or "").endswith(NO_EFFECT):
+            note(f"{key} is kept and shown, but has no effect on this broker.")
+
+
+def _check_known(changes: Iterable[str], known: Mapping[str, Any], entity_type: str) -> None:
+    """A broker says nothing of an unknown key that goes back to its default, which is a typing error as a rule.
+
+    Raises:
+        Refused: a key is not one of those that the broker has.
+    """
+    for key in changes:
+        # Kafka's brokers take some that they do not list while they are not set.
+        unlisted = entity_type == BROKERS and (key.startswith("listener.name.") or "throttled" in key)
+        if key in known or unlisted:
+            continue
+        what = "topic" if entity_type == TOPICS else "broker"
+        near = difflib.get_close_matches(key, known, n=1)
+        raise Refused(
+            f"A {what} has no setting {key!r}" + (f"; did you mean {near[0]!r}?" if near else "."),
+            f"`ottla configs describe --entity-type {entity_type} NAME --all` shows those that there are.",
+        )
+
+
+async def _one_broker(admin: Admin) -> list[str]:
+    """The id of the broker, if there is only one."""
+    ids = [str(broker.node_id) for broker in (await admin.describe_cluster()).brokers]
+    if len(ids) != 1:
+        raise click.UsageError(f"Name a broker, of {', '.join(ids)}: as an argument, or with --entity-name.")
+    return ids
 
 
 def parse_pairs(text: str) -> dict[str, str | None]:
@@ -148,6 +190,12 @@ def parse_pairs(text: str) -> dict[str, str | None]:
     pairs: dict[str, str | None] = {}
     for part in _split(text):
         key, equals, value = part.partition("=")
+        if not equals and pairs:
+            last, before = list(pairs.items())[-1]
+            raise click.UsageError(
+                f"--add-config {part!r}: write KEY=VALUE; a value with commas stands in brackets: "
+                f"{last}=[{before},{part.strip()}]."
+            )
         if not key.strip() or not equals:
             raise click.UsageError(f"--add-config {part!r}: write KEY=VALUE.")
         value = value.strip()

@@ -90,6 +90,8 @@ def reset_offsets(
         described = (await admin.describe_groups([name]))[name]
         if described.members:
             raise has_members(described, "reset")
+        if described.state == "Dead":
+            note(f"There is no group {name!r}" + ("; it is made." if execute else " so far; --execute makes it."))
         places = await _places(admin, name, scope, target)
         moves = {tp: _move(tp, target, place) for tp, place in places.items()}
         if execute:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from ottla.cli.common import DEFAULT_BOOTSTRAP, run
-from ottla.cli.internal_records import GROUP, OFFSET, OFFSETS_TOPIC, described, in_words
+from ottla.cli.internal_records import GROUP, OFFSET, OFFSETS_TOPIC, OTHER_TYPES, described, in_words
 from ottla.cli.log_rows import control_type, records_of, when
 from ottla.cli.output import Cell, Refused, note, print_table, printable
 from ottla.cli.segments import StoredBatch, Unreadable
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ottla.clients import Consumer, TopicPartition
 
 _NO_PRODUCER = -1
+_KNOWN_TYPES = frozenset({OFFSET, GROUP, *OTHER_TYPES.values()})
 
 
 class Entry(NamedTuple):
@@ -70,21 +71,33 @@ def decode(
     one a running broker is asked.
     """
     reading = _Reading()
-    entries = reading.files(paths) if paths else _of_broker(bootstrap or DEFAULT_BOOTSTRAP)
+    entries = reading.checked(reading.files(paths)) if paths else _of_broker(bootstrap or DEFAULT_BOOTSTRAP)
     as_json = output_format == "json"
     if latest:
         rows = [row for row in in_force(entries) if _wanted(row, groups)]
         _print_state(rows, as_json)
     else:
+        printed = False
         for entry in entries:
             row = _row(entry)
             if _wanted(row, groups):
+                printed = True
                 click.echo(json.dumps(row, ensure_ascii=False) if as_json else _line(row))
+        if not printed:
+            note(f"There is no record of {_either(groups)}." if groups else "There are no records.")
     if reading.damaged:
         raise Refused(
             "Not everything could be read: " + "; ".join(reading.damaged) + ".",
             "`ottla log verify` checks every byte.",
         )
+    if reading.strange:
+        raise Refused(
+            f"Not one record there is of {OFFSETS_TOPIC}.", "`ottla log dump` shows the records of any other topic."
+        )
+
+
+def _either(groups: Sequence[str]) -> str:
+    return " or ".join(f"group {name!r}" for name in groups)
 
 
 # -- reading
@@ -95,6 +108,20 @@ class _Reading:
 
     def __init__(self) -> None:
         self.damaged: list[str] = []
+        self._known = self._unknown = False
+
+    @property
+    def strange(self) -> bool:
+        """There were records, none of which this topic could have."""
+        return self._unknown and not self._known
+
+    def checked(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        """The same entries; takes note of whether they are of the topic at all."""
+        for entry in entries:
+            if not self._known and not entry.marker:
+                known = described(OFFSETS_TOPIC, entry.key, entry.value)["type"] in _KNOWN_TYPES
+                self._known, self._unknown = known, not known
+            yield entry
 
     def files(self, paths: Iterable[Path]) -> Iterator[Entry]:
         for path in paths:

@@ -122,6 +122,9 @@ def create(
         for name in _with_code(failed, "TOPIC_ALREADY_EXISTS") if if_not_exists else ():
             click.echo(f"Topic {name!r} exists already.")
             del failed[name]
+        for name in _with_code(failed, "TOPIC_ALREADY_EXISTS"):
+            text = f"topic {name!r} exists already; with --if-not-exists that is no failure"
+            failed[name] = KafkaError(text, failed[name].code)
         if failed:
             raise SomeFailed(failed, made)
 

@@ -16,6 +16,10 @@ from ottla.cli.output import Cell, Refused, note, print_json, print_table
 if TYPE_CHECKING:
     from ottla.clients import Admin, ProducerDescription, TopicPartition, TransactionDescription, TransactionListing
 
+STATES = (
+    "Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "PrepareEpochFence", "Dead",
+)  # fmt: skip
+
 topic_option = click.option("--topic", "-t", required=True, metavar="TOPIC", help="The topic.")
 partition_option = click.option("--partition", type=click.IntRange(min=0), required=True, help="Its partition.")
 
@@ -28,7 +32,7 @@ def command() -> None:
 @command.command("list")
 @click.option("--duration-filter", type=click.IntRange(min=0), metavar="MS", help="Only those open for longer.")
 @click.option("--transactional-id-pattern", "pattern", metavar="REGEX", help="Only ids that match.")
-@click.option("--state", "states", metavar="STATE", multiple=True, help="Only these, e.g. Ongoing.")
+@click.option("--state", "states", type=click.Choice(STATES), metavar="STATE", multiple=True, help="E.g. Ongoing.")
 @format_option
 @bootstrap_option
 def list_(
@@ -66,10 +70,20 @@ def list_(
 @bootstrap_option
 def describe(ids: tuple[str, ...], more: tuple[str, ...], output_format: str, bootstrap: str) -> None:
     """Show the producer, the state and the partitions of transactional IDs."""
-    wanted = names(ids, more, "transactional-id")
+    wanted = names(ids, more, "transactional-id", "transactional id")
 
     async def ask(admin: Admin) -> dict[str, TransactionDescription]:
-        return await admin.describe_transactions(wanted)
+        from ottla.clients.errors import KafkaError, SomeFailed
+
+        try:
+            return await admin.describe_transactions(wanted)
+        except KafkaError as error:
+            failed = error.errors if isinstance(error, SomeFailed) else {wanted[0]: error}
+            for name, one in failed.items():
+                if one.code.name == "TRANSACTIONAL_ID_NOT_FOUND":
+                    advice = "`ottla transactions list` shows those that exist."
+                    raise Refused(f"There is no transactional id {name!r}.", advice) from None
+            raise
 
     found = with_admin(bootstrap, ask)
     if output_format == "json":
@@ -106,12 +120,18 @@ def _described(one: TransactionDescription) -> dict[str, Any]:
 
 
 @command.command("describe-producers", short_help="Show who writes to a partition.")
-@topic_option
+@click.argument("name", metavar="[TOPIC]", required=False)
+@click.option("--topic", "-t", "more", metavar="TOPIC", multiple=True, help="The same as an argument.")
 @partition_option
 @format_option
 @bootstrap_option
-def describe_producers(topic: str, partition: int, output_format: str, bootstrap: str) -> None:
-    """Show the producers that a partition remembers, and the transactions that are open there."""
+def describe_producers(
+    name: str | None, more: tuple[str, ...], partition: int, output_format: str, bootstrap: str
+) -> None:
+    """Show the producers that a partition of TOPIC remembers, and the transactions that are open there."""
+    topic, *others = names(() if name is None else (name,), more, "topic")
+    if others:
+        raise click.UsageError("Name one topic at a time.")
     found = with_admin(bootstrap, lambda admin: _producers(admin, topic, partition))
     if output_format == "json":
         print_json([_producer(one) for one in found])

@@ -67,6 +67,8 @@ class AdminTransactions(AdminCalls):
             found: dict[str, TransactionListing] = {}
             for node_id in sorted(client.cluster.brokers):
                 answer = await client.send(node_id, request, ListTransactionsResponse, low=low)
+                if answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION:
+                    raise error_of(answer.error_code, f"list the transactions whose ids match {pattern!r}")
                 if answer.error_code:
                     raise error_of(answer.error_code, f"list the transactions of broker {node_id}")
                 for one in answer.transaction_states:

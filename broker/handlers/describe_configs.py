@@ -94,11 +94,15 @@ def _level_row(logger: Logger) -> DescribeConfigsResourceResult:
     return row
 
 
+def _documentation(text: str, effective: bool) -> str:
+    return text if effective else f"{text} No effect yet."
+
+
 def _topic_row(effective: EffectiveValue) -> DescribeConfigsResourceResult:
     key = effective.key
     # A key that brokers do not have has no synonym while it is not set.
     synonyms = effective.synonyms or (Synonym(key.name, effective.value, effective.source),)
-    row = _row(key.name, synonyms, key.type, key.documentation)
+    row = _row(key.name, synonyms, key.type, _documentation(key.documentation, key.effective))
     if not effective.synonyms:
         row.synonyms = []
     return row
@@ -113,8 +117,9 @@ def _broker_rows(ctx: RequestContext, services: Services) -> _Rows:
             host, port = services.node.endpoint(ctx)
             value = f"PLAINTEXT://{host}:{port}"
             synonyms = (Synonym(row.name, value, ConfigSource.STATIC_BROKER_CONFIG), synonyms[-1])
-        read_only = not FIELDS[row.name].metadata["dynamic"]
-        yield _row(row.name, synonyms, ConfigType[row.type.upper()], row.documentation, read_only=read_only)
+        metadata = FIELDS[row.name].metadata
+        documentation = _documentation(row.documentation, metadata["effective"])
+        yield _row(row.name, synonyms, ConfigType[row.type.upper()], documentation, read_only=not metadata["dynamic"])
     for name in sorted({*configs.own, *configs.default} - FIELDS.keys()):
         own = [ConfigSource.DYNAMIC_BROKER_CONFIG] if name in configs.own else []
         yield _unknown_row(name, [*own, _DEFAULT_BROKER] if name in configs.default else own)
@@ -124,7 +129,8 @@ def _default_rows(configs: BrokerConfigs) -> _Rows:
     """What was set for all brokers while they ran."""
     for name, value in sorted(configs.default.items()):
         if name in FIELDS:
-            documentation = FIELDS[name].metadata["documentation"]
+            metadata = FIELDS[name].metadata
+            documentation = _documentation(metadata["documentation"], metadata["effective"])
             yield _row(name, (Synonym(name, value, _DEFAULT_BROKER),), ConfigType[type_of(name).upper()], documentation)
         else:
             yield _unknown_row(name, [_DEFAULT_BROKER])

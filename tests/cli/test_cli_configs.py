@@ -49,6 +49,9 @@ def test_settings_of_the_broker(ottla: Any) -> None:
     ottla.run("configs", "alter", "1", "--entity-type", "brokers", "--add-config", "log.retention.ms=9000")
     row = configs(ottla, "1", "--entity-type", "brokers")["log.retention.ms"]
     assert (row["value"], row["source"]) == ("9000", "broker")
+    assert configs(ottla, "--entity-type", "brokers") == configs(ottla, "1", "--entity-type", "brokers"), (
+        "there is only one to be meant"
+    )
     assert "no broker's id" in ottla.run("configs", "describe", "x", "--entity-type", "brokers", expect=1).stderr
     refused = ottla.run(
         "configs", "alter", "1", "--entity-type", "brokers", "--add-config", "node.id=2", expect=1
@@ -62,6 +65,32 @@ def test_refusals_change_nothing(ottla: Any) -> None:
     ottla.run("configs", "describe", "absent", expect=1)
     ottla.run("configs", "alter", "orders", "--add-config", "retention.ms=1", "--validate-only")
     assert configs(ottla, "orders") == {}
+
+
+def test_unknown_keys_are_refused_wherever_they_stand(ottla: Any) -> None:
+    for options, expected in (
+        (["orders", "--delete-config", "nope"], "A topic has no setting 'nope'."),
+        (["orders", "--add-config", "compresion.type=gzip"], "'compresion.type'; did you mean 'compression.type'?"),
+        (["1", "--entity-type", "brokers", "--delete-config", "log.retention.mss"], "did you mean 'log.retention.ms'?"),
+    ):
+        assert expected in ottla.run("configs", "alter", *options, expect=1).stderr
+    for key in ("listener.name.x.ssl.keystore.type", "leader.replication.throttled.rate"):
+        ottla.run("configs", "alter", "1", "--entity-type", "brokers", "--delete-config", key)
+    assert configs(ottla, "orders") == {}
+
+
+def test_settings_without_effect_are_told(ottla: Any) -> None:
+    done = ottla.run("configs", "alter", "orders", "--add-config", "preallocate=true,retention.ms=5")
+    assert done.stderr == "preallocate is kept and shown, but has no effect on this broker.\n"
+    assert ottla.run("configs", "alter", "orders", "--delete-config", "preallocate").stderr == ""
+    broker = ("1", "--entity-type", "brokers", "--add-config", "log.preallocate=true")
+    assert "log.preallocate is kept" in ottla.run("configs", "alter", *broker).stderr
+
+
+def test_hints(ottla: Any) -> None:
+    said = ottla.run("configs", "alter", "orders", "--add-config", "cleanup.policy=compact,delete", expect=2).stderr
+    assert "cleanup.policy=[compact,delete]" in said
+    assert "Name a topic: as an argument, or with --entity-name." in ottla.run("configs", "describe", expect=2).stderr
 
 
 def test_usage(ottla: Any) -> None:

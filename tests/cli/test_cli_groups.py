@@ -120,7 +120,12 @@ def test_a_reset_that_was_cut_short_by_the_log_warns(billing: Any) -> None:
 
 def test_a_group_that_nobody_knows_gets_offsets_too(ottla: Any) -> None:
     ottla.send("orders", b"a\n", "-p", "2")
-    ottla.run("groups", "reset-offsets", "fresh", "--topic", "orders", "--to-latest", "--execute")
+    planned = ottla.run("groups", "reset-offsets", "fresh", "--topic", "orders", "--to-latest")
+    assert "There is no group 'fresh' so far; --execute makes it." in planned.stderr
+    assert (
+        "it is made"
+        in ottla.run("groups", "reset-offsets", "fresh", "--topic", "orders", "--to-latest", "--execute").stderr
+    )
     assert offsets(ottla, "fresh") == {0: 0, 1: 0, 2: 1}
     refused = ottla.run("groups", "reset-offsets", "other", "--topic", "orders", "--shift-by", "1", expect=1)
     assert "nothing is committed that could be shifted" in refused.stderr

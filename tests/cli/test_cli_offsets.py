@@ -138,6 +138,18 @@ def test_one_group(data: Path) -> None:
     assert "nothing in force" in ottla("offsets", "decode", data, "-G", "absent", "--latest").stderr
 
 
+def test_a_group_without_records_is_told(data: Path) -> None:
+    done = ottla("offsets", "decode", data, "-G", "absent")
+    assert (done.stdout, done.stderr) == ("", "There is no record of group 'absent'.\n")
+    assert ottla("offsets", "decode", data, "-G", "g").stderr == ""
+
+
+@pytest.mark.parametrize("options", [(), ("--latest",), ("--group", "g")])
+def test_records_of_another_topic_are_a_failure(data: Path, options: tuple[str, ...]) -> None:
+    done = ottla("offsets", "decode", data / "logs" / "orders-0", *options, expect=1)
+    assert f"Not one record there is of {OFFSETS}" in done.stderr
+
+
 def test_a_single_segment_wherever_it_lies(data: Path, tmp_path: Path) -> None:
     copied = tmp_path / "dump.log"
     copied.write_bytes((data / "logs" / f"{OFFSETS}-12" / f"{0:020d}.log").read_bytes())

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from ottla.cli.transactions import hanging
+from ottla.broker.core.transactions.state import STATES as BROKERS_STATES
+from ottla.cli.transactions import STATES, hanging
 from ottla.clients import Producer, TopicPartition
 from ottla.clients.admin_structs import ProducerDescription
 
@@ -35,7 +36,10 @@ def test_without_transactions(ottla: Any) -> None:
     assert ottla.json("transactions", "list") == []
     assert "no transactional ids" in ottla.run("transactions", "list").stderr
     assert "No transaction hangs" in ottla.run("transactions", "find-hanging").stderr
-    ottla.run("transactions", "describe", "absent", expect=1)
+    absent = ottla.run("transactions", "describe", "absent", expect=1).stderr
+    assert (
+        absent == "Error: There is no transactional id 'absent'.\n  `ottla transactions list` shows those that exist.\n"
+    )
     nobody = ottla.run("transactions", "describe-producers", "-t", "orders", "--partition", "0")
     assert "No idempotent producer" in nobody.stderr
 
@@ -53,7 +57,7 @@ def test_an_open_transaction_is_shown(ottla: Any, open_transaction: Callable[[],
     assert "orders 1" in ottla.run("transactions", "describe", "--transactional-id", "tx").stdout
     assert len(ottla.rows("transactions", "describe-producers", "--topic", "orders", "--partition", "1")) == 2
     open_transaction()
-    (producer,) = ottla.json("transactions", "describe-producers", "--topic", "orders", "--partition", "1")
+    (producer,) = ottla.json("transactions", "describe-producers", "orders", "--partition", "1")
     assert producer["transaction_start_offset"] is None
 
 
@@ -66,6 +70,20 @@ def test_filters(ottla: Any, open_transaction: Callable[[], None]) -> None:
         (["--duration-filter", "600000"], 0),
     ):
         assert len(ottla.json("transactions", "list", *options)) == expected, options
+
+
+def test_filters_that_mean_nothing(ottla: Any) -> None:
+    refused = ottla.run("transactions", "list", "--state", "Foo", expect=2).stderr
+    assert all(state in refused for state in STATES)
+    assert (
+        "match '(': invalid regular"
+        in ottla.run("transactions", "list", "--transactional-id-pattern", "(", expect=1).stderr
+    )
+    assert "Name a topic" in ottla.run("transactions", "describe-producers", "--partition", "0", expect=2).stderr
+
+
+def test_the_states_are_the_brokers() -> None:
+    assert set(STATES) == set(BROKERS_STATES)
 
 
 def test_a_transaction_that_is_known_does_not_hang(ottla: Any, open_transaction: Callable[[], None]) -> None:

@@ -55,6 +55,8 @@ async def test_synonyms_and_words_when_asked(new_world):
         ("log.retention.ms", "604800000", DEFAULT),
     ]
     assert all(row.documentation for row in found.values())
+    told = {name for name, row in found.items() if row.documentation.endswith("No effect yet.")}
+    assert "preallocate" in told and "retention.ms" not in told
     # A key that brokers do not have has no other place to take its value from.
     throttled = found["leader.replication.throttled.replicas"]
     assert (throttled.value, throttled.config_source, throttled.synonyms) == ("", DEFAULT, [])
