@@ -20,7 +20,7 @@ from ottla.clients.group_effects import MemberState
 from ottla.clients.listener import ConsumerRebalanceListener
 from ottla.clients.options import ConsumerOptions
 from ottla.clients.positions import Positions
-from ottla.clients.structs import ConsumerGroupMetadata, ConsumerRecord, OffsetAndMetadata, Records
+from ottla.clients.structs import AutoCommitting, ConsumerGroupMetadata, ConsumerRecord, OffsetAndMetadata, Records
 from ottla.clients.subscription import SubscriptionState
 from ottla.protocol.records import TopicPartition
 
@@ -257,6 +257,9 @@ class Consumer(ConsumerOffsets):
         Take it together with the records whose offsets it is for: the coordinator then refuses them if the group has
         moved on meanwhile. Without a subscription it is the group's name only, and nothing is refused.
 
+        Say ``enable_auto_commit=False``: offsets that the consumer commits by itself stay committed if the transaction
+        is aborted, and what was read for it is not read again. The producer logs a warning otherwise.
+
         Raises:
             OptionError: there is no group_id.
             CommitFailed: the consumer is not in the group now; poll to join it again.
@@ -265,14 +268,15 @@ class Consumer(ConsumerOffsets):
         group_id = self._options.group_id
         if group_id is None:
             raise OptionError("group_id=None: offsets are committed for a group")
+        made = AutoCommitting if self._options.enable_auto_commit else ConsumerGroupMetadata
         if not self._subscription.auto_assigned:
-            return ConsumerGroupMetadata(group_id)
+            return made(group_id)
         if self._group is not None and self._group.member.fenced is not None:
             raise self._group.member.fenced
         if not self.member_id or self.generation_id < 0:
             # Never without an identity: offsets of nobody in particular would be taken.
             raise CommitFailed("this consumer is not in the group; poll to join it again")
-        return ConsumerGroupMetadata(group_id, self.generation_id, self.member_id, self._options.group_instance_id)
+        return made(group_id, self.generation_id, self.member_id, self._options.group_instance_id)
 
     # records
 

@@ -66,6 +66,12 @@ class ConsumerGroupMetadata(NamedTuple):
     group_instance_id: str | None = None
 
 
+class AutoCommitting(ConsumerGroupMetadata):
+    """Of a consumer that commits by itself as well, and so does not wait for the transaction."""
+
+    __slots__ = ()
+
+
 class OffsetAndTimestamp(NamedTuple):
     """The first record at or after a time; ``timestamp`` in Unix ms."""
 

@@ -15,7 +15,7 @@ from ottla.clients.coordinator import coordinator_in
 from ottla.clients.errors import KafkaError, KafkaTimeout, TransactionFailed, error_code, error_of
 from ottla.clients.options import ProducerOptions
 from ottla.clients.sender import TRANSACTIONS_V2_SINCE, Sender
-from ottla.clients.structs import ConsumerGroupMetadata, OffsetAndMetadata
+from ottla.clients.structs import AutoCommitting, ConsumerGroupMetadata, OffsetAndMetadata
 from ottla.clients.transactions import Step, Transaction, TransactionState, Verdict, verdict
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
@@ -73,6 +73,7 @@ class TransactionCalls:
         self._node: int | None = None
         self._group_nodes: dict[str, int] = {}
         self._adding: asyncio.Task[None] | None = None
+        self._warned = False
         accumulator.may_send = transaction.may_send
 
     # what the producer calls
@@ -102,6 +103,13 @@ class TransactionCalls:
         """Have offsets committed if the transaction is."""
         state = self._state
         state.check_open("send_offsets_to_transaction()")
+        if isinstance(group, AutoCommitting) and not self._warned:
+            self._warned = True
+            log.warning(
+                "%s: the consumer of group %r also commits by itself: what it has read is not read again if the "
+                "transaction is aborted; give it enable_auto_commit=False",
+                self._client.client_id, group.group_id,
+            )  # fmt: skip
         if not offsets:
             return
         if state.v2:

@@ -11,6 +11,7 @@ import pytest
 
 from ottla.clients.accumulator import Accumulator
 from ottla.clients.backoff import Backoff
+from ottla.clients.consumer import Consumer
 from ottla.clients.errors import KafkaConnectionError, KafkaTimeout, ProducerFenced, TransactionFailed
 from ottla.clients.options import ProducerOptions
 from ottla.clients.sender import Sender
@@ -151,6 +152,19 @@ async def test_the_producers_id() -> None:
     assert (find.key, find.key_type, find.coordinator_keys) == ("id", 1, ["id"])
     assert (init.transactional_id, init.transaction_timeout_ms, init.producer_id) == ("id", 5_000, -1)
     assert (world.identity(), world.state.state, world.state.v2) == ((7, 0), TransactionState.READY, False)
+
+
+@pytest.mark.parametrize(("auto_commit", "warnings"), [(True, 1), (False, 0)])
+async def test_a_consumer_that_commits_by_itself_is_warned_of_once(
+    caplog: pytest.LogCaptureFixture, auto_commit: bool, warnings: int
+) -> None:
+    member = Consumer(group_id="g", enable_auto_commit=auto_commit).group_metadata()
+    world = await World().begun()
+    for _ in range(2):
+        await world.calls.send_offsets(OFFSETS, member)
+    said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(said) == warnings
+    assert all("group 'g'" in text and "enable_auto_commit=False" in text for text in said)
 
 
 @pytest.mark.parametrize(
