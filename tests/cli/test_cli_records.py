@@ -167,7 +167,8 @@ def test_an_outage_is_told_and_its_end(tmp_path: Path, words: tuple[str, ...]) -
         if words == ("produce",):
             process.stdin.write(b"b\n")
             process.stdin.flush()
-        assert b"No broker answers at %s; still trying.\n" % ottla.bootstrap.encode() in until(process.stderr, b"\n")
+        said = until(process.stderr, b"still trying.\n")
+        assert b"No broker answers at %s; still trying.\n" % ottla.bootstrap.encode() in said
         broker.restart()
         assert b"Connected again.\n" in until(process.stderr, b"Connected again.\n")
         if words == ("produce",):
