@@ -136,7 +136,7 @@ async def _serve(
 def _collect_garbage_rarely() -> None:
     """What a request leaves behind is freed at once by counting references; cycles are rare and can wait."""
     gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
+    gc.set_threshold(200_000, 20, 100)
 
 
 def _run(main: Coroutine[Any, Any, int]) -> int:

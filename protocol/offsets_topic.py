@@ -9,6 +9,8 @@ one version that can say so) and groups as version 3.
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple
 from uuid import UUID
 
@@ -90,9 +92,19 @@ class GroupValue(Message):
     members: list[GroupMemberValue] = wire(ArrayOf(GroupMemberValue))
 
 
+@cache
+def _key_encoder() -> Callable[[OffsetKey], bytes]:
+    return OffsetKey.layout(1).encoder
+
+
+@cache
+def _value_encoder(version: int) -> Callable[[OffsetValue], bytes]:
+    return OffsetValue.layout(version).encoder
+
+
 def offset_key(group_id: str, topic: str, partition: int) -> bytes:
     """The key of a committed offset."""
-    return b"\0\1" + OffsetKey.layout(1).encode(OffsetKey(group_id=group_id, topic=topic, partition=partition))
+    return b"\0\1" + _key_encoder()(OffsetKey(group_id=group_id, topic=topic, partition=partition))
 
 
 def group_key(group_id: str) -> bytes:
@@ -151,7 +163,7 @@ def encode_offset_value(value: OffsetValue, version: int | None = None) -> bytes
     """Write a committed offset as version 3, or as 1 if it has an expiry of its own (its leader epoch is lost)."""
     if version is None:
         version = OFFSET_VALUE_VERSION if value.expire_timestamp < 0 else EXPIRING_OFFSET_VALUE_VERSION
-    return version.to_bytes(2, "big") + OffsetValue.layout(version).encode(value)
+    return version.to_bytes(2, "big") + _value_encoder(version)(value)
 
 
 def decode_group_value(value: bytes) -> GroupValue:

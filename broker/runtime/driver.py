@@ -298,7 +298,7 @@ class Driver:
                 outcomes, self._outcomes = self._outcomes, []
                 for outcome in outcomes:
                     outcome()
-                if not (effects or wakes or outcomes):
+                if not (self._outcomes or self.coordinator.has_effects or self.fetches.effects):
                     break
         finally:
             self._settling = False
@@ -312,11 +312,13 @@ class Driver:
 
     def _written(self, tokens: list[object], error: ErrorCode) -> None:
         """Writes are over: the coordinator hears of them in their order, and not within one of its own entries."""
-        self._outcomes += [partial(self._tell, token, error) for token in tokens]
+        self._outcomes.append(partial(self._tell, tokens, error))
         self.settle()
 
-    def _tell(self, token: object, error: ErrorCode) -> None:
-        self.coordinator.appended(token, error, *self._now())
+    def _tell(self, tokens: list[object], error: ErrorCode) -> None:
+        now_ms, wall_ms = self._now()
+        for token in tokens:
+            self.coordinator.appended(token, error, now_ms, wall_ms)
 
     def _now(self) -> tuple[int, int]:
         return self._clock.monotonic_ms(), self._clock.wall_ms()

@@ -71,12 +71,14 @@ class GroupCoordinator:
         self._groups = self._m.groups
         self._started = False
 
+    @property
+    def has_effects(self) -> bool:
+        """Whether `take_effects` would give any."""
+        return bool(self._m.effects)
+
     def take_effects(self) -> list[Effect]:
         """Take the effects of the entries since the last call, in order."""
-        m = self._m
-        effects = m.effects
-        if effects:
-            m.effects = []
+        effects, self._m.effects = self._m.effects, []
         return effects
 
     def start(self) -> None:
