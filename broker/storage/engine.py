@@ -42,6 +42,14 @@ class Corrupt(EngineError):
     """Acknowledged data is damaged. The log, or the whole directory, is not served; the message names the place."""
 
 
+class DamagedLog(Corrupt):
+    """What was acknowledged of one log cannot be read."""
+
+    def __init__(self, tp: TopicPartition, reason: str) -> None:
+        super().__init__(f"{tp.topic}-{tp.partition} is damaged: {reason}")
+        self.tp = tp
+
+
 class InUse(EngineError):
     """Another process has the data directory open."""
 

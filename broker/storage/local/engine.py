@@ -11,6 +11,7 @@ from uuid import UUID
 from ottla.broker.storage.engine import EngineError, LogConfig, Unavailable, ignore_appended
 from ottla.broker.storage.local.changes import Change, Delete
 from ottla.broker.storage.local.committer import Committer
+from ottla.broker.storage.local.damage import Damage, find_damage
 from ottla.broker.storage.local.directory import make_data_directory, read_meta, take_lock
 from ottla.broker.storage.local.files import (
     Files,
@@ -325,6 +326,10 @@ class LocalEngine:
                     # All logs of the catalog could be opened: what it holds is of logs that have been deleted.
                     self._files.remove(os.path.join(self.layout.journal, name))
         return orphans
+
+    def damage_of(self, tp: TopicPartition) -> list[Damage]:
+        """Read all of an open log, to say where it is damaged. Raises ``OSError``."""
+        return find_damage(self._files, self._logs[tp].kept)
 
     # --- the ways to the threads ---
 

@@ -170,7 +170,10 @@ def read_checkpoint(files: Files, layout: Layout) -> Checkpoint:
     """The checkpoint of a directory of this format; an empty one if there is none yet. Raises ``Corrupt``."""
     data = read_file(files, layout.checkpoint)
     if data is not None:
-        return decode_checkpoint(data, layout.checkpoint)
+        try:
+            return decode_checkpoint(data, layout.checkpoint)
+        except Corrupt as error:
+            raise Corrupt(f"{error}; {_advice(layout)}") from None
     reader = JournalReader(files, layout.journal)
     has_frames = any(any(True for _ in reader.frames(first)) for first in sorted(reader.paths))
     if has_frames or files.list(layout.logs):
@@ -240,8 +243,8 @@ def _check_end(
 
 def _advice(layout: Layout) -> str:
     return (
-        "restore the directory from a backup, or give up what is lost with: "
-        f"ottla recover {layout.data_dir} --accept-loss"
+        "restore the directory from a backup, or give up what is lost with:\n"
+        f"  ottla recover {layout.data_dir} --accept-loss"
     )
 
 

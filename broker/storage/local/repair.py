@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from ottla.broker.storage.engine import Corrupt, EngineError, InUse, Unavailable
 from ottla.broker.storage.local.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
+from ottla.broker.storage.local.damage import Progress, find_damage, keep_copies, mend, undo_interrupted
 from ottla.broker.storage.local.files import (
     Files,
     OsFiles,
@@ -26,6 +27,7 @@ from ottla.broker.storage.local.layout import (
     FORMAT,
     METADATA_NAME,
     Layout,
+    decode_catalog,
     decode_meta,
     decode_metadata,
     parse_directory_name,
@@ -46,6 +48,8 @@ class LostRange:
     upto_offset: int | None
     """None if nobody knows how many there were."""
     reason: str
+    records: int | None = None
+    """How many there were, None if nobody knows."""
 
 
 @dataclass(slots=True)
@@ -60,26 +64,33 @@ class RepairReport:
     kept_batches: int = 0
     """Batches of the journal that are brought to their segments."""
     set_aside: list[str] = field(default_factory=list)
-    """Files that were renamed and are not used any more."""
+    """Files that were renamed, and copies of files that were mended; they are not used any more."""
+    cannot_be_mended: list[str] = field(default_factory=list)
+    """Problems that stay whatever is given up."""
 
 
-def examine(data_dir: str, *, files: Files | None = None) -> RepairReport:
+def examine(
+    data_dir: str, *, files: Files | None = None, segments: bool = True, tell: Progress = lambda count: None
+) -> RepairReport:
     """Say what is wrong with a directory and what accepting the loss would give up; change nothing.
 
+    ``segments=False`` reads no segment, which is quick and finds no damage in them; ``tell`` hears of the bytes read.
     Raises ``InUse`` while a broker has it, ``Corrupt`` for a directory that is none of ours, ``Unavailable``.
     """
-    return _repair(data_dir, files or OsFiles(), dry_run=True)
+    return _repair(data_dir, files or OsFiles(), dry_run=True, segments=segments, tell=tell)
 
 
-def recover_accepting_loss(data_dir: str, *, files: Files | None = None) -> RepairReport:
+def recover_accepting_loss(
+    data_dir: str, *, files: Files | None = None, tell: Progress = lambda count: None
+) -> RepairReport:
     """Give up what is damaged, and leave a directory that a broker starts with. Raises as ``examine`` does.
 
     Where there is no problem nothing is changed.
     """
-    return _repair(data_dir, files or OsFiles(), dry_run=False)
+    return _repair(data_dir, files or OsFiles(), dry_run=False, segments=True, tell=tell)
 
 
-def _repair(data_dir: str, files: Files, *, dry_run: bool) -> RepairReport:
+def _repair(data_dir: str, files: Files, *, dry_run: bool, segments: bool, tell: Progress) -> RepairReport:
     layout = Layout(os.path.abspath(data_dir))
     try:
         if read_file(files, layout.meta) is None:
@@ -90,7 +101,7 @@ def _repair(data_dir: str, files: Files, *, dry_run: bool) -> RepairReport:
     except OSError as error:
         raise engine_error(error, f"opening {layout.data_dir}") from error
     try:
-        return _Repair(files, layout, dry_run=dry_run).run()
+        return _Repair(files, layout, dry_run=dry_run, segments=segments, tell=tell).run()
     except OSError as error:
         raise engine_error(error, f"repairing {layout.data_dir}") from error
     except SyncFailed as error:
@@ -100,10 +111,14 @@ def _repair(data_dir: str, files: Files, *, dry_run: bool) -> RepairReport:
 
 
 class _Repair:
-    def __init__(self, files: Files, layout: Layout, *, dry_run: bool) -> None:
+    def __init__(self, files: Files, layout: Layout, *, dry_run: bool, segments: bool, tell: Progress) -> None:
         self._files = files
         self._layout = layout
         self._dry_run = dry_run
+        self._segments = segments
+        self._tell = tell
+        self._copies: list[str] = []
+        self._journal_is_damaged = False
         self._report = RepairReport(layout.data_dir)
         self._next: dict[int, int] = {}
         self._lost: dict[int, tuple[int, int]] = {}
@@ -112,6 +127,9 @@ class _Repair:
         _, _, directory_format = decode_meta(read_file(self._files, self._layout.meta) or b"", self._layout.meta)
         if directory_format != FORMAT:
             raise Corrupt(f"{self._layout.meta}: format {directory_format}; start a broker once, to upgrade it")
+        self._look_at_the_catalog()
+        if self._report.problems:
+            return self._report
         reader = JournalReader(self._files, self._layout.journal)
         found = self._logs(reader)
         checkpoint = found.checkpoint
@@ -122,8 +140,14 @@ class _Repair:
                     begin_log(self._layout, frame, found)
             self._look_at_the_end(reader, checkpoint)
         for log in list(found.logs.values()):
+            if undo_interrupted(self._files, log, dry_run=self._dry_run):
+                self._report.problems.append(f"{log.directory}: taking damage out of it was interrupted")
+                if self._dry_run:
+                    continue
             if log.exists and not is_whole(self._files, log):
                 self._rebuild(log, Known(log.log_start_offset, 0, log.epochs))
+            elif log.exists and self._segments:
+                self._read_segments(log)
         if not self._report.problems:
             return self._report
         self._next = {log_id: log.next_offset for log_id, log in found.logs.items()}
@@ -132,6 +156,44 @@ class _Repair:
         if not self._dry_run:
             self._write(reader, found)
         return self._report
+
+    def _look_at_the_catalog(self) -> None:
+        path = self._layout.catalog
+        try:
+            data = read_file(self._files, path)
+            if data is not None:
+                decode_catalog(data, path)
+        except Corrupt as error:
+            self._report.problems.append(str(error))
+            self._report.cannot_be_mended.append(str(error))
+
+    def _read_segments(self, log: KeptLog) -> None:
+        """Find the damaged batches of a log, and take them out."""
+        copies: list[str] = []
+        try:
+            if self._dry_run:
+                damages = find_damage(self._files, log, self._tell)
+            else:
+                damages, copies = mend(self._files, log, self._tell)
+        except OSError as error:
+            problem = f"{log.directory} cannot be read: {error.strerror or error}"
+            self._report.problems.append(problem)
+            self._report.cannot_be_mended.append(problem)
+            return
+        self._copies += copies
+        for one in damages:
+            self._report.problems.append(
+                f"{log.name} is damaged: {one.path}, bytes {one.begin} to {one.end - 1}: {one.reason}"
+            )
+            self._report.lost.append(
+                LostRange(
+                    log.name,
+                    one.from_offset,
+                    one.upto_offset,
+                    f"{os.path.basename(one.path)}, bytes {one.begin} to {one.end - 1}: {one.reason}",
+                    one.records,
+                )
+            )
 
     def _logs(self, reader: JournalReader) -> Recovered:
         """The logs as the checkpoint has them; without one, as their segments are."""
@@ -152,6 +214,7 @@ class _Repair:
         if not names and not any(any(True for _ in reader.frames(first)) for first in list(reader.paths)):
             return found
         self._report.problems.append(problem)
+        self._journal_is_damaged = True
         epoch = 0
         for name in sorted(names):
             directory = self._layout.log_directory(name)
@@ -189,6 +252,7 @@ class _Repair:
 
     def _look_at_the_end(self, reader: JournalReader, checkpoint: Checkpoint) -> None:
         if reader.first_lsn < 0:
+            self._journal_is_damaged = True
             self._report.problems.append(
                 f"{self._layout.journal}: the file that holds lsn {checkpoint.lsn} is missing, and with it what "
                 "was appended since the last checkpoint"
@@ -198,6 +262,7 @@ class _Repair:
             pass
         synced_lsn = max(reader.synced_lsn, checkpoint.synced_lsn)
         if reader.end_lsn < synced_lsn:
+            self._journal_is_damaged = True
             path, first_lsn = reader.paths[reader.first_lsn], reader.first_lsn
             self._report.problems.append(
                 f"{path}: from byte {reader.end_lsn - first_lsn} on (lsn {reader.end_lsn}, acknowledged up to "
@@ -263,7 +328,8 @@ class _Repair:
                 sync_directory(self._files, log.directory)
         sync_directory(self._files, self._layout.logs)
         replace_file(self._files, self._layout.checkpoint, encode_checkpoint(checkpoint))
-        for path in reader.paths.values():
+        self._report.set_aside += keep_copies(self._files, self._copies)
+        for path in reader.paths.values() if self._journal_is_damaged else ():
             self._files.rename(path, path + DAMAGED_SUFFIX)
             self._report.set_aside.append(path + DAMAGED_SUFFIX)
         sync_directory(self._files, self._layout.journal)
