@@ -30,11 +30,14 @@ from ottla.broker.runtime.producer_states import ProducerStates
 from ottla.broker.runtime.topics import TopicManager
 from ottla.broker.runtime.transactions import TransactionDriver
 from ottla.broker.settings import Settings
-from ottla.broker.storage.engine import Engine, EngineError
+from ottla.broker.storage.engine import Corrupt, DamagedLog, Engine, EngineError
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.errors import MalformedFrame
-from ottla.protocol.records import TopicPartition
+from ottla.protocol.records import BatchError, TopicPartition
 
+CATALOG = "catalog.json"
+MOST_PLACES = 3
+"""So many damaged places are named when a start is refused."""
 PRODUCERS = "producers"
 """The folder of a data directory with what partitions remember of producers; it may be deleted."""
 
@@ -104,8 +107,9 @@ class Broker:
         try:
             await self._engine.open()
         except EngineError as error:
-            raise CannotStart(str(error)) from error
+            raise CannotStart(self._with_next_step(error)) from error
         try:
+            self._miss_no_catalog()
             directory = None if self._directory is None else self._directory / PRODUCERS
             self._producer_states = ProducerStates(directory, self._clock, self.log)
             self._topics = TopicManager(
@@ -121,8 +125,9 @@ class Broker:
             self._cleaner.start()
             self._producer_states.start(self._topics.client_partitions)
         except (EngineError, BadCatalog, MalformedFrame) as error:
+            text = self._with_next_step(error)
             await self._engine.close()
-            raise CannotStart(str(error)) from error
+            raise CannotStart(text) from error
         except CannotStart:
             await self._engine.close()
             raise
@@ -257,7 +262,46 @@ class Broker:
 
     def _load_groups(self) -> None:
         for partition in self._topics.topics[OFFSETS_TOPIC].partitions:
-            self._driver.load(partition.tp.partition)
+            try:
+                self._driver.load(partition.tp.partition)
+            except (Corrupt, BatchError) as error:
+                raise DamagedLog(partition.tp, str(error)) from error
+
+    def _miss_no_catalog(self) -> None:
+        """Without a catalog every log would be taken for one of a deleted topic."""
+        directory = self._directory
+        if directory is not None and self._engine.catalog.load() is None and any((directory / "logs").iterdir()):
+            raise BadCatalog(f"{directory / CATALOG} is missing, and there are logs of topics")
+
+    def _with_next_step(self, error: Exception) -> str:
+        """What is wrong; and where something is damaged, the command that helps, on a line of its own."""
+        text = self._places_of(error) if isinstance(error, DamagedLog) else str(error)
+        if self._directory is None or not isinstance(error, Corrupt | BadCatalog) or "ottla recover" in text:
+            return text
+        command = f"ottla recover {self._directory}"
+        if isinstance(error, BadCatalog) or CATALOG in text:
+            return f"{text}; restore it from a backup, or see what there is:\n  {command}"
+        return f"{text}; restore the directory from a backup, or give up what is lost with:\n  {command} --accept-loss"
+
+    def _places_of(self, error: DamagedLog) -> str:
+        """Where a log is damaged that cannot be loaded: files, bytes and offsets."""
+        damage_of = getattr(self._engine, "damage_of", None)
+        if damage_of is None:
+            return str(error)
+        try:
+            places = damage_of(error.tp)
+        except OSError:
+            return str(error)
+        if not places:
+            return str(error)
+        words = [
+            f"{one.path}, bytes {one.begin} to {one.end - 1} "
+            f"(offsets {one.from_offset} to {one.upto_offset - 1}): {one.reason}"
+            for one in places[:MOST_PLACES]
+        ]
+        if len(places) > MOST_PLACES:
+            words.append(f"and {len(places) - MOST_PLACES} places more")
+        return f"{error.tp.topic}-{error.tp.partition} is damaged: {'; '.join(words)}"
 
     async def _create_wanted(self) -> None:
         missing = [NewTopic(name, count) for name, count in self._wanted if name not in self._topics.topics]

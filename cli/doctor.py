@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.cli.common import format_option, with_admin
+from ottla.cli.damage import catalog_problem
 from ottla.cli.doctor_checks import (
     FAIL,
     OK,
@@ -110,11 +111,28 @@ def _configured(
 def _of_directory(directory: Path) -> list[Finding]:
     from ottla.cli.in_use import in_use
 
-    return [
-        check_directory(directory, lambda path: in_use(path / "any")),
-        check_filesystem(directory),
-        check_space(directory),
-    ]
+    findings = [check_directory(directory, lambda path: in_use(path / "any"))]
+    if findings[0].verdict == OK and (directory / "meta.properties").exists() and not in_use(directory / "any"):
+        findings.append(_of_its_content(directory))
+    return [*findings, check_filesystem(directory), check_space(directory)]
+
+
+def _of_its_content(directory: Path) -> Finding:
+    """Whether a broker could open what is there; segments are not read."""
+    from ottla.broker.storage.engine import EngineError
+    from ottla.broker.storage.local.repair import examine
+
+    try:
+        problems = examine(str(directory), segments=False).problems
+    except EngineError as error:
+        problems = [str(error)]
+    catalog = catalog_problem(directory)
+    if catalog is not None and catalog not in problems:
+        problems = [*problems, catalog]
+    if problems:
+        advice = f"A broker refuses to start with it. What would be lost is said by: ottla recover {directory}"
+        return Finding("content", FAIL, "; ".join(problems), advice, {"problems": problems})
+    return Finding("content", OK, f"catalog, checkpoint and journal are whole; `ottla recover {directory}` reads all")
 
 
 def _ask(bootstrap: str) -> dict[str, Any]:

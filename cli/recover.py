@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.cli.common import format_option
+from ottla.cli.damage import CATALOG, catalog_problem, reading_progress, topics_by_directory
 from ottla.cli.output import Cell, Refused, print_json, print_table
 
 if TYPE_CHECKING:
@@ -23,20 +24,29 @@ def command(data_dir: Path, accept_loss: bool, output_format: str) -> None:
 
     A broker repairs by itself what a crash leaves behind, as nobody was told that it was written. It refuses to start
     where records that it had acknowledged are damaged. Better than to give them up is to restore the directory from a
-    backup; of every log the records before the first that is missing are kept.
+    backup. Every batch of every log is read. Damage within a log costs the batches that it hit; where the journal or
+    the end of a log is damaged, the records before the first that is missing are kept. Damaged files are kept, too.
     """
     from ottla.broker.storage.engine import EngineError
     from ottla.broker.storage.local.repair import examine, recover_accepting_loss
 
+    catalog = catalog_problem(data_dir)
     try:
-        report = (recover_accepting_loss if accept_loss else examine)(str(data_dir))
+        with reading_progress(data_dir) as tell:
+            # Without a catalog no broker starts, so nothing is given up for it.
+            report = (recover_accepting_loss if accept_loss and catalog is None else examine)(str(data_dir), tell=tell)
     except EngineError as error:
         raise Refused(f"{str(error)[:1].upper()}{str(error)[1:]}.") from None
+    if catalog is not None and catalog not in report.problems:
+        report.problems.append(catalog)
+        report.cannot_be_mended.append(catalog)
     if output_format == "json":
         print_json(_as_json(report))
     else:
-        _print(report, data_dir, accept_loss)
-    if report.problems and not accept_loss:
+        _print(report, data_dir, accept_loss and catalog is None)
+        if catalog is not None:
+            _print_catalog(data_dir)
+    if report.cannot_be_mended or (report.problems and not accept_loss):
         raise SystemExit(1)
 
 
@@ -45,11 +55,18 @@ def _as_json(report: RepairReport) -> dict[str, Any]:
         "data_dir": report.data_dir,
         "problems": report.problems,
         "lost": [
-            {"log": one.log, "from_offset": one.from_offset, "upto_offset": one.upto_offset, "reason": one.reason}
+            {
+                "log": one.log,
+                "from_offset": one.from_offset,
+                "upto_offset": one.upto_offset,
+                "records": one.records,
+                "reason": one.reason,
+            }
             for one in report.lost
         ],
         "kept_batches": report.kept_batches,
         "set_aside": report.set_aside,
+        "cannot_be_mended": report.cannot_be_mended,
     }
 
 
@@ -62,20 +79,42 @@ def _print(report: RepairReport, data_dir: Path, accepted: bool) -> None:
     if report.lost:
         click.echo("\nGiven up:" if accepted else "\nWould be given up:")
         rows: list[tuple[Cell, ...]] = [
-            (one.log, one.from_offset, "?" if one.upto_offset is None else one.upto_offset - 1, one.reason)
+            (
+                one.log,
+                one.from_offset,
+                "?" if one.upto_offset is None else one.upto_offset - 1,
+                "?" if one.records is None else one.records,
+                one.reason,
+            )
             for one in report.lost
         ]
-        print_table(("log", "from offset", "to offset", "why"), rows)
-    else:
-        click.echo("\nNo record is known to be lost; the last ones of any log may be.")
+        print_table(("log", "from offset", "to offset (incl.)", "records", "why"), rows)
+    elif not report.cannot_be_mended:
+        click.echo(
+            "\nAcknowledged records at the end of one or more logs are lost; which ones, nothing that is left can tell."
+        )
     if report.kept_batches:
         click.echo(f"{report.kept_batches} batches of the journal {'were' if accepted else 'can be'} kept.")
     for path in report.set_aside:
         click.echo(f"Set aside: {path}")
+    if report.cannot_be_mended:
+        return
     if accepted:
         click.echo(f"A broker starts with it now: ottla serve --data-dir {data_dir}")
     else:
         click.echo(
-            f"\nRestore {data_dir} from a backup, or copy it and give this up with: "
-            f"ottla recover {data_dir} --accept-loss"
+            f"\nRestore {data_dir} from a backup, or copy it and give this up with:\n"
+            f"  ottla recover {data_dir} --accept-loss"
         )
+
+
+def _print_catalog(data_dir: Path) -> None:
+    """What can be done where the catalog is lost: it is the only place with the settings and the ids given out."""
+    click.echo(
+        f"\nThe catalog has the topics with their settings, and which producer ids were given: no other file has them, "
+        f"and --accept-loss cannot make it again.\nRestore {data_dir / CATALOG} from a backup. "
+        "Until then the logs are not touched, and can be read:\n"
+        f"  ottla log dump {data_dir} --print-data-log"
+    )
+    if topics := topics_by_directory(data_dir):
+        print_table(("topic", "partitions"), list(topics.items()), title="\nTopics that have logs:")

@@ -84,13 +84,21 @@ def _structlog(log_format: str, out: TextIO) -> Any:
     if log_format == "json":
         processors += [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
     else:
-        processors += [_line_alone, structlog.dev.ConsoleRenderer(colors=out.isatty())]
+        processors += [_line_alone, _further_lines, structlog.dev.ConsoleRenderer(colors=out.isatty())]
     return structlog.wrap_logger(
         structlog.PrintLogger(out),
         processors=processors,
         wrapper_class=structlog.make_filtering_bound_logger("debug"),
         context_class=dict,
     )
+
+
+def _further_lines(logger: Any, method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    """Of a reason of several lines all but the first stand below, as they are: a command can be copied from there."""
+    reason = event.get("reason")
+    if isinstance(reason, str) and "\n" in reason:
+        event["reason"], _, event["stack"] = reason.partition("\n")
+    return event
 
 
 def _line_alone(logger: Any, method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:

@@ -24,7 +24,7 @@ from ottla.broker.core.transactions.coordinator import TransactionCoordinator
 from ottla.broker.core.transactions.effects import WriteMarker
 from ottla.broker.core.transactions.initialising import refusal
 from ottla.broker.core.transactions.requests import Refused
-from ottla.broker.storage.engine import EngineError
+from ottla.broker.storage.engine import Corrupt, DamagedLog, EngineError
 from ottla.protocol.errors import ErrorCode, MalformedFrame
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
@@ -33,7 +33,15 @@ from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from ottla.protocol.offsets_topic import CoordinatorRecord
-from ottla.protocol.records import Record, TopicPartition, build_batch, decode_batch, iter_batches
+from ottla.protocol.records import (
+    BatchError,
+    CorruptBatch,
+    Record,
+    TopicPartition,
+    build_batch,
+    decode_batch,
+    iter_batches,
+)
 
 LOAD_BYTES = 5 << 20
 """How much of a partition is read at a time while it is loaded (``transaction.state.log.load.buffer.size``)."""
@@ -165,7 +173,10 @@ class TransactionDriver:
         self.coordinator = self._new_coordinator(count)  # of the topic as it is: the setting may have been changed
         self.coordinator.start(self._clock.monotonic_ms())
         for partition in range(count):
-            self._load(partition)
+            try:
+                self._load(partition)
+            except (Corrupt, BatchError) as error:
+                raise DamagedLog(TopicPartition(TRANSACTIONS_TOPIC, partition), str(error)) from error
         self._loaded = True
         self.settle()
 
@@ -176,6 +187,8 @@ class TransactionDriver:
         # Nothing is read where compaction has emptied the end of the log.
         while offset < log.high_watermark and (batches := log.read(offset, max_bytes=LOAD_BYTES)):
             for header, batch in iter_batches(batches):
+                if header.last_offset < offset:
+                    raise CorruptBatch(f"offset {header.last_offset} where at least {offset} was due")
                 offset = header.last_offset + 1
                 for record in decode_batch(batch) if header.record_count and not header.is_control else ():
                     if record.key is None:

@@ -1,0 +1,64 @@
+"""What is damaged in a data directory, for the commands that tell of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+CATALOG = "catalog.json"
+
+
+def catalog_problem(data_dir: Path) -> str | None:
+    """Why a broker could not read the catalog of a directory that has logs; None if it can."""
+    from ottla.broker.core.topics.catalog import BadCatalog, Catalog
+    from ottla.broker.storage.engine import Corrupt
+    from ottla.broker.storage.local.layout import decode_catalog
+
+    path = data_dir / CATALOG
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return f"{path} is missing, and there are logs of topics" if topics_by_directory(data_dir) else None
+    except OSError as error:
+        return f"{path} cannot be read: {error.strerror}"
+    try:
+        Catalog.from_state(decode_catalog(data, str(path)))
+    except (Corrupt, BadCatalog) as error:
+        text = str(error)
+        return text if str(path) in text else f"{path}: {text}"
+    return None
+
+
+def topics_by_directory(data_dir: Path) -> dict[str, int]:
+    """Topics, and how many partitions each has, as far as the directories of their logs tell."""
+    from ottla.cli.segments import partition_of
+
+    found: dict[str, int] = {}
+    try:
+        names = os.listdir(data_dir / "logs")
+    except OSError:
+        return found
+    for name in sorted(names):
+        named = partition_of(name)
+        if named is not None:
+            found[named[0]] = max(found.get(named[0], 0), named[1] + 1)
+    return found
+
+
+@contextmanager
+def reading_progress(data_dir: Path) -> Iterator[Callable[[int], None]]:
+    """A bar on a terminal while all segments are read; yields what is told of the bytes."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TransferSpeedColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda count: None
+        return
+    total = sum(path.stat().st_size for path in (data_dir / "logs").glob("*/*.log"))
+    columns = (TextColumn("reading the logs"), BarColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("", total=total or None)
+        yield lambda count: progress.advance(task, count)

@@ -1,0 +1,160 @@
+"""A broker refuses what is damaged and says where; `ottla recover` takes out what is damaged and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from ottla.cli.main import command
+from ottla.clients import Producer
+from ottla.protocol.groups import coordinator_partition
+from ottla.testing.process import BrokerProcess
+
+GROUPS = ["g0", "g1", "g2", "g3"]
+
+
+def ottla(*arguments: object, expect: int = 0) -> Result:
+    result = CliRunner().invoke(command, [str(one) for one in arguments], prog_name="ottla")
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == expect, result.output
+    return result
+
+
+def recover(path: Path, *options: str, expect: int = 0) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(ottla("recover", path, *options, "--format", "json", expect=expect).stdout)
+    return found
+
+
+def flip(path: Path, position: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[position] ^= 0x10
+    path.write_bytes(content)
+
+
+def segment(data: Path, log: str) -> Path:
+    return data / "logs" / log / "00000000000000000000.log"
+
+
+async def commit(bootstrap: str) -> None:
+    """One transaction."""
+    async with Producer(bootstrap_servers=bootstrap, transactional_id="billing") as producer, producer.transaction():
+        await producer.send("paid", b"1")
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a broker left that stopped in order: a topic, and groups that have read all of it."""
+    directory = tmp_path_factory.mktemp("damage")
+    (directory / "lines").write_text("".join(f"value {number}\n" for number in range(20)))
+    with BrokerProcess(directory / "data", topics={"orders": 1, "paid": 1}) as broker:
+        ottla("produce", "orders", directory / "lines", "-b", broker.bootstrap_servers)
+        for group in GROUPS:
+            ottla("consume", "orders", "--group", group, "--exit", "-b", broker.bootstrap_servers)
+        asyncio.run(commit(broker.bootstrap_servers))
+    return directory / "data"
+
+
+@pytest.fixture
+def data(stopped: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(stopped, tmp_path / "data"))
+
+
+def refused(data: Path) -> str:
+    """What a broker says that does not start."""
+    broker = BrokerProcess(data)
+    with pytest.raises(RuntimeError, match="did not start"):
+        broker.start()
+    text = broker.log_text()
+    assert "Traceback" not in text
+    return text
+
+
+def test_a_damaged_partition_of_the_groups(data: Path) -> None:
+    hit = f"__consumer_offsets-{coordinator_partition(GROUPS[0])}"
+    path = segment(data, hit)
+    flip(path, 70)
+    text = refused(data)
+    assert f"{hit} is damaged: {path}, bytes 0 to " in text
+    assert f"\n  ottla recover {data} --accept-loss" in text
+    report = recover(data, expect=1)
+    assert {row["log"] for row in report["lost"]} == {hit}
+    (row,) = report["lost"]
+    assert row["from_offset"] == 0 and row["records"] == row["upto_offset"]
+    words = ottla("recover", data, expect=1).stdout
+    assert "RECORDS" in words and "TO OFFSET (INCL.)" in words and str(path) in words
+    words = ottla("recover", data, "--accept-loss").stdout
+    assert f"Set aside: {path}.kept" in words and "A broker starts" in words
+    assert "Nothing is damaged" in ottla("recover", data).stdout
+    others = [group for group in GROUPS if coordinator_partition(group) != coordinator_partition(GROUPS[0])]
+    assert others
+    with BrokerProcess(data) as broker:
+        for group in others:
+            text = ottla("groups", "describe", group, "--format", "json", "-b", broker.bootstrap_servers).stdout
+            (found,) = json.loads(text)
+            assert '"committed_offset": 20' in json.dumps(found), found
+
+
+def test_a_damaged_partition_of_the_transactions(data: Path) -> None:
+    (path,) = [path for path in data.glob("logs/__transaction_state-*/*.log") if path.stat().st_size]
+    flip(path, 70)
+    text = refused(data)
+    assert f"{path.parent.name} is damaged: {path}, bytes 0 to " in text
+    assert f"\n  ottla recover {data} --accept-loss" in text
+    recover(data, "--accept-loss")
+    with BrokerProcess(data) as broker:
+        asyncio.run(commit(broker.bootstrap_servers))
+
+
+def test_the_doctor_sees_what_no_broker_starts_with(data: Path) -> None:
+    def verdicts(expect: int) -> dict[str, Any]:
+        text = ottla("doctor", "--data-dir", data, "--no-disk", "--listen", ":0", "--format", "json", expect=expect)
+        return {row["check"]: row for row in json.loads(text.stdout)["checks"]}
+
+    assert verdicts(0)["content"]["verdict"] == "ok"
+    flip(data / "checkpoint", 60)
+    (data / "catalog.json").write_text("{")
+    found = verdicts(1)["content"]
+    assert found["verdict"] == "fail" and "catalog.json" in found["found"]
+    assert f"ottla recover {data}" in found["advice"]
+
+
+def test_a_damaged_topic_is_served_and_can_be_mended(data: Path) -> None:
+    flip(segment(data, "orders-0"), 70)
+    with BrokerProcess(data):
+        pass
+    assert "DAMAGED" in ottla("log", "verify", data, expect=1).stdout
+    (row,) = recover(data, "--accept-loss")["lost"]
+    assert (row["log"], row["from_offset"], row["upto_offset"], row["records"]) == ("orders-0", 0, 20, 20)
+    ottla("log", "verify", data)
+
+
+def test_a_damaged_checkpoint(data: Path) -> None:
+    flip(data / "checkpoint", 60)
+    text = refused(data)
+    assert "checkpoint is damaged" in text and f"\n  ottla recover {data} --accept-loss" in text
+    assert recover(data, expect=1)["problems"]
+    ottla("recover", data, "--accept-loss")
+    with BrokerProcess(data):
+        pass
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_catalog_that_is_lost(data: Path, gone: bool) -> None:
+    path = data / "catalog.json"
+    if gone:
+        path.unlink()
+    else:
+        path.write_text(path.read_text().replace('"topics"', '"topiks"'))
+    before = sorted(data.glob("logs/*/*"))
+    text = refused(data)
+    assert "catalog" in text and f"\n  ottla recover {data}\n" in text
+    words = ottla("recover", data, "--accept-loss", expect=1).stdout
+    assert "from a backup" in words and "orders" in words and "A broker starts" not in words
+    assert sorted(data.glob("logs/*/*")) == before
