@@ -37,6 +37,7 @@ from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, Tx
 from ottla.protocol.offsets_topic import CoordinatorRecord
 from ottla.protocol.records import (
     BatchHeader,
+    CorruptBatch,
     TopicPartition,
     decode_batch,
     iter_batches,
@@ -226,7 +227,7 @@ class Driver:
         """Replay a partition of ``__consumer_offsets`` and take its shard over.
 
         Raises:
-            ottla.broker.storage.engine.Corrupt: what was acknowledged cannot be read.
+            ottla.broker.storage.engine.Corrupt, BatchError: what was acknowledged cannot be read.
             ottla.protocol.errors.MalformedFrame: a record of ours does not parse.
         """
         served = self._offsets(partition)
@@ -236,6 +237,9 @@ class Driver:
         offset = log.log_start_offset
         while offset < log.high_watermark and (batches := log.read(offset, max_bytes=LOAD_BYTES)):
             for header, batch in iter_batches(batches):
+                if not offset <= header.last_offset < log.high_watermark:
+                    # The CRC does not cover offsets.
+                    raise CorruptBatch(f"offset {header.last_offset} where {offset} or more was due")
                 offset = served.replay(batch, wall_ms)
                 self._replay(partition, header, batch)
         self.coordinator.loaded(partition, *self._now())

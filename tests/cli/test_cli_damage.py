@@ -101,6 +101,23 @@ def test_a_damaged_partition_of_the_groups(data: Path) -> None:
             assert '"committed_offset": 20' in json.dumps(found), found
 
 
+@pytest.mark.parametrize("offset", [0, 1 << 40])
+def test_an_offset_that_cannot_be(data: Path, offset: int) -> None:
+    """No CRC covers it."""
+    hit = f"__consumer_offsets-{coordinator_partition(GROUPS[0])}"
+    path = segment(data, hit)
+    last = [json.loads(line) for line in ottla("log", "dump", path, "--format", "json").stdout.splitlines()][-1]
+    assert last["base_offset"] > 0
+    content = bytearray(path.read_bytes())
+    content[last["position"] : last["position"] + 8] = offset.to_bytes(8, "big")
+    path.write_bytes(content)
+    assert f"{hit} is damaged: {path}, bytes {last['position']} to " in refused(data)
+    (row,) = recover(data, "--accept-loss")["lost"]
+    assert (row["from_offset"], row["upto_offset"]) == (last["base_offset"], last["last_offset"] + 1)
+    with BrokerProcess(data):
+        pass
+
+
 def test_a_damaged_partition_of_the_transactions(data: Path) -> None:
     (path,) = [path for path in data.glob("logs/__transaction_state-*/*.log") if path.stat().st_size]
     flip(path, 70)
