@@ -11,8 +11,9 @@ from typing import Any
 
 import click
 
+from ottla.cli.in_use import in_use
 from ottla.cli.internal_records import OFFSETS_TOPIC
-from ottla.cli.journal import WAL, print_journal
+from ottla.cli.journal import WAL, JournalView, data_directory_of, print_journal
 from ottla.cli.log_rows import (
     BATCH_HEADING,
     INTERNAL,
@@ -85,8 +86,21 @@ class Enough(Exception):
     """As many records as wanted were printed."""
 
 
+def _must_exist(path: Path) -> None:
+    """Raises a usage error; where the journal alone has records of the partition it says how to see them."""
+    if path.exists():
+        return
+    root = data_directory_of(path)
+    if root is not None and path.name in JournalView(root, in_use=in_use(root / "logs")).names():
+        raise Refused(
+            f"{path} is not there yet: the records of {path.name} are in the journal. Print them with:",
+            f"ottla log dump {root} --print-data-log",
+        )
+    raise click.BadParameter(f"{path} does not exist.", param_hint="PATH…")
+
+
 @command.command(short_help="Print batches, records and index entries.")
-@paths_argument
+@click.argument("paths", metavar="PATH…", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--print-data-log", "with_records", is_flag=True, help="Print the records too, not only the batches.")
 @decode_option
 @click.option("--offset", type=click.IntRange(min=0), help="Begin with the batch that has this offset.")
@@ -105,6 +119,7 @@ def dump(
     printer = _Printer(wish)
     try:
         for path in paths:
+            _must_exist(path)
             if path.suffix in (INDEX, TIME_INDEX, TRANSACTION_INDEX):
                 _print_index(path, wish)
                 continue
@@ -138,7 +153,8 @@ class _Printer:
 
     def _print_part(self, partition: PartitionFiles, path: Path, batches: Iterator[StoredBatch]) -> None:
         if not self.wish.as_json:
-            click.secho(f"{partition.name}  {path}", bold=True)
+            where = "  (in the journal, not yet in a segment)" if path.suffix == WAL else ""
+            click.secho(f"{partition.name}  {path}{where}", bold=True)
             click.echo(f"  {BATCH_HEADING}")
         try:
             for batch in batches:
@@ -158,6 +174,7 @@ class _Printer:
         decode_as = wish.decode_as(partition.topic)
         if wish.as_json:
             row = {"topic": partition.topic, "partition": partition.partition, "file": str(path), **batch_json(batch)}
+            row["in_journal"] = path.suffix == WAL
             if wish.with_records:
                 row["records"] = [record_json(record, batch, decode_as) for record in records]
             click.echo(json.dumps(row, ensure_ascii=False))

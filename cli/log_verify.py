@@ -14,7 +14,15 @@ from ottla.cli.journal import JournalView, check_journal, data_directory_of
 from ottla.cli.log_rows import records_of
 from ottla.cli.output import Cell, Refused, Styled, note, print_json, print_table
 from ottla.cli.segment_indexes import Outline, check_indexes
-from ottla.cli.segments import PartitionFiles, Unreadable, base_offset_of, find_partitions, read_batches
+from ottla.cli.segments import (
+    PartitionFiles,
+    Unreadable,
+    base_offset_of,
+    find_partitions,
+    partition_of,
+    read_batches,
+)
+from ottla.protocol.batch import HEADER_SIZE, BatchError, parse_header
 
 
 @dataclass
@@ -31,6 +39,8 @@ class Verdict:
     faults: list[tuple[Path, int, str]] = field(default_factory=list)
     """File, first bad byte, what is wrong."""
     remark: str = ""
+    in_journal: int | None = None
+    """How many records of the partition come after this and are in the journal alone; None but for its last segment."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -45,6 +55,7 @@ class Verdict:
             "ok": not self.faults,
             "faults": [{"file": str(path), "position": at, "reason": reason} for path, at, reason in self.faults],
             "remark": self.remark,
+            "records_in_journal": self.in_journal,
         }
 
 
@@ -83,13 +94,14 @@ def _print(verdicts: list[Verdict]) -> None:
                 verdict.batches,
                 verdict.records,
                 verdict.bytes,
+                verdict.in_journal,
                 result,
             )
         )
     if not rows:
         note("There are no segments yet.")
         return
-    print_table(("partition", "segment", "offsets", "batches", "records", "bytes", "result"), rows)
+    print_table(("partition", "segment", "offsets", "batches", "records", "bytes", "in journal", "result"), rows)
     for verdict in verdicts:
         if verdict.remark:
             note(f"{verdict.path}: {verdict.remark}")
@@ -99,6 +111,7 @@ def _print(verdicts: list[Verdict]) -> None:
 
 def verify_path(path: Path, *, deep: bool = False) -> list[Verdict]:
     """The segments below a path and, of a whole data directory, the journal."""
+    _must_be_a_segment(path)
     root = data_directory_of(path)
     journal = None if root is None else JournalView(root, in_use=in_use(root / "logs"))
     verdicts: list[Verdict] = []
@@ -110,10 +123,43 @@ def verify_path(path: Path, *, deep: bool = False) -> list[Verdict]:
         if not verdicts:
             raise
         partitions = []
+    if journal is not None and path.absolute() == root:
+        known = {partition.path.name for partition in partitions}
+        for name in sorted(journal.names() - known):
+            if named := partition_of(name):
+                partitions.append(PartitionFiles(root / "logs" / name, *named, ()))
     for partition in partitions:
         trusted = None if journal is None else journal.trusted(partition.path.name)
-        verdicts += verify_partition(partition, trusted, deep=deep)
+        of_partition = verify_partition(partition, trusted, deep=deep)
+        if journal is not None and path.is_dir():
+            _count_in_journal(journal, partition, of_partition)
+        verdicts += of_partition
     return verdicts
+
+
+def _count_in_journal(journal: JournalView, partition: PartitionFiles, verdicts: list[Verdict]) -> None:
+    """Note how many records of a partition the journal holds beyond what its segments have."""
+    ends = [verdict.last_offset + 1 for verdict in verdicts if verdict.last_offset is not None]
+    batches = journal.batches(partition.path.name, max(ends, default=0))
+    count = sum(batch.header.record_count for _, batch in batches)
+    if count and not verdicts:
+        verdicts.append(Verdict(partition, partition.path, remark="it has no segment yet"))
+    if count:
+        verdicts[-1].in_journal = count
+
+
+def _must_be_a_segment(path: Path) -> None:
+    """Raises `Refused` for a file that neither its name nor its content makes a segment."""
+    if not path.is_file() or base_offset_of(path) is not None:
+        return
+    with path.open("rb") as file:
+        start = file.read(HEADER_SIZE)
+    try:
+        parse_header(start)
+    except BatchError:
+        raise Refused(
+            f"{path} is no segment.", "Name a data directory, a partition's directory, or a .log file of one."
+        ) from None
 
 
 def _verify_journal(journal: JournalView) -> Verdict | None:

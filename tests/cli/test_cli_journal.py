@@ -171,3 +171,27 @@ def test_a_directory_that_was_closed_has_nothing_in_the_journal(killed: Path, tm
     assert not [row for row in verdicts(data) if row["file"].endswith(".wal")]
     assert values(data) == EXPECTED
     assert {Path(row["file"]).suffix for row in lines("log", "dump", data)} == {".log"}
+
+
+def test_records_that_no_segment_has_yet_are_counted(tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path / "data", topics={"big": 1})
+    broker.start()
+    (tmp_path / "lines").write_text("".join(f"{number}\n" for number in range(30)))
+    ottla("produce", "big", tmp_path / "lines", "-b", broker.bootstrap_servers)
+    broker.kill()
+    found = [row for row in verdicts(tmp_path / "data") if row["topic"] == "big"]
+    assert sum(row["records"] + (row["records_in_journal"] or 0) for row in found) == 30
+    assert "IN JOURNAL" in ottla("log", "verify", tmp_path / "data").stdout
+    rows = [row for row in lines("log", "dump", tmp_path / "data") if row["topic"] == "big"]
+    assert rows and all(row["in_journal"] for row in rows)
+    assert "(in the journal, not yet in a segment)" in ottla("log", "dump", tmp_path / "data").stdout
+    directory = tmp_path / "data" / "logs" / "big-0"
+    shutil.rmtree(directory, ignore_errors=True)
+    words = ottla("log", "dump", directory, expect=1).stderr
+    assert f"in the journal. Print them with:\n  ottla log dump {tmp_path / 'data'} --print-data-log" in words
+    ottla("log", "dump", tmp_path / "data" / "logs" / "absent-0", expect=2)
+
+
+def test_a_file_of_something_else_is_no_segment(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("some text\n" * 20)
+    assert "is no segment" in ottla("log", "verify", tmp_path / "notes.txt", expect=1).stderr
