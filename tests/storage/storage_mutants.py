@@ -50,7 +50,7 @@ MUTANTS = [
     StorageMutant(
         "the CRC of a frame is not looked at",
         "frames:consecutive_frames",
-        "if extend(value(chunk[at : at + 32]), body) != crc:",
+        "if crc32c(body, crc32c(chunk[at : at + _COVERED.size])) != crc:",
         "if False:",
     ),
     StorageMutant(
