@@ -17,7 +17,7 @@ LARGE_BYTES: Final = 32 << 10
 _GROWTH: Final = 4
 """Memory follows what was received and not what a length announces: at most so many times as much."""
 
-_KEPT_BUFFERS: Final = 64
+_KEPT_BUFFERS: Final = 32
 _KEPT_BYTES: Final = 2 << 20
 
 
@@ -26,19 +26,21 @@ class Buffers:
 
     Fresh memory is cleared before it is filled, which costs as much as receiving it. A buffer is free when nobody else
     refers to it: what was decoded from a frame refers to it as long as it lives. A few buffers of up to two megabytes
-    are kept.
+    are kept, and let go when no large frame has come for a while.
     """
 
     def __init__(self) -> None:
         self._kept: list[bytearray] = [bytearray(1)]
         # How many references a buffer has that nobody else knows differs between interpreters, so it is looked up.
         self._references_of_free = self._references(0)
+        self._was_asked = False
 
     def _references(self, index: int) -> int:
         return sys.getrefcount(self._kept[index])
 
     def get(self, size: int) -> bytearray:
         """A buffer of ``size`` bytes with anything in it."""
+        self._was_asked = True
         if size > _KEPT_BYTES:
             return bytearray(size)
         for index in range(len(self._kept)):
@@ -53,6 +55,12 @@ class Buffers:
         if len(self._kept) < _KEPT_BUFFERS:
             self._kept.append(buffer)
         return buffer
+
+    def sweep(self) -> None:
+        """Keep nothing if nobody has asked since the last sweep."""
+        if not self._was_asked:
+            self._kept.clear()
+        self._was_asked = False
 
 
 buffers: Final = Buffers()

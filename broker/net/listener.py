@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from ottla.broker.clock import Clock, TimerHandle
 from ottla.broker.net.connection import Connection, Frame
+from ottla.broker.net.large_frame import buffers
 from ottla.broker.settings import Settings
 
 # Connections whose unfinished request is smaller than this are always read: they can finish, and so give memory back.
@@ -188,6 +189,7 @@ class Listener:
             elif now_ms - connection.quiet_since_ms >= self._settings.connections_max_idle_ms:
                 self._log.debug("Closing idle connection", client_host=connection.client_host)
                 connection.close()
+        buffers.sweep()
         self._sweep_timer = self._clock.call_at(now_ms + self._sweep_ms, self._sweep)
 
 

@@ -255,6 +255,16 @@ def test_memory_in_use_is_not_given_again() -> None:
     assert len(again) == 900
 
 
+def test_memory_that_nobody_asks_for_is_let_go() -> None:
+    memory = Buffers()
+    kept = id(memory.get(1000))
+    memory.sweep()
+    assert id(memory.get(1000)) == kept
+    memory.sweep()
+    memory.sweep()
+    assert len(memory._kept) == 0
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_any_pieces_any_order_of_completion(seed: int) -> None:
     """However the bytes arrive and the disk answers, every request is served once, in order, and answered in order."""
