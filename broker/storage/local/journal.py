@@ -24,6 +24,8 @@ DAMAGED_SUFFIX: Final = ".damaged"
 _SPARE_PREFIX: Final = "spare-"
 _LSN_DIGITS: Final = 20
 _ZEROS: Final = bytes(1024 * 1024)
+_MOST_SPARES: Final = 2
+"""One may have been filled shortly before a checkpoint gives another one back: both serve, and none is filled again."""
 
 
 def journal_name(first_lsn: int) -> str:
@@ -201,7 +203,7 @@ class Journal:
 
     def _recycle(self, file: JournalFile) -> None:
         with self._guard:
-            keep = file.capacity == self._file_bytes and not self._spares
+            keep = file.capacity == self._file_bytes and len(self._spares) < _MOST_SPARES
         with contextlib.suppress(OSError):
             if not keep:
                 self._files.remove(file.path)
