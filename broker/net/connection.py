@@ -67,6 +67,7 @@ class Connection(asyncio.Protocol):
         "_large",
         "_line",
         "_line_bytes",
+        "_line_sizes",
         "_loop",
         "_open_bytes",
         "_out",
@@ -102,7 +103,8 @@ class Connection(asyncio.Protocol):
         # Answers in the order of the requests, _UNANSWERED where one is missing: of Produce requests before the open
         # one, and of everything behind one of those.
         self._line: dict[object, Any] = {}
-        self._line_bytes = 0
+        self._line_sizes: dict[object, int] = {}  # of the requests in line that are not answered
+        self._line_bytes = 0  # their sum
         self._open_bytes = 0
         self._buffered = False  # frames or parts of frames wait in the reader
         self._serving = False  # a request of ours is being handled: answers are collected
@@ -226,6 +228,7 @@ class Connection(asyncio.Protocol):
             unanswered.append(self.open)
         self.open = self._large = None
         self._line.clear()
+        self._line_sizes.clear()
         self._transport = None
         self._write = _nowhere
         self._reader.clear()
@@ -261,6 +264,7 @@ class Connection(asyncio.Protocol):
                 return
         elif self._line.get(ctx) is _UNANSWERED:
             self._line[ctx] = frame
+            self._line_bytes -= self._line_sizes.pop(ctx)
             self._shorten_line()
             return
         else:
@@ -284,8 +288,6 @@ class Connection(asyncio.Protocol):
             answer = line.pop(first)
             if answer is not None:
                 out.append(answer)
-        if not line:
-            self._line_bytes = 0
         if not self._serving:
             self._flush()
             if self._buffered or self._read_paused or self.half_closed:
@@ -374,6 +376,7 @@ class Connection(asyncio.Protocol):
         """Serve one of the frames that waited; returns the bytes that it added to what goes out at once."""
         if self.open is not None:
             self._line[self.open] = _UNANSWERED
+            self._line_sizes[self.open] = self._open_bytes
             self._line_bytes += self._open_bytes
             self.open = None
         self._open_bytes = len(frame)

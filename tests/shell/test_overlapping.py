@@ -197,6 +197,20 @@ def test_only_so_many_bytes_overlap(world: World) -> None:
     assert world.connection.buffered_bytes == 0
 
 
+def test_what_was_answered_makes_room_for_the_next(world: World) -> None:
+    """Though somebody is always waited for, requests go on being served: only what is open counts."""
+    body = PRODUCE + bytes(3 << 20)
+    most = OVERLAPPING_BYTES // len(body) + 1
+    for _ in range(most):
+        world.send(body)
+    for number in range(10):
+        world.send(body)
+        assert len(world.host.served) == most + number
+        world.finish()
+        assert len(world.host.served) == most + number + 1
+        assert world.connection.is_waited_for
+
+
 def test_a_lost_connection_tells_everybody_who_waits(world: World) -> None:
     world.send(PRODUCE + b"1", PRODUCE + b"2", PRODUCE + b"3")
     world.finish(1)
