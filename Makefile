@@ -10,10 +10,10 @@ ROUNDS ?= 200
 COMMA := ,
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit e2e sim chaos differential types lint format bench image-check docs dist clean
+.PHONY: help demo test unit e2e sim chaos differential interop types lint format bench image-check docs dist clean
 
 help: ## show the targets
-	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+	@grep -E '^[a-z0-9%-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 # An environment that has what the target needs; made again when the dependencies change.
 define environment
@@ -53,6 +53,12 @@ chaos: $(VENV)/.test ## kill a broker under load, and applications besides (ROUN
 differential: $(VENV)/.test ## hold Ottla against a real Apache Kafka; needs Java 17 and, the first time, Maven (about ten minutes)
 	@if command -v java >/dev/null && { command -v mvn >/dev/null || ls $${OTTLA_DIFFERENTIAL_CACHE:-$$HOME/.cache/ottla-differential}/jars-* >/dev/null 2>&1; }; \
 	then $(BIN)/python tests/differential/run.py $(ARGS); else echo "skipped: no Java 17 with Maven"; fi
+
+interop: $(VENV)/.test ## every foreign client, tool and test-suite there is a toolchain for (about fifteen minutes)
+	@$(BIN)/python -m tests.interop.run all $(ARGS)
+
+interop-%: $(VENV)/.test ## one of them: make interop-franz-go
+	@$(BIN)/python -m tests.interop.run $* $(ARGS)
 
 types: $(VENV)/.test ## mypy --strict
 	@$(BIN)/python -m mypy -p ottla.protocol -p ottla.broker -p ottla.clients -p ottla.testing -p ottla.cli

@@ -1,0 +1,139 @@
+"""Run interop suites: ``python -m tests.interop.run franz_go kafkajs``, or ``all``.
+
+Each gets a fresh broker of its own, with its log on disk. What a run found is kept in docs/compatibility/ and printed
+as docs/compatibility.md. The exit code is 1 if a test failed that has no known reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ottla.testing import BrokerProcess
+from tests.interop.report import write_page
+from tests.interop.results import Record, known_reason, unexpected
+from tests.interop.suite import EVERY_SUITE, NotAvailable, Place, Result, Run, Suite
+
+HERE = Path(__file__).parent
+_SIGNS = {"passed": "ok  ", "failed": "FAIL", "skipped": "skip"}
+
+
+def names() -> list[str]:
+    """Every suite there is."""
+    return sorted(path.parent.name for path in HERE.glob("*/suite.py"))
+
+
+def load(name: str) -> Suite:
+    suite: Suite = importlib.import_module(f"tests.interop.{name.replace('-', '_')}.suite").SUITE
+    return suite
+
+
+def place_of(name: str) -> Place:
+    cache = Path(os.environ.get("OTTLA_INTEROP_CACHE") or Path.home() / ".cache" / "ottla-interop")
+    place = Place(HERE / name, cache / name)
+    place.cache.mkdir(parents=True, exist_ok=True)
+    return place
+
+
+@contextmanager
+def _broker(suite: Suite, bootstrap: str, directory: Path) -> Iterator[tuple[str, BrokerProcess | None]]:
+    if bootstrap:
+        yield bootstrap, None
+        return
+    settings = {**EVERY_SUITE, **suite.settings}
+    with BrokerProcess(directory / "data", settings=settings, topics=suite.topics) as broker:
+        yield broker.bootstrap_servers, broker
+
+
+def run_suite(suite: Suite, *, bootstrap: str = "", options: dict[str, str] | None = None, keep: bool = True) -> bool:
+    """Prepare and run one suite. Gives whether everything that must pass did; a suite that cannot run is no failure."""
+    print(f"\n=== {suite.title} ({suite.language})", flush=True)
+    place = place_of(suite.name)
+    began = time.monotonic()
+    try:
+        if reason := suite.missing():
+            raise NotAvailable(reason)
+        suite.prepare(place)
+        versions = suite.versions(place)
+    except NotAvailable as missing:
+        print(f"SKIPPED: {missing}", flush=True)
+        return True
+    print(f"    {versions}; prepared in {time.monotonic() - began:.0f} s", flush=True)
+    began = time.monotonic()
+    results: list[Result] = []
+    with tempfile.TemporaryDirectory(prefix=f"ottla-interop-{suite.name}-") as directory:
+        scratch = Path(directory) / "scratch"
+        scratch.mkdir()
+        with _broker(suite, bootstrap, Path(directory)) as (address, broker):
+            run = Run(place, address, broker, scratch, _say, options or {})
+            for result in suite.run(run):
+                results.append(result)
+                _print(suite, result)
+            if broker is not None and "Traceback" in (log := broker.log_text()):
+                at = log.index("Traceback")
+                results.append(Result("(broker's log)", "failed", log[max(0, at - 1000) : at + 3000]))
+                _print(suite, results[-1])
+    seconds = time.monotonic() - began
+    bad = unexpected(suite, results)
+    if not results:
+        print("    FAIL no test ran")
+    counts = {outcome: sum(one.outcome == outcome for one in results) for outcome in _SIGNS}
+    print(f"    {', '.join(f'{count} {outcome}' for outcome, count in counts.items())} in {seconds:.0f} s"
+          + (f"; {len(bad)} without a known reason" if bad else ""), flush=True)  # fmt: skip
+    if keep and results:
+        Record.of(suite, versions, results, datetime.now(UTC).strftime("%Y-%m-%d"), seconds).save()
+    return bool(results) and not bad
+
+
+def _say(words: str) -> None:
+    print(f"    {words}", flush=True)
+
+
+def _print(suite: Suite, result: Result) -> None:
+    line = f"    {_SIGNS[result.outcome]} {result.test} ({result.seconds:.1f} s)"
+    known = known_reason(suite.known, result.test)
+    if result.outcome == "passed":
+        print(line + (f"; passes now, though it is listed as: {known}" if known else ""), flush=True)
+        return
+    if known or result.outcome == "skipped":
+        print(f"{line}: {known or ' '.join(result.reason.split())[:160]}", flush=True)
+        return
+    print(line, flush=True)
+    for text in result.reason.splitlines()[-40:]:
+        print(f"         {text}")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="+", metavar="NAME", help=f"all, or of: {', '.join(names())}")
+    parser.add_argument("--bootstrap", default="", metavar="HOST:PORT", help="use this broker; results are not kept")
+    parser.add_argument("--option", action="append", default=[], metavar="KEY=VALUE", help="an option of the suite")
+    given = parser.parse_args(arguments)
+    wanted = names() if "all" in given.names else [name.replace("-", "_") for name in given.names]
+    if unknown := sorted(set(wanted) - set(names())):
+        parser.error(f"no suite {', '.join(unknown)}; there are: {', '.join(names())}")
+    options = dict(pair.partition("=")[::2] for pair in given.option)
+    keep = not given.bootstrap
+    bad = []
+    for name in wanted:
+        if not run_suite(load(name), bootstrap=given.bootstrap, options=options, keep=keep):
+            bad.append(name)
+        if keep:
+            write_page()
+    print(
+        f"\n{len(wanted) - len(bad)} of {len(wanted)} suites as they should be"
+        + (f"; not: {', '.join(bad)}" if bad else "")
+    )
+    return int(bool(bad))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

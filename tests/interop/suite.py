@@ -1,0 +1,133 @@
+"""What an interop suite is. Each folder here has a ``suite.py`` with one of these as ``SUITE``."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from ottla.testing import BrokerProcess
+
+Outcome = Literal["passed", "failed", "skipped"]
+
+
+class NotAvailable(Exception):
+    """The suite cannot run on this machine; the text is the reason that the page shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of one test. ``reason``: why it did not pass; of a failure the end of what it printed."""
+
+    test: str
+    outcome: Outcome
+    reason: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a suite lives: ``source`` is its folder in the tree, ``cache`` holds what was fetched and built for it."""
+
+    source: Path
+    cache: Path
+
+
+@dataclass(slots=True)
+class Run:
+    """One run of a suite.
+
+    Attributes:
+        bootstrap: ``host:port`` of the broker; host, port: its parts.
+        broker: the process, for suites that restart it; None where the broker was given from outside.
+        scratch: an empty directory that is removed afterwards.
+        say: prints a line for whoever watches.
+        options: ``--option key=value`` of the command line.
+    """
+
+    place: Place
+    bootstrap: str
+    broker: BrokerProcess | None
+    scratch: Path
+    say: Callable[[str], None]
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def host(self) -> str:
+        return self.bootstrap.rpartition(":")[0]
+
+    @property
+    def port(self) -> int:
+        return int(self.bootstrap.rpartition(":")[2])
+
+
+def _nothing_missing() -> str:
+    return ""
+
+
+def _nothing_to_prepare(place: Place) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suite:
+    """A client, a set of tools or somebody else's test-suite.
+
+    Attributes:
+        name: the folder's name; ``make interop-NAME`` with dashes.
+        title, language: as docs/compatibility.md shows them.
+        missing: "" if the toolchain is there, else the reason for skipping.
+        prepare: fetch and build into ``place.cache``; quick when it was done before. Raises NotAvailable.
+        versions: what was tried, for the page: ``franz-go 1.22.2, go 1.26``.
+        settings: settings of the broker, beyond those that every suite gets (``EVERY_SUITE``).
+        topics: topics that are there from the start.
+        run: yields the results as they come.
+        known: test ids (fnmatch patterns) that may fail, with the reason; a skipped test may be given a better one.
+        foreign: the tests are somebody else's, unmodified.
+    """
+
+    name: str
+    title: str
+    language: str
+    versions: Callable[[Place], str]
+    run: Callable[[Run], Iterable[Result]]
+    missing: Callable[[], str] = _nothing_missing
+    prepare: Callable[[Place], None] = _nothing_to_prepare
+    settings: Mapping[str, object] = field(default_factory=dict)
+    topics: Mapping[str, int] = field(default_factory=dict)
+    known: Mapping[str, str] = field(default_factory=dict)
+    foreign: bool = False
+
+
+EVERY_SUITE: Mapping[str, object] = {"group.initial.rebalance.delay.ms": 0}
+
+
+def needs(*programs: str) -> Callable[[], str]:
+    """A ``missing`` that looks for programs on the path."""
+
+    def missing() -> str:
+        absent = [program for program in programs if shutil.which(program) is None]
+        return f"not installed: {', '.join(absent)}" if absent else ""
+
+    return missing
+
+
+def checked(command: list[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None,
+            timeout_s: float = 900) -> str:  # fmt: skip
+    """Run a command that fetches or builds, and give what it printed.
+
+    Raises:
+        NotAvailable: it failed; the reason has the end of what it printed.
+    """
+    try:
+        done = subprocess.run(command, cwd=cwd, env={**os.environ, **(env or {})}, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=timeout_s, check=False)  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NotAvailable(f"{command[0]}: {error}") from error
+    if done.returncode:
+        raise NotAvailable(f"`{' '.join(command[:3])} …` failed: {' '.join(done.stdout.split())[-300:]}")
+    return done.stdout
