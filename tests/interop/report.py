@@ -44,7 +44,7 @@ def render() -> str:
         if chosen:
             parts += [heading, _table(chosen)]
     for record in records:
-        if record.not_passed:
+        if record.not_passed or record.unsteady:
             parts.append(_details(record))
     return "".join(parts)
 
@@ -73,6 +73,8 @@ def _details(record: Record) -> str:
             f" and {len(tests) - 12} more" if len(tests) > 12 else ""
         )
         lines.append(f"* {outcome} ({len(tests)}): {_cell(reason) or 'no reason given'}\n  {shown}")
+    if record.unsteady:
+        lines.append(f"* passed only when run again: {', '.join(f'`{test}`' for test in record.unsteady)}")
     return "\n".join(lines) + "\n\n"
 
 

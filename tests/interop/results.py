@@ -20,6 +20,7 @@ class Record:
 
     Attributes:
         passed, failed, skipped: how many tests; ``failed`` counts those with a known reason too.
+        unsteady: tests that passed only when they were run again.
         not_passed: the tests that did not pass: test, outcome and reason.
     """
 
@@ -33,11 +34,21 @@ class Record:
     failed: int = 0
     skipped: int = 0
     seconds: float = 0.0
+    unsteady: list[str] = field(default_factory=list)
     not_passed: list[dict[str, str]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, suite: Suite, versions: str, results: Sequence[Result], date: str, seconds: float) -> Self:
+    def of(
+        cls,
+        suite: Suite,
+        versions: str,
+        results: Sequence[Result],
+        date: str,
+        seconds: float,
+        unsteady: Sequence[str] = (),
+    ) -> Self:
         record = cls(suite.name, suite.title, suite.language, versions, date, suite.foreign, seconds=round(seconds, 1))
+        record.unsteady = sorted(unsteady)
         for result in results:
             if result.outcome == "passed":
                 record.passed += 1

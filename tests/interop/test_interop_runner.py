@@ -148,6 +148,27 @@ def test_a_suite_runs_on_a_broker_of_its_own_and_is_kept(tmp_path: Path, monkeyp
     assert "* failed (1): it needs what is not there\n  `b`" in report.render()
 
 
+def test_a_suite_may_be_run_again_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "KEPT", tmp_path / "kept")
+    monkeypatch.setenv("OTTLA_INTEROP_CACHE", str(tmp_path / "cache"))
+    runs: list[list[Result]] = [
+        [Result("a", "passed"), Result("b", "failed", "too slow")],
+        [Result("a", "failed", "too slow"), Result("b", "passed")],
+    ]
+    assert run_suite(suite(run=lambda run: runs.pop(0)), again=3)
+    [record] = results.load()
+    assert (record.passed, record.failed, record.unsteady) == (2, 0, ["b"])
+    monkeypatch.setattr(report, "load", lambda: [record])
+    assert "* passed only when run again: `b`" in report.render()
+
+
+def test_a_suite_that_fails_every_time_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTTLA_INTEROP_CACHE", str(tmp_path / "cache"))
+    runs = [[Result("b", "failed")] for _ in range(2)]
+    assert not run_suite(suite(run=lambda run: runs.pop(0)), keep=False, again=1)
+    assert not runs
+
+
 def test_a_suite_without_results_is_not_as_it_should_be() -> None:
     assert not run_suite(suite())
 
