@@ -191,7 +191,7 @@ class Dispatcher:
             key = ApiKey(number)
         except ValueError:
             raise UnsupportedVersion(f"API key {number} is not known") from None
-        if key not in HANDLERS or version not in (served := handler(key)).versions:
+        if key not in HANDLERS or version not in (served := handler(key)).versions or self._is_withheld(served):
             raise UnsupportedVersion(f"{key.name} version {version} is not served")
         row = api(key)
         request_layout, response_layout = row.request.layout(version), row.response.layout(version)
@@ -207,6 +207,10 @@ class Dispatcher:
             error_response=lambda request, code: row.response(error_code=code),  # type: ignore[call-arg]
         )
         return route
+
+    def _is_withheld(self, served: Handler) -> bool:
+        """What is kept and not enforced is served to those only who have said that they know."""
+        return served.unenforced and not self.services.settings.ottla_unenforced_security_apis_enable
 
     def _unknown_api_versions(self) -> Route:
         from ottla.broker.handlers.api_versions import unknown_version

@@ -104,6 +104,12 @@ class Settings:
         choices=("fused", "construct"),
     )  # fmt: skip
 
+    # Security
+    ottla_unenforced_security_apis_enable: bool = setting(
+        False,
+        "Whether SCRAM credentials and access control rules can be set and described. Nobody is held to them yet.",
+    )
+
     # Groups
     group_min_session_timeout_ms: int = setting(
         6_000, "The shortest session timeout a member may ask for.", low=1, high=INT32_MAX

@@ -74,6 +74,10 @@ def command(
         log.warning("Unknown setting is ignored", key=key, **_suggestion(key))
     for key in loaded.without_effect:
         log.warning("This setting has no effect yet", key=key)
+    if loaded.settings.ottla_unenforced_security_apis_enable:
+        log.warning(
+            "Credentials and access control rules are kept, and nobody is held to them: everybody may do everything"
+        )
     ready = Path(ready_file) if ready_file else None
     if ready is not None:
         if not ready.parent.is_dir():

@@ -35,6 +35,9 @@ TAIL = """
 Produce is advertised from version 0, though versions 0 to 2 close the connection: older librdkafka takes a broker with
 a higher minimum for one that cannot compress (KAFKA-18659).
 
+*If asked for*: credentials and access control rules are stored and described, and nobody is held to them yet. These
+APIs are served, and advertised, only with `ottla.unenforced.security.apis.enable=true`.
+
 """
 
 IDLE = """
@@ -60,6 +63,8 @@ def row(key: ApiKey) -> str:
     served = span(handler(key).versions)
     if key is ApiKey.PRODUCE:
         served = f"{span(range(request.versions[0], handler(key).versions.stop))} (advertised {served})"
+    if handler(key).unenforced:
+        served += " (if asked for)"
     flexible = "never" if request.flexible_from == FOREVER else str(request.flexible_from)
     summary = (request.__doc__ or "").strip().splitlines()[0]
     return f"| {int(key)} | {name} | {served} | {span(request.versions)} | {flexible} | {summary} |"

@@ -5,7 +5,8 @@ returns the response, or None when it will be given later through ``ctx.reply``.
 and is run in a task. A module may have ``failed(request, code)``, the answer when we have a bug; it is needed where the
 response has no error code of its own at the top. ``REPEATS = True`` says that clients send the same request again and
 again, that it is always answered at once, and that the same answer is the same object: the decoded request and the
-encoded answer are kept for the next one.
+encoded answer are kept for the next one. ``UNENFORCED = True`` marks an API of what is kept and described and not
+enforced: it is served only where the settings say so.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class Handler(NamedTuple):
     is_async: bool
     failed: Callable[[Any, int], Any] | None
     repeats: bool
+    unenforced: bool
 
 
 @cache
@@ -43,4 +45,5 @@ def handler(key: ApiKey) -> Handler:
         is_async=iscoroutinefunction(handle),
         failed=getattr(module, "failed", None),
         repeats=getattr(module, "REPEATS", False),
+        unenforced=getattr(module, "UNENFORCED", False),
     )

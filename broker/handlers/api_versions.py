@@ -42,12 +42,13 @@ def handle(request: ApiVersionsRequest, ctx: RequestContext, services: Services)
         _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)  # KIP-511
+    rows = table(unenforced=services.settings.ottla_unenforced_security_apis_enable)
     if not named or not transaction_level():
-        return ApiVersionsResponse(api_keys=table())
+        return ApiVersionsResponse(api_keys=rows)
     level = transaction_level()
     supported = SupportedFeatureKey(name=TRANSACTION_VERSION, min_version=0, max_version=level)
     return ApiVersionsResponse(
-        api_keys=table(),
+        api_keys=rows,
         supported_features=[supported] if ctx.api_version >= LEVEL_0_FROM else [],
         finalized_features_epoch=FINALIZED_EPOCH,
         finalized_features=[
@@ -63,11 +64,17 @@ def unknown_version(request: None, ctx: RequestContext, services: Services) -> A
 
 
 @cache
-def table() -> list[ApiVersion]:
-    """Every API that is served, with its first and last version."""
+def table(*, unenforced: bool = False) -> list[ApiVersion]:
+    """Every API that is served, with its first and last version.
+
+    Args:
+        unenforced: whether those of things that are kept and not enforced are.
+    """
     rows = []
     for key in HANDLERS:
         versions = handler(key).versions
+        if handler(key).unenforced and not unenforced:
+            continue
         rows.append(ApiVersion(api_key=key, min_version=versions[0], max_version=versions[-1]))
     return rows
 

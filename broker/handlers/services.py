@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from ottla.broker.clock import Clock
@@ -15,7 +15,7 @@ from ottla.broker.core.configs.loggers import Logger
 from ottla.broker.core.fetches import Parked
 from ottla.broker.core.groups.offsets import Refusals
 from ottla.broker.core.log_dir import LogDir, in_memory
-from ottla.broker.core.topics.catalog import NewTopic, Refusal, TopicEntry
+from ottla.broker.core.topics.catalog import Catalog, NewTopic, Refusal, TopicEntry
 from ottla.broker.core.topics.partition import Topic
 from ottla.broker.core.topics.producers import Settled
 from ottla.broker.core.topics.transactions import TransactionMarker, Verification
@@ -57,6 +57,8 @@ class Node(NamedTuple):
 Outcome = TopicEntry | Refusal
 """What became of one wanted change: the topic as it is now (with validate_only: would be), or why not."""
 
+T = TypeVar("T")
+
 
 class Topics(Protocol):
     """The topics that are served. Changes are durable before they are seen.
@@ -65,6 +67,7 @@ class Topics(Protocol):
         topics: by name; by_id: by topic id. To be read only. ``partition_count`` is 0 where there is no topic.
         storage_error: what logs raise when the storage fails.
         broker_configs: the broker's settings in layers, dynamic ones included; group_configs: those of groups.
+        catalog: what is in force of everything that is changed at run time.
     """
 
     @property
@@ -75,6 +78,8 @@ class Topics(Protocol):
     def storage_error(self) -> type[Exception]: ...
     @property
     def broker_configs(self) -> BrokerConfigs: ...
+    @property
+    def catalog(self) -> Catalog: ...
     @property
     def group_configs(self) -> Mapping[str, Mapping[str, str]]: ...
 
@@ -88,6 +93,7 @@ class Topics(Protocol):
         *,
         validate_only: bool = False,
     ) -> list[Outcome]: ...
+    async def change(self, plan: Callable[[Catalog], tuple[Catalog, T]]) -> T: ...
     async def alter_configs(
         self, alterations: Sequence[Alteration], *, validate_only: bool = False
     ) -> list[Refusal | None]: ...

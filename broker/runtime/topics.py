@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from random import Random
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from uuid import UUID, uuid4
 
 from ottla.broker.clock import Clock
 from ottla.broker.core.configs.alterations import ALL_BROKERS, Alteration, plan
 from ottla.broker.core.configs.brokers import BrokerConfigs
+from ottla.broker.core.quotas.entities import Quotas
 from ottla.broker.core.topics.catalog import (
     INTERNAL_TOPICS,
     OFFSETS_TOPIC,
@@ -35,6 +36,7 @@ CONFIGURED_TOPICS = 100
 """Topics that are told of a change of the broker's settings in one turn of the loop."""
 
 Outcome = TopicEntry | Refusal
+T = TypeVar("T")
 
 
 class EventLog(Protocol):
@@ -58,6 +60,7 @@ class TopicManager:
         broker_configs: the broker's settings in layers, dynamic ones included.
         on_touched: told of each partition of a topic that was deleted, to wake fetches that wait there.
         on_deleted: told of each topic that was deleted, when nobody can see it any more, to drop its offsets.
+        on_quotas: told of the quotas of clients when they have changed.
     """
 
     storage_error = EngineError
@@ -77,6 +80,7 @@ class TopicManager:
         self.by_id: dict[UUID, Topic] = {}
         self.on_touched: Callable[[TopicPartition], None] = lambda tp: None
         self.on_deleted: Callable[[Topic], None] = lambda topic: None
+        self.on_quotas: Callable[[Quotas], None] = lambda quotas: None
         self._engine = engine
         self.broker_configs = BrokerConfigs(settings)
         self._random = random or Random()
@@ -227,6 +231,24 @@ class TopicManager:
             plans = within_limit(plans, present)
             return plans if validate_only else await self._put(plans)
 
+    async def change(self, plan: Callable[[Catalog], tuple[Catalog, T]]) -> T:
+        """Change what the catalog has besides topics and settings.
+
+        Args:
+            plan: gives the next catalog, or the same one, and what is returned.
+
+        Raises:
+            EngineError: the change could not be made durable.
+        """
+        async with self._change:
+            before = self._catalog
+            catalog, answer = plan(before)
+            if catalog is not before:
+                await self._store(catalog)
+                if catalog.quotas != before.quotas:
+                    self.on_quotas(catalog.quotas)
+        return answer
+
     async def alter_configs(
         self, alterations: Sequence[Alteration], *, validate_only: bool = False
     ) -> list[Refusal | None]:
@@ -368,6 +390,11 @@ class TopicManager:
             return next(self._producer_ids)
 
     # --------------------------------------------------------------------------------------------------------- looking
+
+    @property
+    def catalog(self) -> Catalog:
+        """What is in force. Never changed, but replaced."""
+        return self._catalog
 
     @property
     def group_configs(self) -> Mapping[str, Mapping[str, str]]:

@@ -70,6 +70,14 @@ APACHE_KAFKA_4_3 = {
     "DESCRIBE_TRANSACTIONS": (0, 0),
     "LIST_TRANSACTIONS": (0, 2),
     "DESCRIBE_TOPIC_PARTITIONS": (0, 0),
+    "DESCRIBE_ACLS": (1, 3),
+    "CREATE_ACLS": (1, 3),
+    "DELETE_ACLS": (1, 3),
+    "DESCRIBE_CLIENT_QUOTAS": (0, 1),
+    "ALTER_CLIENT_QUOTAS": (0, 1),
+    "DESCRIBE_USER_SCRAM_CREDENTIALS": (0, 0),
+    "ALTER_USER_SCRAM_CREDENTIALS": (0, 0),
+    "LIST_CONFIG_RESOURCES": (0, 1),
 }
 """What a broker of that release serves: every one of these versions has its layout here."""
 

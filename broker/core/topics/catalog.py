@@ -1,4 +1,4 @@
-"""The catalog: which topics there are, what was set for brokers and groups, and which producer ids were given out.
+"""The catalog: which topics there are, what was set for brokers, groups and users, and which producer ids were given.
 
 A `Catalog` is never changed. A change gives a new one, whose `state` is made durable before it takes the place of the
 old one: what is shown to clients is on disk.
@@ -11,6 +11,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from ottla.broker.core.quotas.entities import Quotas, quotas_from_state, quotas_state
+from ottla.broker.core.refusal import Refusal as Refusal
+from ottla.broker.core.security.acls import Acls, acls_from_state, acls_state
+from ottla.broker.core.security.scram import Credentials, credentials_from_state, credentials_state
 from ottla.broker.core.topics.configs import invalid
 from ottla.broker.settings import Settings
 from ottla.protocol.errors import ErrorCode
@@ -46,13 +50,6 @@ class NewTopic(NamedTuple):
     configs: Sequence[tuple[str, str | None]] = ()
 
 
-class Refusal(NamedTuple):
-    """Why a change cannot be made."""
-
-    error_code: ErrorCode
-    message: str
-
-
 class BadCatalog(Exception):
     """A stored catalog that this version cannot read; the message says why."""
 
@@ -79,9 +76,20 @@ class Catalog:
 
     Attributes:
         broker_configs: what was set while brokers ran, by node id; "" for all of them. group_configs: by group id.
+        quotas: of clients. credentials: of users. acls: what they may do.
     """
 
-    __slots__ = ("_collisions", "broker_configs", "by_id", "group_configs", "next_producer_id", "topics")
+    __slots__ = (
+        "_collisions",
+        "acls",
+        "broker_configs",
+        "by_id",
+        "credentials",
+        "group_configs",
+        "next_producer_id",
+        "quotas",
+        "topics",
+    )
 
     def __init__(
         self,
@@ -90,9 +98,15 @@ class Catalog:
         *,
         broker_configs: Configs | None = None,
         group_configs: Configs | None = None,
+        quotas: Quotas | None = None,
+        credentials: Credentials | None = None,
+        acls: Acls = (),
     ) -> None:
         self.broker_configs: Configs = broker_configs or {}
         self.group_configs: Configs = group_configs or {}
+        self.quotas: Quotas = quotas or {}
+        self.credentials: Credentials = credentials or {}
+        self.acls = acls
         self.topics: Mapping[str, TopicEntry] = {entry.name: entry for entry in topics}
         self.by_id: Mapping[UUID, TopicEntry] = {entry.topic_id: entry for entry in self.topics.values()}
         self.next_producer_id = next_producer_id
@@ -120,6 +134,9 @@ class Catalog:
                 int(state["next_producer_id"]),
                 broker_configs={name: dict(row) for name, row in state.get("brokers", {}).items()},
                 group_configs={name: dict(row) for name, row in state.get("groups", {}).items()},
+                quotas=quotas_from_state(state.get("quotas", ())),
+                credentials=credentials_from_state(state.get("scram", ())),
+                acls=acls_from_state(state.get("acls", ())),
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise BadCatalog(f"the catalog cannot be read: {error!r}") from None
@@ -139,6 +156,12 @@ class Catalog:
             state["brokers"] = {name: dict(row) for name, row in self.broker_configs.items()}
         if self.group_configs:
             state["groups"] = {name: dict(row) for name, row in self.group_configs.items()}
+        if self.quotas:
+            state["quotas"] = quotas_state(self.quotas)
+        if self.credentials:
+            state["scram"] = credentials_state(self.credentials)
+        if self.acls:
+            state["acls"] = acls_state(self.acls)
         return state
 
     def changed(
@@ -149,6 +172,9 @@ class Catalog:
         next_producer_id: int | None = None,
         broker_configs: Configs | None = None,
         group_configs: Configs | None = None,
+        quotas: Quotas | None = None,
+        credentials: Credentials | None = None,
+        acls: Acls | None = None,
     ) -> Catalog:
         """A catalog with topics added or replaced, and others removed; what is None stays."""
         topics = {name: entry for name, entry in self.topics.items() if name not in remove}
@@ -158,6 +184,9 @@ class Catalog:
             self.next_producer_id if next_producer_id is None else next_producer_id,
             broker_configs=self.broker_configs if broker_configs is None else broker_configs,
             group_configs=self.group_configs if group_configs is None else group_configs,
+            quotas=self.quotas if quotas is None else quotas,
+            credentials=self.credentials if credentials is None else credentials,
+            acls=self.acls if acls is None else acls,
         )
 
     def plan_topics(

@@ -1,0 +1,76 @@
+"""Which entities DescribeClientQuotas asks for (KIP-546)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import NamedTuple
+
+from ottla.broker.core.quotas.entities import CLIENT_ID, IP, USER, Entity
+from ottla.broker.core.refusal import Refusal
+from ottla.protocol.errors import ErrorCode
+
+
+class Match(IntEnum):
+    """How a part of an entity is compared."""
+
+    EXACT = 0
+    DEFAULT = 1
+    SPECIFIED = 2
+
+
+class Component(NamedTuple):
+    """One condition; ``match_type`` as it came, maybe one that there is not."""
+
+    entity_type: str
+    match_type: int
+    match: str | None
+
+
+class Filter(NamedTuple):
+    """Parts that an entity must have, of types that it must have. ``strict``: and no others."""
+
+    exact: dict[str, str | None]
+    types: set[str]
+    strict: bool
+
+    def fits(self, entity: Entity) -> bool:
+        """Whether an entity meets all conditions."""
+        if self.strict and len(entity) != len(self.exact) + len(self.types):
+            return False
+        names = dict(entity)
+        return self.types <= names.keys() and all(
+            kind in names and names[kind] == name for kind, name in self.exact.items()
+        )
+
+
+def filter_of(components: Iterable[Component], strict: bool) -> Filter | Refusal:
+    """The filter that some conditions make together, or why they make none."""
+    found = Filter({}, set(), strict)
+    for kind, match_type, match in components:
+        if not kind:
+            return _refused("A condition needs the type of an entity")
+        if kind in found.exact or kind in found.types:
+            return _refused(f"There may be one condition on {kind} only")
+        if kind not in (USER, CLIENT_ID, IP):
+            return Refusal(ErrorCode.UNSUPPORTED_VERSION, f"There are no quotas for entities of type '{kind}'")
+        if match_type == Match.EXACT:
+            if match is None:
+                return _refused("An exact match needs a name")
+            found.exact[kind] = match
+        elif match_type not in (Match.DEFAULT, Match.SPECIFIED):
+            return _refused(f"There is no match of type {match_type}")
+        elif match is not None:
+            return _refused("Only an exact match has a name")
+        elif match_type == Match.DEFAULT:
+            found.exact[kind] = None
+        else:
+            found.types.add(kind)
+    kinds = found.exact.keys() | found.types
+    if IP in kinds and len(kinds) > 1:
+        return _refused("An ip stands alone: it cannot be joined with a user or a client-id")
+    return found
+
+
+def _refused(text: str) -> Refusal:
+    return Refusal(ErrorCode.INVALID_REQUEST, text)

@@ -1,0 +1,214 @@
+"""Access control rules: who may or may not do what, with which resources, from where (KIP-140, KIP-290)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from ottla.broker.core.refusal import Refusal
+from ottla.protocol.errors import ErrorCode
+
+WILDCARD = "*"
+CLUSTER_NAME = "kafka-cluster"
+UNKNOWN, ANY = 0, 1
+"""These two mean the same in every field that is a number: nothing that we know, and whatever there is."""
+
+
+class Resource(IntEnum):
+    """What a rule is about."""
+
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+class Pattern(IntEnum):
+    """How the name of a rule is compared. MATCH is for filters: whatever applies to a name."""
+
+    MATCH = 2
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class AclOperation(IntEnum):
+    """What is done."""
+
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+
+class Permission(IntEnum):
+    """Whether it may be done."""
+
+    DENY = 2
+    ALLOW = 3
+
+
+class Acl(NamedTuple):
+    """One rule. The numbers are as requests name them."""
+
+    resource_type: int
+    resource_name: str
+    pattern_type: int
+    principal: str
+    host: str
+    operation: int
+    permission_type: int
+
+
+class AclFilter(NamedTuple):
+    """Which rules are meant; None and ANY fit everything. The numbers as they came, maybe ones that there are not."""
+
+    resource_type: int
+    resource_name: str | None
+    pattern_type: int
+    principal: str | None
+    host: str | None
+    operation: int
+    permission_type: int
+
+    def fits(self, acl: Acl) -> bool:
+        """Whether a rule is meant."""
+        return (
+            self.resource_type in (ANY, acl.resource_type)
+            and self.pattern_type in (ANY, Pattern.MATCH, acl.pattern_type)
+            and self._fits_name(acl)
+            and self.principal in (None, acl.principal)
+            and self.host in (None, acl.host)
+            and self.operation in (ANY, acl.operation)
+            and self.permission_type in (ANY, acl.permission_type)
+        )
+
+    def _fits_name(self, acl: Acl) -> bool:
+        name = self.resource_name
+        if name is None:
+            return True
+        if self.pattern_type != Pattern.MATCH:
+            return name == acl.resource_name
+        if acl.pattern_type == Pattern.PREFIXED:
+            return name.startswith(acl.resource_name)
+        return acl.resource_name in (name, WILDCARD)
+
+
+Acls = Sequence[Acl]
+"""In the order in which they came, each once. Not to be changed."""
+
+
+class Created(NamedTuple):
+    """The rules with those that could be added, and for each wanted one why it could not, or None."""
+
+    acls: Acls
+    refusals: list[Refusal | None]
+
+
+class Deleted(NamedTuple):
+    """The rules that are left, and for each filter those that it removed, or why it removed none."""
+
+    acls: Acls
+    outcomes: list[list[Acl] | Refusal]
+
+
+def add(acls: Acls, wanted: Iterable[Acl]) -> Created:
+    """Add every rule that may be; one that is there already is none the more."""
+    present = dict.fromkeys(acls)
+    refusals = []
+    for acl in wanted:
+        problem = _invalid(acl)
+        refusals.append(Refusal(ErrorCode.INVALID_REQUEST, problem) if problem else None)
+        if not problem:
+            present[acl] = None
+    return Created(tuple(present), refusals)
+
+
+def remove(acls: Acls, filters: Iterable[AclFilter]) -> Deleted:
+    """Remove what filters fit. What two of them fit, both have removed."""
+    outcomes: list[list[Acl] | Refusal] = []
+    gone: set[Acl] = set()
+    for wanted in filters:
+        if _is_unknown(wanted):
+            outcomes.append(Refusal(ErrorCode.INVALID_REQUEST, "The filter names something that there is not"))
+            continue
+        fitting = [acl for acl in acls if wanted.fits(acl)]
+        gone.update(fitting)
+        outcomes.append(fitting)
+    return Deleted(tuple(acl for acl in acls if acl not in gone), outcomes)
+
+
+def _known(kind: type[IntEnum], value: int) -> bool:
+    return value in kind.__members__.values()
+
+
+def _invalid(acl: Acl) -> str | None:
+    if acl.resource_type == Resource.CLUSTER and acl.resource_name != CLUSTER_NAME:
+        return f"The name of the cluster is '{CLUSTER_NAME}' in rules"
+    if not acl.resource_name:
+        return "The name of a resource may not be empty"
+    if not _known(Resource, acl.resource_type):
+        return f"There are no rules for resources of type {acl.resource_type}"
+    if acl.pattern_type not in (Pattern.LITERAL, Pattern.PREFIXED):
+        return f"The pattern of a rule cannot be of type {acl.pattern_type}"
+    if not _known(AclOperation, acl.operation):
+        return f"There are no rules for operation {acl.operation}"
+    if not _known(Permission, acl.permission_type):
+        return f"There is no permission {acl.permission_type}"
+    return None
+
+
+def _is_unknown(wanted: AclFilter) -> bool:
+    return not (
+        (wanted.resource_type == ANY or _known(Resource, wanted.resource_type))
+        and (wanted.pattern_type == ANY or _known(Pattern, wanted.pattern_type))
+        and (wanted.operation == ANY or _known(AclOperation, wanted.operation))
+        and (wanted.permission_type == ANY or _known(Permission, wanted.permission_type))
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------- stored
+
+
+def acls_state(acls: Acls) -> list[dict[str, Any]]:
+    """The rules as JSON has them."""
+    return [
+        {
+            "resource": Resource(acl.resource_type).name,
+            "name": acl.resource_name,
+            "pattern": Pattern(acl.pattern_type).name,
+            "principal": acl.principal,
+            "host": acl.host,
+            "operation": AclOperation(acl.operation).name,
+            "permission": Permission(acl.permission_type).name,
+        }
+        for acl in acls
+    ]
+
+
+def acls_from_state(state: Iterable[Mapping[str, Any]]) -> Acls:
+    """Read what `acls_state` gave."""
+    return tuple(
+        Acl(
+            Resource[row["resource"]],
+            row["name"],
+            Pattern[row["pattern"]],
+            row["principal"],
+            row["host"],
+            AclOperation[row["operation"]],
+            Permission[row["permission"]],
+        )
+        for row in state
+    )

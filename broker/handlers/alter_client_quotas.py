@@ -1,0 +1,83 @@
+"""AlterClientQuotas (key 49): limit what clients may use."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Mapping
+from ipaddress import ip_address
+
+from ottla.broker.context import RequestContext
+from ottla.broker.core.quotas.entities import IP, Entity, QuotaChange, entity_of, plan
+from ottla.broker.core.refusal import Refusal
+from ottla.broker.core.topics.catalog import Catalog
+from ottla.broker.handlers.services import Services
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntityData,
+    AlterClientQuotasRequestEntryData,
+    AlterClientQuotasResponse,
+    AlterClientQuotasResponseEntityData,
+    AlterClientQuotasResponseEntryData,
+)
+
+VERSIONS = range(2)
+
+
+async def handle(
+    request: AlterClientQuotasRequest, ctx: RequestContext, services: Services
+) -> AlterClientQuotasResponse:
+    changes = [
+        QuotaChange(_entity(entry), [(op.key, None if op.remove else op.value) for op in entry.ops])
+        for entry in request.entries
+    ]
+    names = {name for entity, _ in changes for kind, name in entity if kind == IP and name}
+    addresses = {name for name in names if await _is_address(name)}
+
+    def planned(catalog: Catalog) -> tuple[Catalog, Mapping[Entity, Refusal | None]]:
+        quotas, refusals = plan(catalog.quotas, changes, addresses)
+        if request.validate_only or quotas == catalog.quotas:
+            return catalog, refusals
+        return catalog.changed(quotas=quotas), refusals
+
+    try:
+        refusals = await services.topics.change(planned)
+    except services.topics.storage_error as error:
+        refusals = dict.fromkeys(
+            (change.entity for change in changes), Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+        )
+    return AlterClientQuotasResponse(entries=[_row(entity, refusal) for entity, refusal in refusals.items()])
+
+
+def _entity(entry: AlterClientQuotasRequestEntryData) -> Entity:
+    parts: list[AlterClientQuotasRequestEntityData] = entry.entity
+    return entity_of((part.entity_type, part.entity_name) for part in parts)
+
+
+async def _is_address(name: str) -> bool:
+    """Whether a name stands for an address: it is one, or that of a host."""
+    try:
+        ip_address(name)
+    except ValueError:
+        try:
+            await asyncio.get_running_loop().getaddrinfo(name, None, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError):
+            return False
+    return True
+
+
+def _row(entity: Entity, refusal: Refusal | None) -> AlterClientQuotasResponseEntryData:
+    return AlterClientQuotasResponseEntryData(
+        error_code=refusal.error_code if refusal else ErrorCode.NONE,
+        error_message=refusal.message if refusal else None,
+        entity=[AlterClientQuotasResponseEntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+    )
+
+
+def failed(request: AlterClientQuotasRequest, code: int) -> AlterClientQuotasResponse:
+    """The answer when we have a bug."""
+    rows = [_row(_entity(entry), None) for entry in request.entries]
+    for row in rows:
+        row.error_code = code
+    return AlterClientQuotasResponse(entries=rows)

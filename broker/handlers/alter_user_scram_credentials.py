@@ -1,0 +1,61 @@
+"""AlterUserScramCredentials (key 51): set and remove SCRAM credentials. Nobody has to show them yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ottla.broker.context import RequestContext
+from ottla.broker.core.refusal import Refusal
+from ottla.broker.core.security.scram import Deletion, Upsertion, plan
+from ottla.broker.core.topics.catalog import Catalog
+from ottla.broker.handlers.services import Services
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+)
+
+VERSIONS = range(1)
+UNENFORCED = True
+
+
+async def handle(
+    request: AlterUserScramCredentialsRequest, ctx: RequestContext, services: Services
+) -> AlterUserScramCredentialsResponse:
+    deletions = [Deletion(each.name, each.mechanism) for each in request.deletions]
+    upsertions = [
+        Upsertion(each.name, each.mechanism, each.iterations, each.salt, each.salted_password)
+        for each in request.upsertions
+    ]
+
+    def planned(catalog: Catalog) -> tuple[Catalog, Mapping[str, Refusal | None]]:
+        credentials, refusals = plan(catalog.credentials, deletions, upsertions)
+        unchanged = credentials == catalog.credentials
+        return (catalog if unchanged else catalog.changed(credentials=credentials)), refusals
+
+    try:
+        refusals = await services.topics.change(planned)
+    except services.topics.storage_error as error:
+        refusals = dict.fromkeys(_users(request), Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
+    return AlterUserScramCredentialsResponse(
+        results=[
+            AlterUserScramCredentialsResult(
+                user=user,
+                error_code=refusal.error_code if refusal else ErrorCode.NONE,
+                error_message=refusal.message if refusal else None,
+            )
+            for user, refusal in refusals.items()
+        ]
+    )
+
+
+def _users(request: AlterUserScramCredentialsRequest) -> list[str]:
+    names = [each.name for each in request.deletions] + [each.name for each in request.upsertions]
+    return list(dict.fromkeys(names))
+
+
+def failed(request: AlterUserScramCredentialsRequest, code: int) -> AlterUserScramCredentialsResponse:
+    """The answer when we have a bug."""
+    rows = [AlterUserScramCredentialsResult(user=user, error_code=code, error_message=None) for user in _users(request)]
+    return AlterUserScramCredentialsResponse(results=rows)

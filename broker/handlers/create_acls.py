@@ -1,0 +1,57 @@
+"""CreateAcls (key 30): allow and deny users something. Nobody is held to it yet."""
+
+from __future__ import annotations
+
+from ottla.broker.context import RequestContext
+from ottla.broker.core.refusal import Refusal
+from ottla.broker.core.security.acls import UNKNOWN, Acl, add
+from ottla.broker.core.topics.catalog import Catalog
+from ottla.broker.handlers.services import Services
+from ottla.protocol.errors import ErrorCode, MalformedFrame
+from ottla.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
+
+VERSIONS = range(1, 4)
+UNENFORCED = True
+
+
+async def handle(request: CreateAclsRequest, ctx: RequestContext, services: Services) -> CreateAclsResponse:
+    wanted = [
+        Acl(
+            each.resource_type,
+            each.resource_name,
+            each.resource_pattern_type,
+            each.principal,
+            each.host,
+            each.operation,
+            each.permission_type,
+        )
+        for each in request.creations
+    ]
+    for acl in wanted:
+        if UNKNOWN in (acl.resource_type, acl.pattern_type, acl.operation, acl.permission_type):
+            raise MalformedFrame("CreateAcls has a rule with something unknown")
+
+    def planned(catalog: Catalog) -> tuple[Catalog, list[Refusal | None]]:
+        acls, refusals = add(catalog.acls, wanted)
+        return (catalog if acls == catalog.acls else catalog.changed(acls=acls)), refusals
+
+    try:
+        refusals = await services.topics.change(planned)
+    except services.topics.storage_error as error:
+        refusals = [Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) for _ in wanted]
+    return CreateAclsResponse(
+        results=[
+            AclCreationResult(
+                error_code=refusal.error_code if refusal else ErrorCode.NONE,
+                error_message=refusal.message if refusal else None,
+            )
+            for refusal in refusals
+        ]
+    )
+
+
+def failed(request: CreateAclsRequest, code: int) -> CreateAclsResponse:
+    """The answer when we have a bug."""
+    return CreateAclsResponse(
+        results=[AclCreationResult(error_code=code, error_message=None) for _ in request.creations]
+    )

@@ -1,0 +1,75 @@
+"""DeleteAcls (key 31): take back what users were allowed or denied."""
+
+from __future__ import annotations
+
+from ottla.broker.context import RequestContext
+from ottla.broker.core.refusal import Refusal
+from ottla.broker.core.security.acls import UNKNOWN, Acl, AclFilter, remove
+from ottla.broker.core.topics.catalog import Catalog
+from ottla.broker.handlers.services import Services
+from ottla.protocol.errors import ErrorCode, MalformedFrame
+from ottla.protocol.messages.delete_acls import (
+    DeleteAclsFilterResult,
+    DeleteAclsMatchingAcl,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
+
+VERSIONS = range(1, 4)
+UNENFORCED = True
+
+_Outcome = list[Acl] | Refusal
+
+
+async def handle(request: DeleteAclsRequest, ctx: RequestContext, services: Services) -> DeleteAclsResponse:
+    filters = [
+        AclFilter(
+            each.resource_type_filter,
+            each.resource_name_filter,
+            each.pattern_type_filter,
+            each.principal_filter,
+            each.host_filter,
+            each.operation,
+            each.permission_type,
+        )
+        for each in request.filters
+    ]
+    for wanted in filters:
+        if UNKNOWN in (wanted.resource_type, wanted.pattern_type, wanted.operation, wanted.permission_type):
+            raise MalformedFrame("DeleteAcls has a filter with something unknown")
+
+    def planned(catalog: Catalog) -> tuple[Catalog, list[_Outcome]]:
+        acls, outcomes = remove(catalog.acls, filters)
+        return (catalog if len(acls) == len(catalog.acls) else catalog.changed(acls=acls)), outcomes
+
+    try:
+        outcomes = await services.topics.change(planned)
+    except services.topics.storage_error as error:
+        outcomes = [Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) for _ in filters]
+    return DeleteAclsResponse(filter_results=[_result(outcome) for outcome in outcomes])
+
+
+def _result(outcome: _Outcome) -> DeleteAclsFilterResult:
+    if isinstance(outcome, Refusal):
+        return DeleteAclsFilterResult(error_code=outcome.error_code, error_message=outcome.message)
+    rows = [
+        DeleteAclsMatchingAcl(
+            error_message=None,
+            resource_type=acl.resource_type,
+            resource_name=acl.resource_name,
+            pattern_type=acl.pattern_type,
+            principal=acl.principal,
+            host=acl.host,
+            operation=acl.operation,
+            permission_type=acl.permission_type,
+        )
+        for acl in outcome
+    ]
+    return DeleteAclsFilterResult(error_message=None, matching_acls=rows)
+
+
+def failed(request: DeleteAclsRequest, code: int) -> DeleteAclsResponse:
+    """The answer when we have a bug."""
+    return DeleteAclsResponse(
+        filter_results=[DeleteAclsFilterResult(error_code=code, error_message=None) for _ in request.filters]
+    )

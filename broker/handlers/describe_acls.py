@@ -1,0 +1,49 @@
+"""DescribeAcls (key 29): what users are allowed and denied. Nobody is held to it yet."""
+
+from __future__ import annotations
+
+from ottla.broker.context import RequestContext
+from ottla.broker.core.security.acls import UNKNOWN, AclFilter
+from ottla.broker.handlers.services import Services
+from ottla.protocol.errors import MalformedFrame
+from ottla.protocol.messages.describe_acls import (
+    AclDescription,
+    DescribeAclsRequest,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
+
+VERSIONS = range(1, 4)
+UNENFORCED = True
+
+
+def handle(request: DescribeAclsRequest, ctx: RequestContext, services: Services) -> DescribeAclsResponse:
+    wanted = AclFilter(
+        request.resource_type_filter,
+        request.resource_name_filter,
+        request.pattern_type_filter,
+        request.principal_filter,
+        request.host_filter,
+        request.operation,
+        request.permission_type,
+    )
+    if UNKNOWN in (wanted.resource_type, wanted.pattern_type, wanted.operation, wanted.permission_type):
+        raise MalformedFrame("DescribeAcls asks for what is unknown")
+    resources: dict[tuple[int, str, int], DescribeAclsResource] = {}
+    for acl in services.topics.catalog.acls:
+        if wanted.fits(acl):
+            key = acl.resource_type, acl.resource_name, acl.pattern_type
+            row = resources.get(key)
+            if row is None:
+                row = resources[key] = DescribeAclsResource(
+                    resource_type=acl.resource_type, resource_name=acl.resource_name, pattern_type=acl.pattern_type
+                )
+            row.acls.append(
+                AclDescription(
+                    principal=acl.principal,
+                    host=acl.host,
+                    operation=acl.operation,
+                    permission_type=acl.permission_type,
+                )
+            )
+    return DescribeAclsResponse(error_message=None, resources=list(resources.values()))

@@ -1,0 +1,32 @@
+"""DescribeUserScramCredentials (key 50): who has SCRAM credentials. Nobody has to show them yet."""
+
+from __future__ import annotations
+
+from ottla.broker.context import RequestContext
+from ottla.broker.core.refusal import Refusal
+from ottla.broker.core.security.scram import Mechanism, described
+from ottla.broker.handlers.services import Services
+from ottla.protocol.messages.describe_user_scram_credentials import (
+    CredentialInfo,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
+
+VERSIONS = range(1)
+UNENFORCED = True
+
+
+def handle(
+    request: DescribeUserScramCredentialsRequest, ctx: RequestContext, services: Services
+) -> DescribeUserScramCredentialsResponse:
+    users = [each.name for each in request.users or ()]
+    found = described(services.topics.catalog.credentials, users)
+    return DescribeUserScramCredentialsResponse(results=[_result(*row) for row in found.items()])
+
+
+def _result(user: str, known: list[tuple[Mechanism, int]] | Refusal) -> DescribeUserScramCredentialsResult:
+    if isinstance(known, Refusal):
+        return DescribeUserScramCredentialsResult(user=user, error_code=known.error_code, error_message=known.message)
+    infos = [CredentialInfo(mechanism=mechanism, iterations=iterations) for mechanism, iterations in known]
+    return DescribeUserScramCredentialsResult(user=user, error_message=None, credential_infos=infos)
