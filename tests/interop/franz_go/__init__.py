@@ -1,0 +1,1 @@
+"""franz-go, Go's client kgo with its admin client kadm."""

@@ -1,0 +1,97 @@
+"""Suites in Go: fetching modules through the module proxy, building our programs, running them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.interop.programs import json_lines
+from tests.interop.suite import NotAvailable, Place, Result, Run, checked
+
+NEWEST_OF_GO_MOD = re.compile(r"^\s*(?:require\s+)?(\S+) (v\S+)", re.MULTILINE)
+BUILD = {"GOFLAGS": "-mod=readonly -buildvcs=false", "CGO_ENABLED": "0"}
+_WATCH_S = 0.05
+
+
+def go_version() -> str:
+    """``go1.26.0`` without the word go."""
+    return checked(["go", "env", "GOVERSION"]).strip().removeprefix("go")
+
+
+def required(source: Path, module: str) -> str:
+    """The version of a module that a folder's go.mod asks for.
+
+    Raises:
+        NotAvailable: it asks for none.
+    """
+    found = dict(NEWEST_OF_GO_MOD.findall((source / "go.mod").read_text("utf-8")))
+    if module not in found:
+        raise NotAvailable(f"{source.name}/go.mod does not name {module}")
+    return str(found[module])
+
+
+def build(place: Place) -> None:
+    """Build the program of a suite's folder into its cache; quick when nothing changed, as Go keeps what it built."""
+    checked(["go", "build", "-o", str(program(place)), "."], cwd=place.source, env=BUILD)
+
+
+def program(place: Place) -> Path:
+    """The built program."""
+    return place.cache / place.source.name
+
+
+def run_scenarios(run: Run) -> Iterator[Result]:
+    """Run the program. Where the broker is ours, its restart is among the scenarios: the program asks for it with a
+    file, and is told with another that it was done. ``--option only=REGEXP`` chooses scenarios."""
+    command = [str(program(run.place)), "-bootstrap", run.bootstrap, "-only", run.options.get("only", "")]
+    with contextlib.ExitStack() as stack:
+        if run.broker is not None:
+            command += ["-signals", str(run.scratch)]
+            stack.enter_context(_restarts(run))
+        yield from json_lines(command, timeout_s=float(run.options.get("timeout", 240)))
+
+
+@contextlib.contextmanager
+def _restarts(run: Run) -> Iterator[None]:
+    assert run.broker is not None
+    wanted, done = run.scratch / "restart", run.scratch / "restarted"
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(_WATCH_S):
+            if wanted.exists() and run.broker is not None:
+                wanted.unlink()
+                run.broker.restart()
+                done.touch()
+
+    watcher = threading.Thread(target=watch, name="restarts", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join()
+
+
+def copied_module(place: Place, module: str, version: str) -> Path:
+    """A writable copy of a module in the suite's cache, fetched and checked by Go.
+
+    Raises:
+        NotAvailable: it could not be fetched.
+    """
+    target = place.cache / f"{module.rpartition('/')[2]}-{version}"
+    if not target.exists():
+        with tempfile.TemporaryDirectory(dir=place.cache) as scratch:
+            kept = {"GOFLAGS": "-mod=mod", "GO111MODULE": "on"}
+            checked(["go", "mod", "download", f"{module}@{version}"], cwd=Path(scratch), env=kept)
+            modules = Path(checked(["go", "env", "GOMODCACHE"]).strip())
+            copy = Path(scratch) / "copy"
+            checked(["cp", "-r", f"{modules / module}@{version}", str(copy)])
+            checked(["chmod", "-R", "u+w", str(copy)])
+            os.replace(copy, target)
+    return target

@@ -1,0 +1,3 @@
+module ottla.example/scenarios
+
+go 1.26.0
