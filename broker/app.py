@@ -6,9 +6,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from random import randrange
 from typing import Any
 from uuid import uuid4
 
+from ottla.broker.core.fetch_sessions import FetchSessions
 from ottla.broker.core.fetches import FetchPurgatory
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
@@ -219,6 +221,9 @@ class Broker:
             transactions=self._transactions,
             log_dir=in_memory if self._directory is None else partial(measured, self._directory),
             logger=self.log if hasattr(self.log, "level") else None,
+            fetch_sessions=FetchSessions(
+                settings.max_incremental_fetch_session_cache_slots, lambda: randrange(1, 1 << 31)
+            ),
         )
         self._cleaner = Cleaner(self._engine, self._topics, clock, self.log, directory=self._directory)
         self._cleaner.on_markers_gone = self._producer_states.forget

@@ -104,6 +104,16 @@ class Settings:
         choices=("fused", "construct"),
     )  # fmt: skip
 
+    # Quotas
+    quota_window_num: int = setting(
+        11, "The windows over which rates of clients are taken that have a quota.", low=1, high=INT32_MAX
+    )
+    quota_window_size_seconds: int = setting(1, "The length of such a window.", low=1, high=INT32_MAX)
+    controller_quota_window_num: int = setting(
+        11, "The windows of the quota of partitions that are created and deleted.", low=1, high=INT32_MAX
+    )
+    controller_quota_window_size_seconds: int = setting(1, "The length of such a window.", low=1, high=INT32_MAX)
+
     # Security
     ottla_unenforced_security_apis_enable: bool = setting(
         False,
@@ -332,6 +342,12 @@ class Settings:
     fetch_max_bytes: int = setting(57_671_680, "The most that one Fetch is answered with.", low=1024, high=INT32_MAX)
     fetch_max_wait_ms: int = setting(
         300_000, "The longest that a Fetch is parked, whatever the client asks.", low=0, high=INT32_MAX
+    )
+    max_incremental_fetch_session_cache_slots: int = setting(
+        1_000,
+        "How many consumers may have a fetch session, in which they name only what changed.",
+        low=0,
+        high=INT32_MAX,
     )
 
     @property

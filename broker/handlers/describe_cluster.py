@@ -12,7 +12,7 @@ from ottla.protocol.messages.describe_cluster import (
     DescribeClusterResponse,
 )
 
-VERSIONS = range(2)
+VERSIONS = range(3)
 
 _BROKERS, _CONTROLLERS = 1, 2
 
@@ -23,7 +23,7 @@ def handle(request: DescribeClusterRequest, ctx: RequestContext, services: Servi
         known = request.endpoint_type == _CONTROLLERS
         error = ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
         message = f"This is the address of a broker; endpoint type {request.endpoint_type} was asked for"
-        return DescribeClusterResponse(error_code=error, error_message=message, cluster_id=node.cluster_id)
+        return DescribeClusterResponse(error_code=error, error_message=message)
     host, port = node.endpoint(ctx)
     return DescribeClusterResponse(
         cluster_id=node.cluster_id,

@@ -1,9 +1,12 @@
 """Fetch (key 1): read record batches, waiting for them where there are too few (KIP-74).
 
-Fetch sessions (KIP-227) are declined: every answer has session id 0, as Kafka's has when its session cache is full,
-so clients go on to name all their partitions. Partitions are served in the order of the request, each with what is
-left of ``max_bytes``, as Kafka does for a request without a session. Batches go out in the codec they came in, zstd
-to readers of versions before 10 too: Kafka has sent it to them since it stopped converting, and some can read it.
+A consumer names all partitions that it reads in each request, or keeps a session (KIP-227), in which it names what
+changed and is told what changed. From version 13 on topics are named by their ids (KIP-516).
+
+Partitions are served in the order of the request or the session, each with what is left of ``max_bytes``; those that
+there are not come last, and are no reason to answer earlier: a consumer that asks for one again and again should not do
+so all the time. Batches go out in the codec they came in, zstd to readers of versions before 10 too: Kafka has sent it
+to them since it stopped converting, and some can read it.
 
 Readers of committed records are shown nothing at or above the last stable offset. Below it they get everything, and a
 list of the aborted transactions whose batches they must skip (KIP-98).
@@ -11,9 +14,19 @@ list of the aborted transactions whose batches they must skip (KIP-98).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
-from ottla.broker.context import RequestContext
+from ottla.broker.context import MeteredContext, RequestContext
+from ottla.broker.core.fetch_sessions import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION,
+    AskedPartition,
+    FetchSession,
+    Key,
+    Row,
+    next_epoch,
+)
 from ottla.broker.core.fetches import Parked
 from ottla.broker.core.topics.partition import Partition
 from ottla.broker.handlers.services import Services, Topics
@@ -25,33 +38,77 @@ from ottla.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
     FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
 )
 from ottla.protocol.records import TopicPartition, iter_batches
 
-VERSIONS = range(4, 13)
+VERSIONS = range(4, 19)
 
-READ_COMMITTED = 1
-_FINAL_EPOCH = -1
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+
+_STORAGE_ERROR_SINCE = 6
+_TOPIC_IDS_SINCE = 13
+_NODE_ENDPOINTS_SINCE = 16
+
+
+class _Fetch:
+    """A request that is being served.
+
+    Attributes:
+        asked: what it reads: the partitions that it names, or all of its session.
+        session: the session that it goes on with.
+        begins_session: there shall be a session from its answer on.
+        limit: the most bytes that it is answered with.
+        unserved: how many of its partitions there are not.
+    """
+
+    __slots__ = ("asked", "begins_session", "ctx", "limit", "min_bytes", "request", "session", "unserved")
+
+    def __init__(
+        self,
+        request: FetchRequest,
+        ctx: RequestContext,
+        services: Services,
+        asked: dict[Key, AskedPartition],
+        session: FetchSession | None = None,
+    ) -> None:
+        self.request = request
+        self.ctx = ctx
+        self.asked = asked
+        self.session = session
+        self.begins_session = session is None and request.session_epoch == INITIAL_EPOCH
+        self.limit = min(request.max_bytes, services.settings.fetch_max_bytes)
+        if ctx.meter is not None:
+            # More would have to be waited for, however little was read lately.
+            self.limit = min(self.limit, ctx.meter.most_fetched(cast(MeteredContext, ctx)))
+        self.min_bytes = min(request.min_bytes, self.limit)
+        self.unserved = 0
 
 
 class _Read(NamedTuple):
     """What one pass over the partitions gave. ``hurry``: there is something that must not wait for more bytes."""
 
-    response: FetchResponse
+    rows: list[Row]
+    unserved: list[Row]
+    partitions: list[Partition]
     size: int
     hurry: bool
 
 
 def handle(request: FetchRequest, ctx: RequestContext, services: Services) -> FetchResponse | None:
-    if request.session_id and request.session_epoch != _FINAL_EPOCH:
-        # A session that another broker at this address gave; its request may name only what changed.
-        return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-    read = _read(request, services)
+    fetch = _opened(request, ctx, services)
+    if isinstance(fetch, ErrorCode):
+        return FetchResponse(error_code=fetch)
+    read = _read(fetch, services)
+    if read.rows and request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+        return failed(request, ErrorCode.UNKNOWN_SERVER_ERROR)
+    fetch.unserved = len(read.unserved)
     wait_ms = min(request.max_wait_ms, services.settings.fetch_max_wait_ms)
-    if wait_ms <= 0 or _is_enough(request, read):
-        return read.response
-    _park(request, ctx, services, read, services.clock.monotonic_ms() + wait_ms)
+    if wait_ms <= 0 or _is_enough(fetch, read):
+        return _answer(fetch, read, services)
+    _park(fetch, read, services, services.clock.monotonic_ms() + wait_ms)
     return None
 
 
@@ -61,62 +118,186 @@ def complete(parked: Parked, services: Services) -> None:
     ctx.on_close = None
     if ctx.closed:
         return
-    request: FetchRequest = parked.request
-    read = _read(request, services)
-    if parked.expired or _is_enough(request, read):
-        ctx.reply(read.response)
+    fetch: _Fetch = parked.request
+    read = _read(fetch, services)
+    if parked.expired or _is_enough(fetch, read) or len(read.unserved) > fetch.unserved:
+        ctx.reply(_answer(fetch, read, services))
     else:
-        _park(request, ctx, services, read, parked.deadline_ms)
+        _park(fetch, read, services, parked.deadline_ms)
 
 
-def _is_enough(request: FetchRequest, read: _Read) -> bool:
-    return read.hurry or read.size >= request.min_bytes or not read.response.responses
+def _opened(request: FetchRequest, ctx: RequestContext, services: Services) -> _Fetch | ErrorCode:
+    """What a request reads, by itself or with its session."""
+    by_id = ctx.api_version >= _TOPIC_IDS_SINCE
+    asked = _asked(request, services.topics, by_id)
+    sessions = services.fetch_sessions
+    if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+        if request.session_id != NO_SESSION:
+            sessions.close(request.session_id)
+        return _Fetch(request, ctx, services, asked)
+    session = sessions.resume(
+        request.session_id,
+        request.session_epoch,
+        asked,
+        [
+            (topic.topic_id if by_id else topic.topic, index)
+            for topic in request.forgotten_topics_data
+            for index in topic.partitions
+        ],
+        by_id=by_id,
+        now_ms=services.clock.monotonic_ms(),
+    )
+    if isinstance(session, ErrorCode):
+        return session
+    return _Fetch(request, ctx, services, asked if session is None else session.partitions, session)
 
 
-def _park(request: FetchRequest, ctx: RequestContext, services: Services, read: _Read, deadline_ms: int) -> None:
-    topics = services.topics.topics
+def _asked(request: FetchRequest, topics: Topics, by_id: bool) -> dict[Key, AskedPartition]:
+    """The partitions that a request names; of one that it names twice, what it says last."""
+    asked: dict[Key, AskedPartition] = {}
+    for topic in request.topics:
+        if by_id:
+            served = topics.by_id.get(topic.topic_id)
+            key, name = (topic.topic_id, None) if served is None else (served.topic_id, served.name)
+            for want in topic.partitions:
+                asked[key, want.partition] = AskedPartition(key, name, want)
+        else:
+            name = topic.topic
+            for want in topic.partitions:
+                asked[name, want.partition] = AskedPartition(name, name, want)
+    return asked
+
+
+def _is_enough(fetch: _Fetch, read: _Read) -> bool:
+    return read.hurry or read.size >= fetch.min_bytes or not read.rows
+
+
+def _park(fetch: _Fetch, read: _Read, services: Services, deadline_ms: int) -> None:
+    committed = fetch.request.isolation_level == READ_COMMITTED
+    stable: dict[TopicPartition, int] | None = {} if committed else None
     watched = {}
-    stable: dict[TopicPartition, int] | None = {} if request.isolation_level == READ_COMMITTED else None
-    for asked in request.topics:
-        topic = topics[asked.topic]  # a missing one would have been answered at once
-        for row in asked.partitions:
-            partition = topic.partitions[row.partition]
-            watched[partition.tp] = partition.log.size_bytes
-            if stable is not None:
-                stable[partition.tp] = partition.last_stable_offset
-    missing = request.min_bytes - read.size
-    parked = Parked(ctx, request, deadline_ms=deadline_ms, missing_bytes=missing, watched=watched, stable=stable)
+    for partition in read.partitions:
+        watched[partition.tp] = partition.log.size_bytes
+        if stable is not None:
+            stable[partition.tp] = partition.last_stable_offset
+    missing = fetch.min_bytes - read.size
+    ctx = fetch.ctx
+    parked = Parked(ctx, fetch, deadline_ms=deadline_ms, missing_bytes=missing, watched=watched, stable=stable)
     ctx.on_close = lambda: services.fetches.drop(parked)
     services.fetches.park(parked)
 
 
-def _read(request: FetchRequest, services: Services) -> _Read:
-    """Read every partition of the request, as far as ``max_bytes`` goes."""
-    left = min(request.max_bytes, services.settings.fetch_max_bytes)
-    committed = request.isolation_level == READ_COMMITTED
-    responses: list[FetchableTopicResponse] = []
+def _answer(fetch: _Fetch, read: _Read, services: Services) -> FetchResponse:
+    """The answer; the session, if there is one, takes it for told."""
+    rows = read.rows + read.unserved
+    session = fetch.session
+    session_id = NO_SESSION
+    if session is not None:
+        session_id = session.id
+        if session.epoch != next_epoch(fetch.request.session_epoch):
+            # The session went on with another request while this one waited.
+            return FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=session_id)
+        if wait_ms := _wait_ms(fetch, [row for row in rows if row[1].records]):
+            return FetchResponse(throttle_time_ms=wait_ms, session_id=session_id)
+        rows = session.changed(rows)
+    elif wait_ms := _wait_ms(fetch, rows):
+        return FetchResponse(throttle_time_ms=wait_ms)
+    elif fetch.begins_session:
+        by_id = fetch.ctx.api_version >= _TOPIC_IDS_SINCE
+        session_id = services.fetch_sessions.create(rows, by_id=by_id, now_ms=services.clock.monotonic_ms())
+    response = FetchResponse(session_id=session_id, responses=_grouped(rows, fetch.ctx.api_version))
+    if fetch.ctx.api_version >= _NODE_ENDPOINTS_SINCE and read.hurry:
+        _name_leaders(response, fetch.ctx, services)
+    return response
+
+
+def _wait_ms(fetch: _Fetch, rows: list[Row]) -> int:
+    """How long a client with a quota must wait; one that must is given nothing (KIP-219)."""
+    ctx = fetch.ctx
+    if ctx.meter is None:
+        return 0
+    return ctx.meter.fetched(cast(MeteredContext, ctx), FetchResponse(responses=_grouped(rows, ctx.api_version)))
+
+
+def _grouped(rows: list[Row], version: int) -> list[FetchableTopicResponse]:
+    """Rows by topic, as far as those of one topic stand side by side."""
+    topics: list[FetchableTopicResponse] = []
+    before = None
+    for item, row in rows:
+        topic = item.topic
+        if topic is not before and topic != before:
+            before = topic
+            partitions: list[PartitionData] = []
+            if isinstance(topic, str):
+                topics.append(FetchableTopicResponse(topic=topic, partitions=partitions))
+            else:
+                topics.append(FetchableTopicResponse(topic_id=topic, partitions=partitions))
+        partitions.append(row)
+        if row.error_code == ErrorCode.KAFKA_STORAGE_ERROR and version < _STORAGE_ERROR_SINCE:
+            row.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER  # which makes older clients try again, too
+    return topics
+
+
+def _name_leaders(response: FetchResponse, ctx: RequestContext, services: Services) -> None:
+    """Tell whom a client's idea of the leader is out of date who leads (KIP-951)."""
+    node = services.node
+    for topic in response.responses:
+        for row in topic.partitions:
+            if row.error_code == ErrorCode.FENCED_LEADER_EPOCH:
+                by_name = services.topics.topics.get(topic.topic) or services.topics.by_id[topic.topic_id]
+                epoch = by_name.partitions[row.partition_index].log.leader_epoch
+                row.current_leader = LeaderIdAndEpoch(leader_id=node.node_id, leader_epoch=epoch)
+                if not response.node_endpoints:
+                    host, port = node.endpoint(ctx)
+                    response.node_endpoints.append(NodeEndpoint(node_id=node.node_id, host=host, port=port))
+
+
+def _read(fetch: _Fetch, services: Services) -> _Read:
+    """Read every partition of a fetch, as far as its limit goes."""
+    left = fetch.limit
+    topics = services.topics
+    by_name = topics.topics
+    committed = fetch.request.isolation_level == READ_COMMITTED
+    rows: list[Row] = []
+    unserved: list[Row] = []
+    partitions: list[Partition] = []
     size = 0
     hurry = False
-    for asked in request.topics:
-        topic = services.topics.topics.get(asked.topic)
-        rows: list[PartitionData] = []
-        responses.append(FetchableTopicResponse(topic=asked.topic, partitions=rows))
-        for want in asked.partitions:
-            row = PartitionData(partition_index=want.partition, high_watermark=-1, records=b"")
-            # A reader of committed records expects the list even if there is nothing in it.
-            row.aborted_transactions = [] if committed else None
-            rows.append(row)
-            partition = topic.partition(want.partition) if topic is not None else None
-            if partition is None:
-                row.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            else:
-                _read_partition(row, want, partition, left, size == 0, services.topics, committed)
-            if row.error_code or row.diverging_epoch.end_offset >= 0:
-                hurry = True
-            elif row.records:
-                size += len(row.records)
-                left = max(0, left - len(row.records))
-    return _Read(FetchResponse(responses=responses), size, hurry)
+    for item in fetch.asked.values():
+        want = item.want
+        row = PartitionData(partition_index=want.partition, high_watermark=-1, records=b"")
+        # A reader of committed records expects the list even if there is nothing in it.
+        row.aborted_transactions = [] if committed else None
+        name = item.name
+        if name is None:
+            name = _resolve(item, topics)
+        topic = None if name is None else by_name.get(name)
+        partition = topic.partition(want.partition) if topic is not None else None
+        if topic is None or partition is None:
+            row.error_code = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            unserved.append((item, row))
+            continue
+        rows.append((item, row))
+        partitions.append(partition)
+        key = item.topic
+        if key is not name and key is not topic.topic_id and key != topic.topic_id:
+            row.error_code = ErrorCode.INCONSISTENT_TOPIC_ID  # another topic of that name
+        else:
+            _read_partition(row, want, partition, left, size == 0, topics, committed)
+        if row.error_code or row.diverging_epoch.end_offset >= 0:
+            hurry = True
+        elif row.records:
+            size += len(row.records)
+            left = max(0, left - len(row.records))
+    return _Read(rows, unserved, partitions, size, hurry)
+
+
+def _resolve(item: AskedPartition, topics: Topics) -> str | None:
+    """The name of a topic that there was not when its id was named first."""
+    topic = topics.by_id.get(item.topic) if not isinstance(item.topic, str) else None
+    if topic is not None:
+        item.name = topic.name
+    return item.name
 
 
 def _read_partition(
@@ -198,6 +379,7 @@ def failed(request: FetchRequest, code: int) -> FetchResponse:
     """The answer when we have a bug."""
     return FetchResponse(
         error_code=code,
+        session_id=request.session_id,
         responses=[
             FetchableTopicResponse(
                 topic=topic.topic,
@@ -207,5 +389,6 @@ def failed(request: FetchRequest, code: int) -> FetchResponse:
                 ],
             )
             for topic in request.topics
+            if topic.topic  # where topics are named by their ids, the code above says it all
         ],
     )

@@ -1,6 +1,7 @@
 """ListOffsets (key 2): offsets by time, and the ends of logs.
 
 To readers of committed records the log ends at the last stable offset: they are told of nothing beyond it (KIP-98).
+The timeout of versions from 10 on is for logs kept elsewhere; every answer here is given at once.
 """
 
 from __future__ import annotations
@@ -21,17 +22,29 @@ from ottla.protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 
-VERSIONS = range(1, 8)
+VERSIONS = range(1, 12)
 
-_MAX_TIMESTAMP_SINCE = 7
+_NEVER = 1 << 16
 
 
 class _Time(IntEnum):
-    """Times that are none."""
+    """Times that are none. The last three are about tiered storage (KIP-405), of which there is none here."""
 
     LATEST = -1
     EARLIEST = -2
     MAX_TIMESTAMP = -3
+    EARLIEST_LOCAL = -4
+    LATEST_TIERED = -5
+    EARLIEST_PENDING_UPLOAD = -6
+
+
+_SINCE: dict[int, int] = {
+    _Time.MAX_TIMESTAMP: 7,
+    _Time.EARLIEST_LOCAL: 8,
+    _Time.LATEST_TIERED: 9,
+    _Time.EARLIEST_PENDING_UPLOAD: 11,
+}
+"""The first version that knows a time."""
 
 
 def handle(request: ListOffsetsRequest, ctx: RequestContext, services: Services) -> ListOffsetsResponse:
@@ -52,21 +65,27 @@ def handle(request: ListOffsetsRequest, ctx: RequestContext, services: Services)
             partition = served.partition(want.partition_index) if served is not None else None
             if (topic.name, want.partition_index) in twice:
                 row.error_code = ErrorCode.INVALID_REQUEST
+            elif not _is_known(want.timestamp, ctx.api_version):
+                row.error_code = ErrorCode.UNSUPPORTED_VERSION
             elif partition is None:
                 row.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             elif error := fence(partition, want.current_leader_epoch):
                 row.error_code = error
             else:
                 try:
-                    _look_up(row, want, partition, ctx.api_version, committed)
+                    _look_up(row, want, partition, committed)
                 except services.topics.storage_error:
                     row.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         answer.append(ListOffsetsTopicResponse(name=topic.name, partitions=rows))
     return ListOffsetsResponse(topics=answer)
 
 
+def _is_known(timestamp: int, version: int) -> bool:
+    return timestamp >= _Time.EARLIEST or version >= _SINCE.get(timestamp, _NEVER)
+
+
 def _look_up(
-    row: ListOffsetsPartitionResponse, want: ListOffsetsPartition, partition: Partition, version: int, committed: bool
+    row: ListOffsetsPartitionResponse, want: ListOffsetsPartition, partition: Partition, committed: bool
 ) -> None:
     log = partition.log
     end = partition.last_stable_offset if committed else log.high_watermark
@@ -76,17 +95,16 @@ def _look_up(
             row.offset = end
             row.leader_epoch = log.leader_epoch
             return
-        case _Time.EARLIEST:
+        case _Time.EARLIEST | _Time.EARLIEST_LOCAL:
             row.offset = log.log_start_offset
             row.leader_epoch = _epoch_at(partition, row.offset)
             return
-        case _Time.MAX_TIMESTAMP if version >= _MAX_TIMESTAMP_SINCE:
-            found = log.max_timestamp()
-        case timestamp if timestamp >= 0:
-            found = log.offset_for_timestamp(timestamp)
-        case _:
-            row.error_code = ErrorCode.UNSUPPORTED_VERSION
+        case _Time.LATEST_TIERED | _Time.EARLIEST_PENDING_UPLOAD:
             return
+        case _Time.MAX_TIMESTAMP:
+            found = log.max_timestamp()
+        case timestamp:
+            found = log.offset_for_timestamp(timestamp)
     if found is not None and found.offset < end:
         row.offset = found.offset
         row.timestamp = found.timestamp_ms

@@ -20,7 +20,7 @@ from ottla.protocol.messages.metadata import (
 )
 from ottla.protocol.primitives import ZERO_UUID
 
-VERSIONS = range(13)
+VERSIONS = range(14)
 
 _LOOKUP_BY_ID_SINCE = 12
 

@@ -4,8 +4,8 @@ Versions 0 to 2 are advertised, because older librdkafka takes their absence for
 (KAFKA-18659), but the messages begin at 3, so the dispatcher closes a connection that sends them, as Kafka does.
 
 A transactional batch that is the first of its transaction in a partition waits until the transaction coordinator has
-said that the partition takes part; from version 12 on it is made to (KIP-890). Answers never name another leader
-(KIP-951): there is none.
+said that the partition takes part; from version 12 on it is made to (KIP-890). From version 13 on topics are named by
+their ids (KIP-516). Answers never name another leader (KIP-951): there is none.
 """
 
 from __future__ import annotations
@@ -37,10 +37,13 @@ from ottla.protocol.records import (
     parse_header,
 )
 
-VERSIONS = range(13)
+VERSIONS = range(14)
 """What is advertised. Requests of versions 0 to 2 close the connection."""
 
 ALL, NONE, LEADER = -1, 0, 1
+
+TOPIC_IDS_SINCE = 13
+"""From this version on topics are named by their ids."""
 
 KNOWS_ABORTABLE = 11
 """From this version on a client can be told that aborting the transaction is the way on (KIP-890)."""
@@ -98,22 +101,25 @@ def handle(request: ProduceRequest, ctx: RequestContext, services: Services) -> 
     answer = _Answer(ctx, acks)
     pending: list[_Pending] = []
     wall_ms = services.clock.wall_ms()
-    topics = services.topics.topics
+    by_id = ctx.api_version >= TOPIC_IDS_SINCE
     for topic_data in request.topic_data:
+        topic_id = topic_data.topic_id
         name = topic_data.name
-        topic = topics.get(name)
+        topic = services.topics.by_id.get(topic_id) if by_id else services.topics.topics.get(name)
         rows: list[PartitionProduceResponse] = []
-        answer.response.responses.append(TopicProduceResponse(name=name, partition_responses=rows))
+        answer.response.responses.append(TopicProduceResponse(name=name, topic_id=topic_id, partition_responses=rows))
         for data in topic_data.partition_data:
             row = PartitionProduceResponse(index=data.index, base_offset=-1)
             rows.append(row)
             partition = None if topic is None else topic.partition(data.index)
             if partition is None:
-                _fail(answer, row, name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                unknown_id = by_id and topic is None
+                error = ErrorCode.UNKNOWN_TOPIC_ID if unknown_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                _fail(answer, row, name or str(topic_id), error)
             elif partition.topic.is_internal:
-                _fail(answer, row, name, ErrorCode.INVALID_TOPIC_EXCEPTION)
+                _fail(answer, row, partition.tp.topic, ErrorCode.INVALID_TOPIC_EXCEPTION)
             elif partition.offline:
-                _fail(answer, row, name, ErrorCode.KAFKA_STORAGE_ERROR)
+                _fail(answer, row, partition.tp.topic, ErrorCode.KAFKA_STORAGE_ERROR)
             elif _is_transactional(data):
                 pending.append(_Pending(row, partition, data))
             else:
@@ -279,6 +285,7 @@ def failed(request: ProduceRequest, code: int) -> ProduceResponse:
         responses=[
             TopicProduceResponse(
                 name=topic.name,
+                topic_id=topic.topic_id,
                 partition_responses=[
                     PartitionProduceResponse(index=data.index, error_code=code, base_offset=-1)
                     for data in topic.partition_data

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
@@ -12,6 +12,7 @@ from ottla.broker.context import RequestContext
 from ottla.broker.core.configs.alterations import Alteration
 from ottla.broker.core.configs.brokers import BrokerConfigs
 from ottla.broker.core.configs.loggers import Logger
+from ottla.broker.core.fetch_sessions import FetchSessions
 from ottla.broker.core.fetches import Parked
 from ottla.broker.core.groups.offsets import Refusals
 from ottla.broker.core.log_dir import LogDir, in_memory
@@ -188,3 +189,5 @@ class Services:
     """Where the logs are and how much room there is now. Raises OSError if that cannot be told."""
     logger: Logger | None = None
     """The log for operators, if its level can be changed."""
+    fetch_sessions: FetchSessions = field(default_factory=lambda: FetchSessions(0, int))
+    """By default there is no room for any."""

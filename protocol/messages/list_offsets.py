@@ -7,7 +7,9 @@ from ottla.protocol.schema import ArrayOf, Int8, Int16, Int32, Int64, Message, S
 
 @struct
 class ListOffsetsPartition:
-    """A partition and a time in ms; -1 latest, -2 earliest, -3 the record of maximum timestamp."""
+    """A partition and a time in ms; -1 latest, -2 earliest, -3 the record of maximum timestamp, -4 earliest local,
+    -5 latest tiered, -6 earliest pending upload.
+    """
 
     partition_index: int = wire(Int32)
     current_leader_epoch: int = wire(Int32, since=4, default=-1)

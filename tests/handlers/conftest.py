@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 from ottla.broker.context import RequestContext
+from ottla.broker.core.fetch_sessions import FetchSessions
 from ottla.broker.core.fetches import FetchPurgatory
 from ottla.broker.core.topics.catalog import NewTopic, TopicEntry
 from ottla.broker.core.transactions.config import TransactionConfig
@@ -93,6 +94,7 @@ class World:
         self.log = Quiet()
         self.deleted = []
         ids = itertools.count(1)
+        self.session_ids = itertools.count(100)
         self.new_uuid = lambda: uuid.UUID(int=next(ids))
         self.engine = MemoryEngine(new_uuid=self.new_uuid, call_soon=self.scheduled.append)
 
@@ -127,6 +129,9 @@ class World:
             topics=self.topics,
             fetches=facade,
             transactions=self.transactions,
+            fetch_sessions=FetchSessions(
+                self.settings.max_incremental_fetch_session_cache_slots, lambda: next(self.session_ids)
+            ),
         )
         return self
 
@@ -224,9 +229,14 @@ class World:
         assert isinstance(outcome, TopicEntry), outcome
         return self.topics.topics[name]
 
+    def id_of(self, topic):
+        """A topic's id, or one that is nobody's."""
+        return self.topics.topics[topic].topic_id if topic in self.topics.topics else uuid.UUID(int=1 << 100)
+
     def produce(self, batch, *, topic="t", partition=0, acks=-1, version=9):
         """Send one batch; the exchange is answered when the storage has run."""
-        data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=partition, records=batch)])
+        rows = [PartitionProduceData(index=partition, records=batch)]
+        data = TopicProduceData(name=topic, topic_id=self.id_of(topic), partition_data=rows)
         return self.send(ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[data]), version)
 
     def produced(self, batch, **options):
@@ -245,9 +255,8 @@ class World:
         wanted.setdefault("partition_max_bytes", 1 << 20)
         rows = [FetchPartition(partition=index, fetch_offset=offset, **wanted) for index in partitions]
         options = {"max_bytes": 50 << 20} | options
-        request = FetchRequest(
-            max_wait_ms=max_wait_ms, min_bytes=min_bytes, topics=[FetchTopic(topic=topic, partitions=rows)], **options
-        )
+        wanted_topic = FetchTopic(topic=topic, topic_id=self.id_of(topic), partitions=rows)
+        request = FetchRequest(max_wait_ms=max_wait_ms, min_bytes=min_bytes, topics=[wanted_topic], **options)
         return self.send(request, version)
 
     def fetched(self, offset=0, **options):

@@ -25,7 +25,7 @@ def fill(world, make_batch, count, topic="t", partition=0, size=1):
         world.produced(make_batch(b"%d" % n * size), topic=topic, partition=partition)
 
 
-@pytest.mark.parametrize("version", range(4, 13))
+@pytest.mark.parametrize("version", range(4, 19))
 async def test_every_version_reads(world, make_batch, version):
     await world.topic()
     fill(world, make_batch, 3)
@@ -83,13 +83,72 @@ async def test_appended_but_not_durable_is_not_shown(world, make_batch):
     assert values(world.fetched(0).records) == [b"a"]
 
 
-async def test_unknown_partitions_are_errors_and_no_reason_to_wait(world):
+@pytest.mark.parametrize("version", [12, 13])
+async def test_unknown_partitions_alone_are_answered_at_once(world, version):
     await world.topic()
-    for options in ({"topic": "other"}, {"partitions": (0, 7)}, {"partitions": (-1,)}):
-        exchange = world.fetch(max_wait_ms=5000, **options)
-        last = exchange.response.responses[0].partitions[-1]
-        assert last.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        assert last.records == b""
+    other = ErrorCode.UNKNOWN_TOPIC_ID if version >= 13 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    for error, options in (
+        (other, {"topic": "other"}),
+        (unknown, {"partitions": (7,)}),
+        (unknown, {"partitions": (-1,)}),
+    ):
+        row = world.fetch(max_wait_ms=5000, version=version, **options).response.responses[0].partitions[0]
+        assert (row.error_code, row.records, row.high_watermark) == (error, b"", -1)
+
+
+async def test_an_unknown_partition_is_told_when_the_others_are(world, make_batch):
+    """Who asks again and again for what there is not must not be answered all the time."""
+    await world.topic("t", 2)
+    exchange = world.fetch(partitions=(7, 1, -1, 0), max_wait_ms=5000)
+    assert not exchange.finished
+    world.produced(make_batch(b"x"), partition=1)
+    rows = exchange.response.responses[0].partitions
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert [(row.partition_index, row.error_code) for row in rows] == [(1, 0), (0, 0), (7, unknown), (-1, unknown)]
+
+
+async def test_an_error_of_a_partition_that_there_is_is_told_at_once(world):
+    await world.topic("t", 2)
+    rows = [FetchPartition(partition=index, fetch_offset=index * 9, partition_max_bytes=100) for index in (0, 1)]
+    exchange = world.send(
+        FetchRequest(max_wait_ms=500, min_bytes=1, topics=[FetchTopic(topic="t", partitions=rows)]), 12
+    )
+    assert [row.error_code for row in exchange.response.responses[0].partitions] == [0, ErrorCode.OFFSET_OUT_OF_RANGE]
+
+
+async def test_topics_are_told_in_the_order_of_the_request(world):
+    await world.topic("a", 2)
+    await world.topic("b")
+    wanted = [("a", [0]), ("b", [0]), ("a", [1]), ("a", []), ("a", [0])]
+    topics = [
+        FetchTopic(topic=name, partitions=[FetchPartition(partition=index) for index in indexes])
+        for name, indexes in wanted
+    ]
+    response = world.send(FetchRequest(topics=topics), 12).response
+    found = [(topic.topic, [row.partition_index for row in topic.partitions]) for topic in response.responses]
+    assert found == [("a", [0]), ("b", [0]), ("a", [1])]
+
+
+async def test_an_isolation_level_that_there_is_not(world):
+    await world.topic()
+    answer = world.fetch(isolation_level=2).response
+    assert (answer.error_code, answer.responses[0].partitions[0].error_code) == (ErrorCode.UNKNOWN_SERVER_ERROR,) * 2
+    answer = world.fetch(isolation_level=2, version=13).response
+    assert (answer.error_code, answer.responses) == (ErrorCode.UNKNOWN_SERVER_ERROR, [])
+
+
+async def test_who_believes_in_an_older_leader_is_told_who_leads(world, make_batch):
+    await world.topic()
+    fill(world, make_batch, 1)
+    await world.restart()
+    for version in (15, 16, 18):
+        response = world.fetch(current_leader_epoch=0, version=version).response
+        row = response.responses[0].partitions[0]
+        assert row.error_code == ErrorCode.FENCED_LEADER_EPOCH
+        leader = (row.current_leader.leader_id, row.current_leader.leader_epoch)
+        nodes = [(node.node_id, node.host, node.port) for node in response.node_endpoints]
+        assert (leader, nodes) == (((1, 1), [(1, "127.0.0.1", 9092)]) if version >= 16 else ((-1, -1), []))
 
 
 async def test_leader_epochs(world, make_batch):
@@ -263,27 +322,17 @@ async def test_a_gone_connection_leaves_nothing_behind(world, make_batch):
     assert not exchange.finished
 
 
-async def test_a_partition_asked_twice_wakes_once(world, make_batch):
+async def test_a_partition_asked_twice_is_read_once_as_it_was_asked_last(world, make_batch):
     await world.topic()
-    exchange = world.fetch(partitions=(0, 0), max_wait_ms=500)
+    rows = [FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=100) for offset in (9, 0)]
+    exchange = world.send(
+        FetchRequest(max_wait_ms=500, min_bytes=1, topics=[FetchTopic(topic="t", partitions=rows)]), 12
+    )
     world.produced(make_batch(b"x"))
-    assert [values(row.records) for row in exchange.response.responses[0].partitions] == [[b"x"], [b"x"]]
+    assert [values(row.records) for row in exchange.response.responses[0].partitions] == [[b"x"]]
 
 
-# -- sessions
-
-
-async def test_sessions_are_declined(world, make_batch):
+async def test_no_more_is_waited_for_than_may_be_given(world, make_batch):
     await world.topic()
-    assert world.fetch(session_id=0, session_epoch=0).response.session_id == 0
-
-
-async def test_a_session_of_another_broker_is_not_known(world):
-    await world.topic()
-    exchange = world.send(FetchRequest(max_wait_ms=500, session_id=77, session_epoch=3), 12)
-    assert exchange.response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    # Closing one is never refused: the client asks for all that it wants with it.
-    rows = [FetchPartition(partition=0, partition_max_bytes=1000)]
-    closing = FetchRequest(session_id=77, session_epoch=-1, topics=[FetchTopic(topic="t", partitions=rows)])
-    exchange = world.send(closing, 12)
-    assert (exchange.response.error_code, len(exchange.response.responses)) == (0, 1)
+    fill(world, make_batch, 1)
+    assert world.fetch(max_wait_ms=5000, min_bytes=1000, max_bytes=50).finished

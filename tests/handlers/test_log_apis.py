@@ -19,7 +19,7 @@ from ottla.protocol.messages.offset_for_leader_epoch import (
 pytestmark = pytest.mark.asyncio
 
 NOW_MS = 1_700_000_000_000
-LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, TIERED, PENDING_UPLOAD = range(-1, -7, -1)
 
 
 async def list_offset(world, timestamp, *, version=7, topic="t", partition=0, **options):
@@ -34,7 +34,7 @@ async def test_ends_of_a_log(world, make_batch):
         world.produced(make_batch(b"x", timestamp_ms=NOW_MS + n))
     await world.topics.topics["t"].partitions[0].log.trim(1)
     world.produce(make_batch(b"not durable"))
-    for version in range(1, 8):
+    for version in range(1, 12):
         latest = await list_offset(world, LATEST, version=version)
         assert (latest.error_code, latest.offset, latest.timestamp) == (0, 4, -1)
         earliest = await list_offset(world, EARLIEST, version=version)
@@ -63,10 +63,27 @@ async def test_the_largest_timestamp(world, make_batch):
     assert (row.error_code, row.offset, row.timestamp) == (0, 1, 3000)
 
 
-@pytest.mark.parametrize(("timestamp", "version"), [(-3, 6), (-4, 7), (-5, 7), (-100, 7)])
-async def test_special_times_of_later_versions(world, timestamp, version):
+@pytest.mark.parametrize(("timestamp", "since"), [(-3, 7), (-4, 8), (-5, 9), (-6, 11), (-7, None), (-100, None)])
+async def test_special_times_have_a_version_of_their_own(world, timestamp, since):
     await world.topic()
-    assert (await list_offset(world, timestamp, version=version)).error_code == ErrorCode.UNSUPPORTED_VERSION
+    for version in range(1, 12):
+        known = since is not None and version >= since
+        row = await list_offset(world, timestamp, version=version)
+        assert row.error_code == (0 if known else ErrorCode.UNSUPPORTED_VERSION)
+        if not known:  # which is said before anything is looked up
+            row = await list_offset(world, timestamp, version=version, partition=9)
+            assert row.error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+async def test_everything_is_local(world, make_batch):
+    await world.topic()
+    for _ in range(3):
+        world.produced(make_batch(b"x"))
+    await world.topics.topics["t"].partitions[0].log.trim(1)
+    found = {time: await list_offset(world, time, version=11) for time in (EARLIEST_LOCAL, TIERED, PENDING_UPLOAD)}
+    rows = {time: (row.error_code, row.offset, row.timestamp, row.leader_epoch) for time, row in found.items()}
+    nothing = (0, -1, -1, -1)
+    assert rows == {EARLIEST_LOCAL: (0, 1, -1, 0), TIERED: nothing, PENDING_UPLOAD: nothing}
 
 
 async def test_the_epoch_is_that_of_the_record(world, make_batch):

@@ -146,6 +146,16 @@ async def test_leader_epochs_never_fall(world):
         assert (row.topic_id, row.partitions[0].leader_epoch) == (topic_id, epoch)
 
 
+async def test_version_13_can_say_that_nothing_is_wrong(world):
+    topic = await world.topic("t", 2)
+    by_id = MetadataRequest(topics=[MetadataRequestTopic(topic_id=topic.topic_id, name=None)])
+    for request in (named("t"), by_id):
+        response = await world.ask(request, 13)
+        (row,) = response.topics
+        assert (response.error_code, row.error_code, row.name, row.topic_id) == (0, 0, "t", topic.topic_id)
+        assert len(row.partitions) == 2
+
+
 # -- DescribeCluster
 
 
@@ -164,3 +174,10 @@ async def test_describe_cluster(world):
 async def test_describe_cluster_of_other_endpoints(world, endpoint_type, error):
     response = await world.ask(DescribeClusterRequest(endpoint_type=endpoint_type), 1)
     assert (response.error_code, response.brokers, response.endpoint_type) == (error, [], 1)
+    assert response.cluster_id == ""
+
+
+@pytest.mark.parametrize("fenced", [False, True])
+async def test_no_broker_is_fenced(world, fenced):
+    response = await world.ask(DescribeClusterRequest(include_fenced_brokers=fenced), 2)
+    assert [(b.broker_id, b.is_fenced) for b in response.brokers] == [(1, False)]

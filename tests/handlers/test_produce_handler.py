@@ -1,11 +1,15 @@
 """Produce: what is accepted, what is refused and how, and when it is answered."""
 
+from uuid import UUID
+
 import pytest
 
 from ottla.broker.storage.engine import StorageFull
 from ottla.protocol.compression import Codec
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.primitives import ZERO_UUID
 from ottla.protocol.records import TimestampType, decode_batch, parse_header
 
 pytestmark = pytest.mark.asyncio
@@ -46,6 +50,42 @@ async def test_one_answer_when_all_partitions_are_done(world, make_batch):
         (1, 0),
         (0, unknown),
     ]
+
+
+async def test_topics_by_id(world, make_batch):
+    await world.topic()
+    t = world.id_of("t")
+    wanted = [(t, 0, b"a"), (t, 9, b"b"), (UUID(int=1 << 100), 0, b"c"), (ZERO_UUID, 0, b"d")]
+    topics = [
+        TopicProduceData(
+            topic_id=topic_id, partition_data=[PartitionProduceData(index=index, records=make_batch(value))]
+        )
+        for topic_id, index, value in wanted
+    ]
+    exchange = world.send(ProduceRequest(acks=-1, topic_data=topics), 13)
+    world.run()
+    unknown, nobody = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID
+    rows = [(topic.topic_id, row.index, row.error_code) for topic in exchange.response.responses
+            for row in topic.partition_responses]  # fmt: skip
+    assert rows == [(t, 0, 0), (t, 9, unknown), (UUID(int=1 << 100), 0, nobody), (ZERO_UUID, 0, nobody)]
+
+
+async def test_a_topic_made_anew_is_another_one(world, make_batch):
+    await world.topic()
+    old = world.id_of("t")
+    await world.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5)
+    await world.topic()
+    assert world.id_of("t") != old
+    data = TopicProduceData(topic_id=old, partition_data=[PartitionProduceData(index=0, records=make_batch(b"x"))])
+    exchange = world.send(ProduceRequest(acks=-1, topic_data=[data]), 13)
+    assert exchange.response.responses[0].partition_responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    assert world.produced(make_batch(b"x"), version=13).error_code == 0
+
+
+async def test_a_refusal_names_topics_by_id_too(world, make_batch):
+    await world.topic()
+    answer = world.produce(make_batch(b"x"), version=13, acks=9).response
+    assert answer.responses[0].topic_id == world.id_of("t")
 
 
 @pytest.mark.parametrize("acks", [2, -2, 100])

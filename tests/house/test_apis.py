@@ -15,13 +15,13 @@ from ottla.protocol.schema import Message
 from tests.house.sources import ROOT
 
 ADVERTISED = {
-    0: (0, 12),  # served from 3: librdkafka before 2.4 takes a higher minimum for a broker without compression
-    1: (4, 12),
-    2: (1, 7),
-    3: (0, 12),
-    8: (2, 8),
-    9: (1, 8),
-    10: (0, 4),
+    0: (0, 13),  # served from 3: librdkafka before 2.4 takes a higher minimum for a broker without compression
+    1: (4, 18),
+    2: (1, 11),
+    3: (0, 13),
+    8: (2, 10),
+    9: (1, 10),
+    10: (0, 6),
     11: (0, 9),
     12: (0, 4),
     13: (0, 5),
@@ -51,7 +51,7 @@ ADVERTISED = {
     47: (0, 0),
     48: (0, 1),
     49: (0, 1),
-    60: (0, 1),
+    60: (0, 2),
     61: (0, 0),
     65: (0, 0),
     66: (0, 2),

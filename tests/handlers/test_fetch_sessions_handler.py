@@ -1,0 +1,316 @@
+"""Fetch in sessions: what consumers need not say and are not told, and what goes wrong (KIP-227)."""
+
+from uuid import UUID
+
+import pytest
+
+from ottla.broker.handlers.fetch import failed
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from ottla.protocol.records import decode_batch, iter_batches
+
+pytestmark = pytest.mark.asyncio
+
+NAMES, IDS = 12, 13
+BOTH = pytest.mark.parametrize("version", [NAMES, IDS])
+
+
+class Reader:
+    """A consumer with a session: it counts the epochs."""
+
+    def __init__(self, world, version, **options):
+        self.world = world
+        self.version = version
+        self.options = {"max_bytes": 1 << 20, "min_bytes": 1} | options
+        self.session_id = self.epoch = 0
+
+    def send(self, *wanted, forgotten=(), max_wait_ms=0, session=None, **options):
+        """``wanted`` are (partition, offset) of the topic t, or (topic, partition, offset)."""
+        topics = []
+        for entry in wanted:
+            name, index, offset = ("t", *entry) if len(entry) == 2 else entry
+            row = FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 20)
+            topic_id = name if not isinstance(name, str) else self.world.id_of(name)
+            topics.append(FetchTopic(topic=str(name), topic_id=topic_id, partitions=[row]))
+        session_id, epoch = session or (self.session_id, self.epoch)
+        request = FetchRequest(
+            max_wait_ms=max_wait_ms,
+            session_id=session_id,
+            session_epoch=epoch,
+            topics=topics,
+            forgotten_topics_data=[
+                ForgottenTopic(topic="t", topic_id=self.world.id_of("t"), partitions=[index]) for index in forgotten
+            ],
+            **(self.options | options),
+        )
+        return self.world.send(request, self.version)
+
+    def ask(self, *wanted, **options):
+        """Send, and go on with the session; what was told, by partition."""
+        return self.told(self.send(*wanted, **options))
+
+    def told(self, exchange):
+        response = exchange.response
+        assert response.error_code == 0
+        self.session_id = response.session_id
+        self.epoch += 1
+        return rows(response)
+
+
+def rows(response):
+    """Error, high watermark and values, by partition."""
+    return {
+        row.partition_index: (row.error_code, row.high_watermark, values(row.records))
+        for topic in response.responses
+        for row in topic.partitions
+    }
+
+
+def values(records):
+    return [record.value for _, batch in iter_batches(records) for record in decode_batch(batch)]
+
+
+@BOTH
+async def test_only_what_changed_is_asked_and_told(world, make_batch, version):
+    await world.topic("t", 3)
+    reader = Reader(world, version)
+    assert reader.ask((0, 0), (1, 0), (2, 0)) == dict.fromkeys(range(3), (0, 0, []))
+    assert reader.session_id != 0
+    assert reader.ask() == {}
+    world.produced(make_batch(b"x"), partition=1)
+    assert reader.ask() == {1: (0, 1, [b"x"])}
+    assert reader.ask() == {1: (0, 1, [b"x"])}  # it did not move on
+    assert reader.ask((1, 1)) == {}
+    world.produced(make_batch(b"y"), partition=1)
+    world.produced(make_batch(b"z"), partition=2)
+    assert reader.ask(forgotten=[2]) == {1: (0, 2, [b"y"])}
+    assert reader.ask((1, 2), (2, 0)) == {2: (0, 1, [b"z"])}
+
+
+async def test_a_parked_fetch_tells_only_what_changed(world, make_batch):
+    await world.topic("t", 3)
+    reader = Reader(world, IDS)
+    reader.ask((0, 0), (1, 0), (2, 0))
+    waiting = reader.send(max_wait_ms=5000)
+    assert not waiting.finished
+    world.produced(make_batch(b"x"), partition=2)
+    assert reader.told(waiting) == {2: (0, 1, [b"x"])}
+    waiting = reader.send((2, 1), max_wait_ms=5000)
+    assert not waiting.finished
+    world.advance(5000)
+    assert reader.told(waiting) == {}
+
+
+async def test_a_session_begins_with_a_parked_fetch(world, make_batch):
+    await world.topic("t", 2)
+    reader = Reader(world, IDS)
+    waiting = reader.send((0, 0), (1, 0), max_wait_ms=5000)
+    assert len(world.services.fetch_sessions) == 0
+    world.produced(make_batch(b"x"))
+    assert reader.told(waiting) == {0: (0, 1, [b"x"]), 1: (0, 0, [])}
+    assert reader.ask((0, 1)) == {}
+
+
+async def test_trimming_is_told(world, make_batch):
+    await world.topic()
+    for _ in range(3):
+        world.produced(make_batch(b"x"))
+    reader = Reader(world, IDS)
+    reader.ask((0, 3))
+    trimmed = [DeleteRecordsPartition(partition_index=0, offset=2)]
+    await world.ask(DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=trimmed)]), 2)
+    response = reader.send().response
+    assert [row.log_start_offset for row in response.responses[0].partitions] == [2]
+    reader.epoch += 1
+    assert reader.ask() == {}
+
+
+async def test_everybody_has_a_turn(world, make_batch):
+    """Partitions that gave records go to the end of the line, so a limit starves nobody."""
+    await world.topic("t", 3)
+    for index in range(3):
+        world.produced(make_batch(b"%d" % index * 100), partition=index)
+    reader = Reader(world, IDS, max_bytes=100)
+    first = reader.ask((0, 0), (1, 0), (2, 0))
+    assert [len(told[2]) for told in first.values()] == [1, 0, 0]
+    # The session begins as the request said; it turns from then on.
+    served = [[index for index, told in reader.ask().items() if told[2]] for _ in range(6)]
+    assert served == [[0], [1], [2], [0], [1], [2]]
+
+
+async def test_an_error_is_told_as_long_as_it_lasts(world, make_batch):
+    await world.topic("t", 2)
+    reader = Reader(world, IDS)
+    assert reader.ask((0, 9), (1, 0))[0] == (ErrorCode.OFFSET_OUT_OF_RANGE, -1, [])
+    for _ in range(2):
+        assert reader.ask() == {0: (ErrorCode.OFFSET_OUT_OF_RANGE, -1, [])}
+    assert reader.ask((0, 0)) == {0: (0, 0, [])}
+    assert reader.ask() == {}
+
+
+# -- what goes wrong
+
+
+@BOTH
+async def test_sessions_that_are_none(world, version):
+    await world.topic()
+    reader = Reader(world, version)
+    for session in ((77, 3), (0, 3), (77, -2), (-1, 1), (2**31 - 1, 1), (-(2**31), 1)):
+        response = reader.send((0, 0), session=session).response
+        assert response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        assert (response.session_id, response.responses) == (0, [])
+
+
+async def test_an_epoch_that_is_not_the_next(world):
+    await world.topic()
+    reader = Reader(world, IDS)
+    reader.ask((0, 0))
+    for epoch in (2, 7, -2):
+        response = reader.send(session=(reader.session_id, epoch)).response
+        assert (response.error_code, response.session_id) == (ErrorCode.INVALID_FETCH_SESSION_EPOCH, 0)
+    assert reader.ask() == {}
+
+
+async def test_a_session_does_not_change_from_names_to_ids(world):
+    await world.topic()
+    for version, other in ((NAMES, IDS), (IDS, NAMES)):
+        reader = Reader(world, version)
+        reader.ask((0, 0))
+        reader.version = other
+        assert reader.send().response.error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+        reader.version = version
+        assert reader.ask() == {}
+
+
+async def test_two_requests_of_one_session_at_once(world, make_batch):
+    """The one that waits has been overtaken: what it would tell is not what the session knows now."""
+    await world.topic()
+    reader = Reader(world, IDS)
+    reader.ask((0, 0))
+    waiting = reader.send(max_wait_ms=5000)
+    overtaking = reader.send(session=(reader.session_id, 2))
+    assert overtaking.response.error_code == 0
+    world.produced(make_batch(b"x"))
+    response = waiting.response
+    assert (response.error_code, response.session_id) == (ErrorCode.INVALID_FETCH_SESSION_EPOCH, reader.session_id)
+    assert response.responses == []
+    reader.epoch = 3
+    assert reader.ask() == {0: (0, 1, [b"x"])}
+
+
+# -- opening and closing
+
+
+@pytest.mark.parametrize("epoch", [0, -1])
+async def test_a_full_fetch_ends_the_session_that_it_names(world, epoch):
+    await world.topic()
+    reader = Reader(world, IDS)
+    reader.ask((0, 0))
+    response = reader.send((0, 0), session=(reader.session_id, epoch)).response
+    assert (response.error_code, len(response.responses)) == (0, 1)
+    assert (response.session_id != 0) is (epoch == 0)
+    assert response.session_id != reader.session_id
+    assert len(world.services.fetch_sessions) == (1 if epoch == 0 else 0)
+    assert reader.send().response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+async def test_closing_what_is_not_there(world):
+    await world.topic()
+    response = Reader(world, IDS).send((0, 0), session=(77, -1)).response
+    assert (response.error_code, response.session_id, len(response.responses)) == (0, 0, 1)
+
+
+async def test_a_session_of_nothing_is_none(world):
+    await world.topic()
+    reader = Reader(world, IDS)
+    reader.ask((0, 0))
+    assert reader.ask(forgotten=[0]) == {}
+    assert (reader.session_id, len(world.services.fetch_sessions)) == (0, 0)
+
+
+async def test_without_a_slot_all_is_told(new_world):
+    world = await new_world(max_incremental_fetch_session_cache_slots=1).start()
+    await world.topic()
+    first, second = Reader(world, IDS), Reader(world, IDS)
+    first.ask((0, 0))
+    for _ in range(3):
+        second.epoch = 0
+        assert second.ask((0, 0)) == {0: (0, 0, [])}
+        assert second.session_id == 0
+    assert first.ask() == {}
+
+
+@pytest.mark.parametrize("version", range(4, 7))
+async def test_older_versions_have_no_sessions(world, version):
+    await world.topic()
+    exchange = world.fetch(version=version)
+    assert (exchange.response.session_id, len(world.services.fetch_sessions)) == (0, 0)
+
+
+async def test_a_gone_connection_does_not_end_a_session(world, make_batch):
+    """It goes on elsewhere; a fetch that was under way is lost, and the consumer begins anew."""
+    await world.topic()
+    reader = Reader(world, IDS)
+    reader.ask((0, 0))
+    reader.send(max_wait_ms=5000).hang_up()
+    assert len(world.fetches) == 0
+    world.produced(make_batch(b"x"))
+    reader.epoch = 0
+    assert reader.ask((0, 0)) == {0: (0, 1, [b"x"])}
+    assert len(world.services.fetch_sessions) == 1  # the old one was ended with the request
+
+
+# -- topics that come and go
+
+
+async def delete(world, name="t"):
+    await world.ask(DeleteTopicsRequest(topic_names=[name], timeout_ms=1000), 5)
+
+
+async def test_a_deleted_topic(world):
+    await world.topic()
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    for version in (NAMES, IDS):
+        reader = Reader(world, version)
+        reader.ask((0, 0))
+        waiting = reader.send(max_wait_ms=5000)
+        await delete(world)
+        assert reader.told(waiting) == {0: (unknown, -1, [])}
+        assert reader.ask() == {0: (unknown, -1, [])}
+        await world.topic()
+        again = reader.ask()
+        assert again == {0: (ErrorCode.INCONSISTENT_TOPIC_ID, -1, []) if version == IDS else (0, 0, [])}
+
+
+async def test_an_id_that_is_nobody_s_yet(world, make_batch):
+    await world.topic("other")
+    late = UUID(int=world.id_of("other").int + 1)  # ids are counted here
+    reader = Reader(world, IDS)
+    for _ in range(2):
+        answer = reader.ask((late, 0, 0)) if reader.epoch == 0 else reader.ask()
+        assert answer == {0: (ErrorCode.UNKNOWN_TOPIC_ID, -1, [])}
+    assert (await world.topic()).topic_id == late
+    world.produced(make_batch(b"x"))
+    assert reader.ask() == {0: (0, 1, [b"x"])}
+
+
+async def test_an_unknown_partition_does_not_hurry_the_others(world, make_batch):
+    await world.topic("t", 2)
+    reader = Reader(world, IDS)
+    reader.ask((0, 0), (9, 0))
+    waiting = reader.send(max_wait_ms=5000)
+    assert not waiting.finished
+    world.produced(make_batch(b"x"))
+    assert reader.told(waiting) == {0: (0, 1, [b"x"]), 9: (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, [])}
+
+
+async def test_a_bug_of_ours_by_version(world):
+    await world.topic()
+    row = FetchPartition(partition=3)
+    by_name = failed(FetchRequest(session_id=5, topics=[FetchTopic(topic="t", partitions=[row])]), -1)
+    assert (by_name.error_code, by_name.session_id) == (-1, 5)
+    assert rows(by_name) == {3: (-1, -1, [])}
+    by_id = failed(FetchRequest(topics=[FetchTopic(topic_id=world.id_of("t"), partitions=[row])]), -1)
+    assert (by_id.error_code, by_id.responses) == (-1, [])
