@@ -7,6 +7,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 WORKERS ?= 4
 DEMO ?=
 ROUNDS ?= 200
+SEEDS ?= 300
 COMMA := ,
 
 .DEFAULT_GOAL := help
@@ -50,9 +51,9 @@ chaos: $(VENV)/.test ## kill a broker under load, and applications besides (ROUN
 	@$(BIN)/python -m tests.chaos.run load --rounds $(ROUNDS) $(ARGS)
 	@$(BIN)/python -m tests.chaos.run exactly-once --rounds $$(( ($(ROUNDS) + 1) / 2 )) $(ARGS)
 
-differential: $(VENV)/.test ## hold Ottla against a real Apache Kafka; needs Java 17 and, the first time, Maven (about ten minutes)
+differential: $(VENV)/.test ## hold Ottla against a real Apache Kafka; SEEDS=300; needs Java 17 and, the first time, Maven
 	@if command -v java >/dev/null && { command -v mvn >/dev/null || ls $${OTTLA_DIFFERENTIAL_CACHE:-$$HOME/.cache/ottla-differential}/jars-* >/dev/null 2>&1; }; \
-	then $(BIN)/python tests/differential/run.py $(ARGS); else echo "skipped: no Java 17 with Maven"; fi
+	then $(BIN)/python -m tests.differential.run --seeds $(SEEDS) $(ARGS); else echo "skipped: no Java 17 with Maven"; fi
 
 interop: $(VENV)/.test ## every foreign client, tool and test-suite there is a toolchain for (about fifteen minutes)
 	@$(BIN)/python -m tests.interop.run all $(ARGS)

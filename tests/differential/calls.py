@@ -6,9 +6,6 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from tracing import Trace
-from wire import plain
-
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.groups import coordinator_partition
 from ottla.protocol.messages.fetch import FetchPartition, FetchTopic
@@ -25,12 +22,14 @@ from ottla.protocol.messages.offset_fetch import (
 from ottla.protocol.messages.sync_group import SyncGroupRequestAssignment
 from ottla.protocol.offsets_topic import OffsetKey, decode_group_value, decode_key, decode_offset_value
 from ottla.protocol.primitives import ZERO_UUID
-from ottla.protocol.records import decode_batch, iter_batches
+from ottla.protocol.records import Record, decode_batch, iter_batches
+from tests.differential.tracing import Trace
+from tests.differential.wire import plain
 
 TOPIC = "orders"  # made before the traces run, with three partitions
 SUBSCRIBED = b"\0\0\0\0\0\1\0\6orders\xff\xff\xff\xff"  # Subscription version 0 of TOPIC
 GROUP_TOPIC = "__consumer_offsets"
-GROUP_PARTITIONS = 3
+GROUP_PARTITIONS = 16
 READER = "reader"
 OTHER = b"\0\0\0\0\0\1\0\5other\xff\xff\xff\xff"  # and of a topic that is not there
 SUBSCRIBED_V1 = b"\0\1\0\0\0\1\0\6orders\xff\xff\xff\xff\0\0\0\0"
@@ -38,7 +37,16 @@ MINE = "mine"  # the member id that this client was told last
 
 
 def member_id(t: Trace, who: str, member: str) -> str:
+    """``MINE``, "former", "=" and another client's name, or a member id as it is."""
+    if member.startswith("="):
+        return t.member.get(member[1:], "")
     return {MINE: t.member.get(who, ""), "former": t.former.get(who, "")}.get(member, member)
+
+
+def generation_id(t: Trace, who: str, generation: int | str | None) -> int:
+    """The client's own (None), one that is a few away from it ("+1"), or a number as it is."""
+    known = t.generation.get(who, 0)
+    return known if generation is None else known + int(generation) if isinstance(generation, str) else generation
 
 
 def join(
@@ -83,7 +91,7 @@ def sync(
     assign: dict[str, bytes] | None = None,
     member: str = MINE,
     instance: str | None = None,
-    generation: int | None = None,
+    generation: int | str | None = None,
     protocol_type: str | None = "consumer",
     protocol_name: str | None = "range",
     group: str | None = None,
@@ -94,7 +102,7 @@ def sync(
         ApiKey.SYNC_GROUP,
         version,
         group_id=t.name if group is None else group,
-        generation_id=t.generation.get(who, 0) if generation is None else generation,
+        generation_id=generation_id(t, who, generation),
         member_id=member_id(t, who, member),
         group_instance_id=instance,
         protocol_type=protocol_type,
@@ -113,7 +121,7 @@ def heartbeat(
     *,
     member: str = MINE,
     instance: str | None = None,
-    generation: int | None = None,
+    generation: int | str | None = None,
     group: str | None = None,
 ) -> Any:
     return t.do(
@@ -121,7 +129,7 @@ def heartbeat(
         ApiKey.HEARTBEAT,
         version,
         group_id=t.name if group is None else group,
-        generation_id=t.generation.get(who, 0) if generation is None else generation,
+        generation_id=generation_id(t, who, generation),
         member_id=member_id(t, who, member),
         group_instance_id=instance,
     )
@@ -151,7 +159,7 @@ def commit(
     *,
     member: str = MINE,
     instance: str | None = None,
-    generation: int | None = None,
+    generation: int | str | None = None,
     metadata: str | None = "m",
     epoch: int = -1,
     retention: int = -1,
@@ -172,11 +180,14 @@ def commit(
         ApiKey.OFFSET_COMMIT,
         version,
         group_id=t.name if group is None else group,
-        generation_id_or_member_epoch=t.generation.get(who, 0) if generation is None else generation,
+        generation_id_or_member_epoch=generation_id(t, who, generation),
         member_id=member_id(t, who, member),
         group_instance_id=instance,
         retention_time_ms=retention,
-        topics=[OffsetCommitRequestTopic(name=name, partitions=items) for name, items in topics.items()],
+        topics=[
+            OffsetCommitRequestTopic(name=name, topic_id=t.id_of(name), partitions=items)
+            for name, items in topics.items()
+        ],
     )
 
 
@@ -193,6 +204,8 @@ def fetch(
     stable: bool = False,
     groups: Sequence[str] | None = None,
     everything: bool = False,
+    member: str | None = None,
+    epoch: int = -1,
 ) -> Any:
     wanted = {TOPIC: [0, 1]} if wanted is None else wanted
     if version < 8:
@@ -200,9 +213,17 @@ def fetch(
         one = t.name if groups is None else groups[0]
         topics = None if everything else old
         return t.call("admin", ApiKey.OFFSET_FETCH, version, group_id=one, topics=topics, require_stable=stable)
-    new = [OffsetFetchRequestTopics(name=name, partition_indexes=items) for name, items in wanted.items()]
+    new = [
+        OffsetFetchRequestTopics(name=name, topic_id=t.id_of(name), partition_indexes=items)
+        for name, items in wanted.items()
+    ]
     several = [
-        OffsetFetchRequestGroup(group_id=group, topics=None if everything else new)
+        OffsetFetchRequestGroup(
+            group_id=group,
+            member_id=member and member_id(t, "", member),
+            member_epoch=epoch,
+            topics=None if everything else new,
+        )
         for group in ([t.name] if groups is None else groups)
     ]
     return t.call("admin", ApiKey.OFFSET_FETCH, version, groups=several, require_stable=stable)
@@ -258,6 +279,11 @@ def note_log(t: Trace, start: int) -> None:
             found += [] if header.is_control else decode_batch(batch)
         if not records:
             break
+    note_records(t, found)
+
+
+def note_records(t: Trace, found: Sequence[Record]) -> None:
+    """Note those records of a coordinator's log that are of this trace's groups."""
     rows: list[tuple[dict[str, Any], Any]] = []
     for record in found:
         key = decode_key(record.key or b"")

@@ -9,9 +9,6 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from log_calls import made, until
-from tracing import Trace
-
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.compression import Codec
 from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnTopic
@@ -19,6 +16,8 @@ from ottla.protocol.messages.fetch import FetchPartition, FetchTopic
 from ottla.protocol.messages.incremental_alter_configs import AlterableConfig, AlterConfigsResource
 from ottla.protocol.messages.produce import PartitionProduceData, TopicProduceData
 from ottla.protocol.records import Record, build_batch, decode_batch, iter_batches
+from tests.differential.log_calls import made, until
+from tests.differential.tracing import Trace
 
 ROUNDS, STEPS, PASS_S = 3, 25, 2.5
 TRANSACTIONAL, IDEMPOTENT, PLAIN = (0, 1), (2, 3), 4

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from log_calls import WHO, made
-from topic_traces import configs
-from tracing import Trace
-
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages import alter_configs, incremental_alter_configs
+from tests.differential.log_calls import WHO, made
+from tests.differential.topic_traces import configs
+from tests.differential.tracing import Trace
 
 TOPIC, BROKER, LOGGER, GROUP = 2, 4, 8, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import struct
 
-from tracing import Trace
-
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.headers import frame_request
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
+from tests.differential.tracing import Trace
 
 HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from calls import (
+from ottla.protocol.apis import ApiKey
+from tests.differential.calls import (
     OTHER,
     SUBSCRIBED_V1,
     commit,
@@ -18,9 +19,7 @@ from calls import (
     stable,
     sync,
 )
-from tracing import Trace
-
-from ottla.protocol.apis import ApiKey
+from tests.differential.tracing import Trace
 
 
 def trace_join_versions(t: Trace) -> None:

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from calls import commit_alone, delete_offsets
-from log_calls import batch, made, offsets, produce
-from tracing import Trace
-from txn_calls import (
+from ottla.protocol.apis import ApiKey, api
+from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsTopic
+from ottla.protocol.messages.describe_producers import TopicRequest
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from ottla.protocol.messages.produce import PartitionProduceData, TopicProduceData
+from ottla.protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic
+from tests.differential.calls import commit_alone, delete_offsets
+from tests.differential.log_calls import batch, made, offsets, produce
+from tests.differential.tracing import Trace
+from tests.differential.txn_calls import (
     WHO,
     Producer,
     add,
@@ -18,13 +24,6 @@ from txn_calls import (
     init,
     transactional,
 )
-
-from ottla.protocol.apis import ApiKey, api
-from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsTopic
-from ottla.protocol.messages.describe_producers import TopicRequest
-from ottla.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from ottla.protocol.messages.produce import PartitionProduceData, TopicProduceData
-from ottla.protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic
 
 VERSIONS = (3, 9, 10, 11, 12)
 

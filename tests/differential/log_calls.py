@@ -9,8 +9,6 @@ from typing import Any
 from uuid import UUID
 
 import google_crc32c
-from tracing import Trace
-from wire import Wire
 
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig
@@ -20,6 +18,8 @@ from ottla.protocol.messages.metadata import MetadataRequestTopic
 from ottla.protocol.messages.produce import PartitionProduceData, TopicProduceData
 from ottla.protocol.primitives import ZERO_UUID
 from ottla.protocol.records import Record, build_batch
+from tests.differential.tracing import Trace
+from tests.differential.wire import Wire
 
 WHO = "client"
 BASE_TIME = 1_700_000_000_000

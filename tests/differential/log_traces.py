@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from log_calls import BASE_TIME, WHO, batch, made, offsets, produce, read
-from tracing import Trace
-
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsTopic
 from ottla.protocol.messages.offset_for_leader_epoch import OffsetForLeaderPartition, OffsetForLeaderTopic
+from tests.differential.log_calls import BASE_TIME, WHO, batch, made, offsets, produce, read
+from tests.differential.tracing import Trace
 
 
 def trace_fetches(t: Trace) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from calls import (
+from ottla.protocol.apis import ApiKey
+from tests.differential.calls import (
     MINE,
     OTHER,
     commit,
@@ -17,9 +18,7 @@ from calls import (
     stable,
     sync,
 )
-from tracing import Trace
-
-from ottla.protocol.apis import ApiKey
+from tests.differential.tracing import Trace
 
 
 def trace_sync_in_each_state(t: Trace) -> None:

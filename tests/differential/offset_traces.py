@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from calls import (
+from ottla.broker.handlers.list_groups import VERSIONS as LIST_GROUPS_VERSIONS
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.groups import coordinator_partition
+from tests.differential.calls import (
     OTHER,
     TOPIC,
     commit,
@@ -19,11 +22,7 @@ from calls import (
     stable,
     sync,
 )
-from tracing import Trace
-
-from ottla.broker.handlers.list_groups import VERSIONS as LIST_GROUPS_VERSIONS
-from ottla.protocol.apis import ApiKey
-from ottla.protocol.groups import coordinator_partition
+from tests.differential.tracing import Trace
 
 TYPES = (["classic"], ["Classic", "consumer"], ["CONSUMER"], ["nonsense"], [""], ["share"], [" classic"])
 

@@ -1,105 +1,66 @@
-"""Seeded traces of transactional producers that do anything, rightly or wrongly."""
+"""Random traces of transactional producers that do anything, rightly or wrongly."""
 
 from __future__ import annotations
 
-from log_calls import made, produce
-from tracing import Trace
-from txn_calls import (
-    NOBODY,
-    Producer,
-    add,
-    add_offsets,
-    batches,
-    commit_offsets,
-    describe,
-    end,
-    init,
-    note_transactions,
-    rest,
-    served,
-    transactional,
-)
+from random import Random
 
-STEPS = 60
+from ottla.protocol.apis import ApiKey
+from tests.differential.moves import Who, versions
+from tests.differential.pairs import Move, move
+
+STEPS = 45
+ACTIONS = {"init": 6, "go on": 4, "add": 12, "verify": 3, "offsets": 4, "commit": 6, "produce": 14, "end": 14,
+           "end v2": 14, "describe": 2, "read": 4}  # fmt: skip
 
 
-class Walk:
-    """One trace: what each transactional id was told last, and whoever it was before."""
-
-    def __init__(self, t: Trace) -> None:
-        self.t = t
-        self.topic = made(t, count=2)
-        served(t, self.topic, 1)
-        self.names = [f"{t.name}-{letter}" for letter in "ab"[: t.random.choice([1, 1, 2])]]
-        self.known: dict[str, list[Producer]] = {name: [] for name in self.names}
-        self.sequences: dict[tuple[Producer, int], int] = {}
-
-    def who(self, name: str) -> Producer:
-        """Mostly whoever it is now; at times a former one, or one that never was."""
-        known, choose = self.known[name], self.t.random
-        if not known or choose.random() < 0.02:
-            return NOBODY
-        if choose.random() < 0.8:
-            return known[-1]
-        found = choose.choice(known[-4:])
-        return found.at(max(found.epoch + choose.choice([-1, 0, 0, 1, 2]), 0))
-
-    def step(self) -> None:
-        t, choose = self.t, self.t.random
-        name = choose.choice(self.names)
-        who = self.who(name)
-        partitions = {self.topic: choose.sample([0, 1], choose.randint(1, 2))}
-        action = choose.choices(
-            ["init", "go on", "add", "verify", "offsets", "commit", "produce", "end", "end v2", "describe"],
-            [6, 4, 12, 3, 4, 6, 14, 14, 14, 2],
-        )[0]
-        match action:
-            case "init":
-                self.told(name, init(t, choose.randint(0, 5), name=name))
-            case "go on":
-                self.told(name, init(t, choose.randint(3, 5), name=name, expected=who))
-            case "add":
-                add(t, who, partitions, choose.randint(0, 5), name=name)
-            case "verify":
-                add(t, who, partitions, choose.randint(4, 5), name=name, verify=True)
-            case "offsets":
-                add_offsets(t, who, choose.randint(0, 4), name=name)
-            case "commit":
-                commit_offsets(t, who, self.topic, len(t.transcript), choose.randint(0, 5), name=name)
-            case "produce":
-                self.produce(name, who)
-            case "describe":
-                describe(t, name)
-            case _:
-                after = end(t, who, 5 if action == "end v2" else choose.randint(0, 4), name=name,
-                            commit=choose.random() < 0.6)  # fmt: skip
-                self.told(name, after)
-        rest(t, name)
-
-    def produce(self, name: str, who: Producer) -> None:
-        if who == NOBODY:
-            return
-        partition = self.t.random.randrange(2)
-        sequence = self.sequences.get((who, partition), 0)
-        version = self.t.random.choice([9, 11, 12, 12])
-        answer = produce(self.t, self.topic, transactional(who, sequence), version=version, partition=partition,
-                         transactional_id=name)  # fmt: skip
-        if not answer.responses[0].partition_responses[0].error_code:
-            self.sequences[who, partition] = sequence + 1
-
-    def told(self, name: str, who: Producer) -> None:
-        if who.id >= 0:
-            self.known[name].append(who)
+def _who(r: Random, name: str) -> Who:
+    """Mostly whoever it is now; at times a former one, or one that never was."""
+    if r.random() < 0.02:
+        return None
+    if r.random() < 0.8:
+        return name, 1, 0
+    return name, r.randint(1, 4), r.choice([-1, 0, 0, 1, 2])
 
 
-def transactions(t: Trace) -> None:
-    walk = Walk(t)
-    for number in range(STEPS):
-        walk.step()
-        if number % 15 == 14:
-            for partition in (0, 1):
-                for isolation in (0, 1):
-                    batches(t, walk.topic, partition=partition, isolation=isolation)
-    for name in walk.names:
-        describe(t, name)
-    note_transactions(t)
+def _step(r: Random, name: str) -> Move:
+    who = _who(r, name)
+    partitions = {"@t": r.sample([0, 1], r.randint(1, 2))}
+
+    def version(key: ApiKey, *, least: int = 0) -> int:
+        return r.choice([found for found in versions(key) if found >= least])
+
+    match r.choices(list(ACTIONS), list(ACTIONS.values()))[0]:
+        case "init":
+            return move("init", name=name, version=version(ApiKey.INIT_PRODUCER_ID))
+        case "go on":
+            return move("init", name=name, version=version(ApiKey.INIT_PRODUCER_ID, least=3), expected=who)
+        case "add":
+            return move("add", name=name, who=who, partitions=partitions, version=version(ApiKey.ADD_PARTITIONS_TO_TXN))
+        case "verify":
+            return move("add", name=name, who=who, partitions=partitions, version=r.randint(4, 5), verify=True)
+        case "offsets":
+            return move("add_offsets", name=name, who=who, version=version(ApiKey.ADD_OFFSETS_TO_TXN))
+        case "commit":
+            return move("commit_offsets", name=name, who=who, topic="@t", offset=r.randrange(100),
+                        version=version(ApiKey.TXN_OFFSET_COMMIT))  # fmt: skip
+        case "produce":
+            row = ("@t", r.randrange(2), {"who": who or (name, 1, 0), "transactional": True, "now": True})
+            return move("produce", rows=[row], version=version(ApiKey.PRODUCE, least=9), name=name)
+        case "describe":
+            return move("describe_transaction", name=name)
+        case "read":
+            return _look(r.randrange(2), r.randrange(2))
+        case end:
+            at = 5 if end == "end v2" else r.randint(0, 4)
+            return move("end", name=name, who=who, version=at, commit=r.random() < 0.6)
+
+
+def _look(partition: int, isolation: int) -> Move:
+    return move("read", rows=[("@t", {"partition": partition, "fetch_offset": 0})], version=11, isolation=isolation)
+
+
+def transactions(r: Random) -> list[Move]:
+    names = ["@a", "@b"][: r.choice([1, 1, 2])]
+    moves = [_step(r, r.choice(names)) for _ in range(STEPS)]
+    moves += [_look(partition, isolation) for partition in (0, 1) for isolation in (0, 1)]
+    return [*moves, *(move("describe_transaction", name=name) for name in names)]

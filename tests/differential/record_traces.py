@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import struct
 
-from log_calls import WHO, batch, made, offsets, patched, produce, read
-from tracing import Trace
-
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.compression import Codec
+from tests.differential.log_calls import WHO, batch, made, offsets, patched, produce, read
+from tests.differential.tracing import Trace
 
 PRODUCER = {"producer_id": 4_000_000, "producer_epoch": 0}
 

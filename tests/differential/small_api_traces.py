@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from log_calls import WHO, batch, made, produce
-from tracing import Trace
-
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.alter_partition_reassignments import ReassignablePartition, ReassignableTopic
 from ottla.protocol.messages.describe_log_dirs import DescribableLogDirTopic
 from ottla.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequestCursor, TopicRequest
 from ottla.protocol.messages.elect_leaders import TopicPartitions
 from ottla.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsTopics
+from tests.differential.log_calls import WHO, batch, made, produce
+from tests.differential.tracing import Trace
 
 
 def trace_describe_log_dirs(t: Trace) -> None:

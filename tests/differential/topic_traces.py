@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from calls import TOPIC, commit_alone, fetch
-from log_calls import WHO, create, made, metadata, topic, wait_for
-from tracing import Trace
-
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.create_partitions import CreatePartitionsAssignment, CreatePartitionsTopic
 from ottla.protocol.messages.delete_topics import DeleteTopicState
 from ottla.protocol.messages.describe_configs import DescribeConfigsResource
+from tests.differential.calls import TOPIC, commit_alone, fetch
+from tests.differential.log_calls import WHO, create, made, metadata, topic, wait_for
+from tests.differential.tracing import Trace
 
 
 def trace_create_topics(t: Trace) -> None:

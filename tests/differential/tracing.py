@@ -12,15 +12,16 @@ import re
 import time
 from collections.abc import Callable
 from typing import Any
-
-from wire import CLOSED, SILENT, Wire, plain
+from uuid import UUID
 
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.primitives import ZERO_UUID
+from tests.differential.wire import CLOSED, SILENT, Wire, plain
 
-UUID = re.compile(r"(\S*)-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+MADE_UP = re.compile(r"(\S*)-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 BARRIER = "barrier"
+NO_SUCH_ID = UUID(int=77)
 PATIENCE_S = 0.5
 
 # Lists whose order Kafka takes from a hash map, and the field that names an entry.
@@ -46,6 +47,7 @@ UNORDERED = {
     (ApiKey.DELETE_RECORDS, "topics"): "name",
     (ApiKey.DELETE_RECORDS, "partitions"): "partition_index",
     (ApiKey.LIST_OFFSETS, "topics"): "name",
+    (ApiKey.LIST_OFFSETS, "partitions"): "partition_index",
     (ApiKey.DESCRIBE_LOG_DIRS, "topics"): "name",
     (ApiKey.DESCRIBE_LOG_DIRS, "partitions"): "partition_index",
     (ApiKey.ADD_PARTITIONS_TO_TXN, "results_by_transaction"): "transactional_id",
@@ -73,6 +75,7 @@ class Trace:
         self.member: dict[str, str] = {}  # per client: the member id it was told last
         self.former: dict[str, str] = {}  # and the one before
         self.generation: dict[str, int] = {}
+        self.topic_ids: dict[str, UUID] = {}
         self.settled: list[set[str]] = []  # per step, the requests whose answers came
         self.peer: Trace | None = None  # the same trace on the other broker
         self._open: list[tuple[str, Wire]] = []
@@ -89,6 +92,10 @@ class Trace:
                 return wire
         self.wires.append(Wire(self.port, who))
         return self.wires[-1]
+
+    def id_of(self, topic: str) -> UUID:
+        """The id of a topic, as far as it was learned; another one of a topic that is not there."""
+        return self.topic_ids.get(topic, NO_SUCH_ID)
 
     def close(self) -> None:
         for wire in self.wires:
@@ -222,7 +229,7 @@ class Trace:
             case _ if field in ("log_dir", "total_bytes", "usable_bytes"):
                 return f"<{field}>"
             case str() if field != "cluster_id":
-                return UUID.sub(lambda found: self._name(found[1], found[0]), value)
+                return MADE_UP.sub(lambda found: self._name(found[1], found[0]), value)
             case bytes() if key is ApiKey.FETCH and field == "records":
                 return whole_batches(value)
             case _ if field == "cluster_id" and value is not None:
@@ -243,7 +250,7 @@ class Trace:
         """Give one name to ids that begin alike and are all new in one list: their order there says nothing."""
         new: dict[str, set[str]] = {}
         for value in values:
-            found = UUID.fullmatch(value) if isinstance(value, str) else None
+            found = MADE_UP.fullmatch(value) if isinstance(value, str) else None
             if found and (found[1], found[0]) not in self._names:
                 new.setdefault(found[1], set()).add(found[0])
         for prefix, ids in new.items():
@@ -253,7 +260,7 @@ class Trace:
     def _place(self, value: Any) -> Any:
         """What entries are ordered by: ids that were seen before by their name, the others by their prefix."""
         if isinstance(value, str | None):
-            found = UUID.fullmatch(value or "")
+            found = MADE_UP.fullmatch(value or "")
             return self._names.get((found[1], found[0]), f"<{found[1]} ~") if found else value or ""
         return value
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import time
 
-from log_calls import made, produce
-from tracing import Trace
-from txn_calls import (
+from ottla.protocol.apis import ApiKey, api
+from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequestGroup
+from tests.differential.log_calls import made, produce
+from tests.differential.tracing import Trace
+from tests.differential.txn_calls import (
     NOBODY,
     WHO,
     Producer,
@@ -23,10 +26,6 @@ from txn_calls import (
     served,
     transactional,
 )
-
-from ottla.protocol.apis import ApiKey, api
-from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction
-from ottla.protocol.messages.offset_fetch import OffsetFetchRequestGroup
 
 PATTERNS = (
     *(".*", "NAME-[ab]", "[ab]", "NAME-a|NAME-d", "NAME-(a|b)+$", "^NAME-a$", "(?i)NAME-A", "NAME-(?:c)", ".+?-[^ab]"),

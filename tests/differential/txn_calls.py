@@ -6,10 +6,6 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from log_calls import ListOffsetsPartition, ListOffsetsTopic, until
-from tracing import Trace
-from wire import plain
-
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.groups import coordinator_partition
 from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction
@@ -17,10 +13,13 @@ from ottla.protocol.messages.fetch import FetchPartition, FetchTopic
 from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic
 from ottla.protocol.records import Record, build_batch, decode_batch, iter_batches
 from ottla.protocol.transaction_log import decode_transaction_key, decode_transaction_value
+from tests.differential.log_calls import ListOffsetsPartition, ListOffsetsTopic, until
+from tests.differential.tracing import Trace
+from tests.differential.wire import plain
 
 WHO = "producer"
 TRANSACTIONS_TOPIC = "__transaction_state"
-TRANSACTION_PARTITIONS = 3
+TRANSACTION_PARTITIONS = 16
 COMPLETE = ("CompleteCommit", "CompleteAbort")
 
 
@@ -42,7 +41,7 @@ def init(t: Trace, version: int = 5, *, name: str | None = None, timeout: int = 
     fields = {"producer_id": expected.id, "producer_epoch": expected.epoch} if version >= 3 else {}
     answer = t.call(WHO, ApiKey.INIT_PRODUCER_ID, version, transactional_id=t.name if name is None else name,
                     transaction_timeout_ms=timeout, **fields)  # fmt: skip
-    return Producer(answer.producer_id, answer.producer_epoch)
+    return Producer(answer.producer_id, answer.producer_epoch) if answer else NOBODY
 
 
 Partitions = Mapping[str, Sequence[int]]
@@ -93,7 +92,7 @@ def end(t: Trace, who: Producer, version: int = 4, *, commit: bool = True, name:
                     producer_epoch=who.epoch, committed=commit)  # fmt: skip
     if wait:
         rest(t, name)
-    return Producer(answer.producer_id, answer.producer_epoch)
+    return Producer(answer.producer_id, answer.producer_epoch) if answer else NOBODY
 
 
 def rest(t: Trace, name: str | None = None) -> None:
@@ -174,7 +173,13 @@ def note_transactions(t: Trace) -> None:
                     if name and name.startswith(t.name) and partition == coordinator_partition(
                         name, TRANSACTION_PARTITIONS
                     ):  # fmt: skip
-                        t.note(f"log of {name.removeprefix(t.name)}", _logged(t, record.value))
+                        note_state(t, name, record)
+
+
+def note_state(t: Trace, name: str, record: Record) -> None:
+    """Note a record of ``__transaction_state`` if it is of this transactional id."""
+    if decode_transaction_key(record.key or b"") == name:
+        t.note(f"log of {name.removeprefix(t.name)}", _logged(t, record.value))
 
 
 def _read(t: Trace, partition: int, offset: int) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import select
 import socket
@@ -83,28 +84,40 @@ class Wire:
         if frame is None:
             return CLOSED if self.closed else SILENT
         sent, self.sent = self.sent, None
-        entry = api(sent.key)
-        assert struct.unpack_from(">i", frame)[0] == sent.correlation_id, "an answer to another request"
-        start = 4 + entry.response_header_version(sent.version)
-        version = sent.version
-        if sent.key is ApiKey.API_VERSIONS and frame[start : start + 2] == b"\0\x23":
-            version = 0  # UNSUPPORTED_VERSION is told in the oldest form
-        layout = entry.response.layout(version)
-        message = layout.decode(frame, start)
-        if sent.key is not ApiKey.API_VERSIONS and layout.encode(message) != frame[start:]:
-            raise AssertionError(f"{sent.key.name} v{version} has bytes that its layout does not: {frame.hex()}")
-        return message
+        return decoded(sent, frame)
 
     def close(self) -> None:
         self._socket.close()
 
 
+def decoded(sent: Sent, frame: bytes) -> Any:
+    """The answer in a frame, as a message."""
+    entry = api(sent.key)
+    assert struct.unpack_from(">i", frame)[0] == sent.correlation_id, "an answer to another request"
+    start = 4 + entry.response_header_version(sent.version)
+    version = sent.version
+    if sent.key is ApiKey.API_VERSIONS and frame[start : start + 2] == b"\0\x23":
+        version = 0  # UNSUPPORTED_VERSION is told in the oldest form
+    layout = entry.response.layout(version)
+    message = layout.decode(frame, start)
+    if sent.key is not ApiKey.API_VERSIONS and layout.encode(message) != frame[start:]:
+        raise AssertionError(f"{sent.key.name} v{version} has bytes that its layout does not: {frame.hex()}")
+    return message
+
+
+@functools.cache
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))
+
+
 def plain(value: Any) -> Any:
     """A message as dicts, lists and scalars."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, str | int | bytes | None):
+        return value
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     if isinstance(value, memoryview):
         return bytes(value)
+    if dataclasses.is_dataclass(value):
+        return {name: plain(getattr(value, name)) for name in _names(type(value))}
     return value

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from real_kafka import RealKafka, version
+
+from tests.differential.real_kafka import RealKafka, version
 
 TARGET = Path(__file__).parents[1] / "cli" / f"kafka_{'_'.join(version().split('.')[:2])}"
 PARTITIONS = ("__consumer_offsets-0", "__consumer_offsets-1", "__transaction_state-0", "orders-0", "results-0")

@@ -1,0 +1,91 @@
+"""Apache Kafka and Ottla with the same settings, ready for traces."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.groups import coordinator_partition
+from ottla.protocol.messages.create_topics import CreatableTopic
+from ottla.testing import BrokerProcess
+from tests.differential.calls import GROUP_PARTITIONS, TOPIC
+from tests.differential.real_kafka import RealKafka
+from tests.differential.tracing import Trace
+from tests.differential.txn_calls import TRANSACTION_PARTITIONS
+
+# What both brokers are started with. "prompt": a group's first generation forms at once; "waiting": it does not.
+COMMON = {
+    "group.min.session.timeout.ms": 300,
+    "group.max.session.timeout.ms": 1_800_000,
+    "offsets.topic.num.partitions": GROUP_PARTITIONS,
+    "transaction.state.log.num.partitions": TRANSACTION_PARTITIONS,
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,
+    "num.partitions": 2,
+    "log.cleaner.backoff.ms": 200,
+    "log.message.timestamp.after.max.ms": 3_600_000,
+    "offset.metadata.max.bytes": 64,
+}
+# Of Kafka alone: answers leave in the order in which requests came, and topics cost little.
+QUIET: dict[str, object] = {
+    "num.io.threads": 1,
+    "log.index.size.max.bytes": 65_536,
+    "log.segment.delete.delay.ms": 1_000,
+    "log.initial.task.delay.ms": 1_000,
+}
+PROFILES: dict[str, dict[str, object]] = {
+    "prompt": COMMON | {"group.initial.rebalance.delay.ms": 0},
+    "waiting": COMMON | {"group.initial.rebalance.delay.ms": 600, "group.max.size": 2},
+}
+
+
+@contextmanager
+def brokers(profile: str) -> Iterator[tuple[int, int]]:
+    settings = PROFILES[profile]
+    with RealKafka(QUIET | settings) as kafka, BrokerProcess(settings=settings) as ottla:
+        for port in (kafka.port, ottla.port):
+            prepare(port)
+        yield kafka.port, ottla.port
+
+
+def prepare(port: int) -> None:
+    """The topic of the group traces, and a coordinator that is there and loaded."""
+    trace = Trace(port, "prepare")
+    topics = [CreatableTopic(name=TOPIC, num_partitions=3, replication_factor=1)]
+    _until(lambda: trace.call("p", ApiKey.CREATE_TOPICS, 5, topics=topics, timeout_ms=10_000).topics[0].error_code in
+           (0, 36))  # fmt: skip
+    for name in _one_of_each(GROUP_PARTITIONS):
+        find = partial(trace.call, "p", ApiKey.FIND_COORDINATOR, 2, key=name)
+        _until(lambda find=find: find().error_code == 0)
+        read = partial(trace.call, "p", ApiKey.OFFSET_FETCH, 5, group_id=name, topics=[])
+        _until(lambda read=read: read().error_code == 0)
+    init = partial(trace.call, "p", ApiKey.INIT_PRODUCER_ID, 1, transactional_id=None, transaction_timeout_ms=1000)
+    _until(lambda: init().error_code == 0)
+    for name in _one_of_each(TRANSACTION_PARTITIONS):
+        find = partial(trace.call, "p", ApiKey.FIND_COORDINATOR, 2, key=name, key_type=1)
+        _until(lambda find=find: find().error_code == 0)
+        init = partial(trace.call, "p", ApiKey.INIT_PRODUCER_ID, 1, transactional_id=name,
+                       transaction_timeout_ms=1000)  # fmt: skip
+        _until(lambda init=init: init().error_code == 0)
+    trace.close()
+
+
+def _one_of_each(count: int) -> list[str]:
+    """Ids that belong to all the partitions of a coordinator's topic."""
+    found: dict[int, str] = {}
+    for number in itertools.count():
+        if len(found) == count:
+            break
+        found.setdefault(coordinator_partition(f"prepare-{number}", count), f"prepare-{number}")
+    return list(found.values())
+
+
+def _until(check: Callable[[], bool], timeout_s: float = 30) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not check():
+        if time.monotonic() > deadline:
+            raise RuntimeError("a broker did not become ready")
+        time.sleep(0.1)

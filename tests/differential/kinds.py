@@ -1,0 +1,31 @@
+"""The kinds of random traces. A seed is one trace of one kind, and the kinds take turns."""
+
+from __future__ import annotations
+
+from random import Random
+
+from tests.differential import random_groups, random_logs, random_transactions
+from tests.differential.pairs import Move
+from tests.differential.play import Kind
+
+LOG_TOPICS = {"t": 2, "u": 2}
+
+KINDS: dict[str, Kind] = {
+    "one": Kind(random_groups.one, groups=True),
+    "logs": Kind(random_logs.logs, topics=LOG_TOPICS),
+    "two": Kind(random_groups.two, groups=True),
+    "transactions": Kind(random_transactions.transactions, topics={"t": 2}, groups=True, transactions=True),
+    "formed": Kind(random_groups.formed, groups=True),
+    "timed": Kind(random_groups.timed, groups=True),
+    "three": Kind(random_groups.three, groups=True),
+}
+
+
+def kind_of(seed: int) -> str:
+    return list(KINDS)[seed % len(KINDS)]
+
+
+def moves_of(seed: int) -> list[Move]:
+    """The trace of a seed."""
+    kind = kind_of(seed)
+    return KINDS[kind].generate(Random(f"{kind} {seed}"))

@@ -1,0 +1,317 @@
+"""What a trace can do, one request each, and what a client learns from the answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
+from typing import Any
+from uuid import UUID
+
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.compression import Codec
+from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsTopic
+from ottla.protocol.messages.fetch import FetchPartition, FetchTopic, ForgottenTopic
+from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
+from ottla.protocol.messages.offset_for_leader_epoch import OffsetForLeaderPartition, OffsetForLeaderTopic
+from ottla.protocol.messages.produce import PartitionProduceData, TopicProduceData
+from ottla.protocol.records import BatchError, Record, build_batch, parse_header
+from tests.differential import calls, txn_calls
+from tests.differential.log_calls import BASE_TIME, WHO, patched
+from tests.differential.pairs import Half, Move
+from tests.differential.txn_calls import NOBODY, Producer
+from tests.differential.wire import Sent
+
+Who = tuple[str | None, int, int] | None
+"""A producer: its transactional id's name, how many identities ago, and how far its epoch is off; None for nobody."""
+Batch = dict[str, Any]
+
+
+@cache
+def versions(key: ApiKey) -> range:
+    """What Ottla advertises of an API; of Produce, what it answers."""
+    found: range = import_module(f"ottla.broker.handlers.{key.name.lower()}").VERSIONS
+    return range(3, found.stop) if key is ApiKey.PRODUCE else found
+
+
+def own(t: Half, name: str) -> str:
+    """ "@a" is a topic or an id of the trace itself."""
+    return t.name + name[1:] if name.startswith("@") else name
+
+
+def producer(t: Half, who: Who) -> Producer:
+    if who is None:
+        return NOBODY
+    name, back, off = who
+    known = t.known.get(name and own(t, name), [])
+    if not known:
+        return NOBODY
+    found: Producer = known[-min(back, len(known))]
+    return found.at(max(found.epoch + off, 0))
+
+
+# Groups: as in `calls`
+
+
+def _leave(t: Half, who: str, version: int, entries: Sequence[tuple[str, str | None]]) -> None:
+    calls.leave(t, who, version, *entries)
+
+
+# Transactions
+
+
+def _init(t: Half, name: str | None, version: int, expected: Who = None, timeout: int = 60_000) -> None:
+    if name is None:
+        who = producer(t, expected)
+        fields = {"producer_id": who.id, "producer_epoch": who.epoch} if version >= 3 else {}
+        t.call(txn_calls.WHO, ApiKey.INIT_PRODUCER_ID, version, transactional_id=None, transaction_timeout_ms=timeout,
+               **fields)  # fmt: skip
+    else:
+        txn_calls.init(t, version, name=own(t, name), timeout=timeout, expected=producer(t, expected))
+
+
+def _add(t: Half, name: str, who: Who, partitions: dict[str, list[int]], version: int, verify: bool = False) -> None:
+    named = {own(t, topic): indexes for topic, indexes in partitions.items()}
+    txn_calls.add(t, producer(t, who), named, version, name=own(t, name), verify=verify)
+
+
+def _add_offsets(t: Half, name: str, who: Who, version: int) -> None:
+    txn_calls.add_offsets(t, producer(t, who), version, name=own(t, name))
+
+
+def _commit_offsets(t: Half, name: str, who: Who, topic: str, offset: int, version: int) -> None:
+    txn_calls.commit_offsets(t, producer(t, who), own(t, topic), offset, version, name=own(t, name))
+
+
+def _end(t: Half, name: str, who: Who, version: int, commit: bool) -> None:
+    txn_calls.end(t, producer(t, who), version, commit=commit, name=own(t, name), wait=False)
+
+
+def _describe_transaction(t: Half, name: str) -> None:
+    txn_calls.describe(t, own(t, name))
+
+
+# Logs
+
+
+def built(t: Half, batch: Batch, topic: str, partition: int) -> bytes | None:
+    """The bytes of a batch as data: its records, its producer, and what is wrong with it."""
+    if batch.get("is") == "null":
+        return None
+    if batch.get("is") == "empty":
+        return b""
+    who = producer(t, batch.get("who"))
+    base = int(time.time() * 1000) if batch.get("now") else BASE_TIME + int(batch.get("start", 0))
+    key, value = batch.get("key", b"k"), batch.get("value", b"v")
+    records = [Record(n, base + n, key, value, batch.get("headers", ())) for n in range(batch.get("count", 1))]
+    sequence = -1
+    if who != NOBODY:
+        sequence = t.sequences.get((who, topic, partition), 0) + int(batch.get("sequence", 0))
+    data = build_batch(
+        records,
+        codec=Codec(batch.get("codec", 0)),
+        producer_id=who.id,
+        producer_epoch=who.epoch,
+        base_sequence=max(sequence, -1),
+        is_transactional=bool(batch.get("transactional")),
+    )
+    for at, change, seal in batch.get("patches", ()):
+        data = patched(data, at, change, seal=seal)
+    return data[: len(data) - batch.get("cut", 0)] + batch.get("tail", b"")
+
+
+def _produce(
+    t: Half,
+    rows: Sequence[tuple[str, int, Batch]],
+    version: int,
+    acks: int = -1,
+    name: str | None = None,
+) -> None:
+    topics: dict[str, list[PartitionProduceData]] = {}
+    for named, partition, batch in rows:
+        topic = own(t, named)
+        data = PartitionProduceData(index=partition, records=built(t, batch, topic, partition))
+        topics.setdefault(topic, []).append(data)
+    t.call(
+        txn_calls.WHO,
+        ApiKey.PRODUCE,
+        version,
+        transactional_id=name and own(t, name),
+        acks=acks,
+        timeout_ms=5000,
+        topic_data=[
+            TopicProduceData(name=topic, topic_id=t.id_of(topic), partition_data=data) for topic, data in topics.items()
+        ],
+    )
+
+
+def _session(t: Half, wanted: str) -> tuple[int, int]:
+    """none, new, mine, late (an epoch too old), early, unknown, wrong (0 with an epoch), close."""
+    session, epoch = t.session
+    return {
+        "none": (0, -1),
+        "new": (0, 0),
+        "mine": (session, epoch),
+        "late": (session, max(epoch - 1, 1)),
+        "early": (session, epoch + 1),
+        "again": (session, 0),
+        "close": (session, -1),
+        "unknown": (12_345, 1),
+        "wrong": (0, 3),
+    }[wanted]
+
+
+def _read(
+    t: Half,
+    rows: Sequence[tuple[str, dict[str, int]]],
+    version: int,
+    max_wait: int = 50,
+    min_bytes: int = 1,
+    max_bytes: int = 1 << 20,
+    isolation: int = 0,
+    session: str = "none",
+    forgotten: Sequence[tuple[str, int]] = (),
+) -> None:
+    topics: dict[str, list[FetchPartition]] = {}
+    for named, fields in rows:
+        topics.setdefault(own(t, named), []).append(FetchPartition(**{"partition_max_bytes": 1 << 20} | fields))
+    session_id, session_epoch = _session(t, session) if version >= 7 else (0, -1)
+    t.call(
+        WHO,
+        ApiKey.FETCH,
+        version,
+        max_wait_ms=max_wait,
+        min_bytes=min_bytes,
+        max_bytes=max_bytes,
+        isolation_level=isolation,
+        session_id=session_id,
+        session_epoch=session_epoch,
+        topics=[FetchTopic(topic=name, topic_id=t.id_of(name), partitions=items) for name, items in topics.items()],
+        forgotten_topics_data=[
+            ForgottenTopic(topic=own(t, name), topic_id=t.id_of(own(t, name)), partitions=[partition])
+            for name, partition in forgotten
+        ],
+    )
+
+
+def _list_offsets(t: Half, rows: Sequence[tuple[str, dict[str, int]]], version: int, isolation: int = 0) -> None:
+    topics: dict[str, list[ListOffsetsPartition]] = {}
+    for named, fields in rows:
+        topics.setdefault(own(t, named), []).append(ListOffsetsPartition(**fields))
+    t.call(
+        WHO,
+        ApiKey.LIST_OFFSETS,
+        version,
+        replica_id=-1,
+        isolation_level=isolation,
+        topics=[ListOffsetsTopic(name=name, partitions=items) for name, items in topics.items()],
+        **({"timeout_ms": 1000} if version >= 10 else {}),
+    )
+
+
+def _trim(t: Half, rows: Sequence[tuple[str, int, int]], version: int) -> None:
+    topics: dict[str, list[DeleteRecordsPartition]] = {}
+    for named, partition, offset in rows:
+        item = DeleteRecordsPartition(partition_index=partition, offset=offset)
+        topics.setdefault(own(t, named), []).append(item)
+    t.call(
+        WHO,
+        ApiKey.DELETE_RECORDS,
+        version,
+        topics=[DeleteRecordsTopic(name=name, partitions=items) for name, items in topics.items()],
+        timeout_ms=5000,
+    )
+
+
+def _epochs(t: Half, rows: Sequence[tuple[str, dict[str, int]]], version: int) -> None:
+    topics: dict[str, list[OffsetForLeaderPartition]] = {}
+    for named, fields in rows:
+        topics.setdefault(own(t, named), []).append(OffsetForLeaderPartition(**fields))
+    t.call(
+        WHO,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        version,
+        topics=[OffsetForLeaderTopic(topic=name, partitions=items) for name, items in topics.items()],
+        **({"replica_id": -1} if version >= 3 else {}),
+    )
+
+
+def _frame(t: Half, data: bytes) -> None:
+    t.raw(f"{len(t.transcript)} frame", data.replace(b"<trace>", t.name.encode()))
+
+
+MOVES: dict[str, Any] = {
+    "join": calls.join,
+    "sync": calls.sync,
+    "heartbeat": calls.heartbeat,
+    "leave": _leave,
+    "commit": calls.commit,
+    "commit_alone": calls.commit_alone,
+    "offsets": calls.fetch,
+    "describe": calls.describe,
+    "listed": calls.listed,
+    "delete": calls.delete,
+    "delete_offsets": calls.delete_offsets,
+    "init": _init,
+    "add": _add,
+    "add_offsets": _add_offsets,
+    "commit_offsets": _commit_offsets,
+    "end": _end,
+    "describe_transaction": _describe_transaction,
+    "produce": _produce,
+    "read": _read,
+    "list_offsets": _list_offsets,
+    "trim": _trim,
+    "epochs": _epochs,
+    "frame": _frame,
+}
+
+
+def perform(t: Half, step: Move) -> None:
+    """Send what a move says."""
+    MOVES[step.name](t, **step.fields)
+
+
+def learn(t: Half, request: Any, answer: Any, sent: Sent) -> None:
+    """Keep what a client would keep of an answer."""
+    t.last = answer
+    match sent.key:
+        case ApiKey.INIT_PRODUCER_ID | ApiKey.END_TXN:
+            if answer.producer_id >= 0:
+                found = Producer(answer.producer_id, answer.producer_epoch)
+                t.known.setdefault(request.transactional_id, []).append(found)
+        case ApiKey.PRODUCE:
+            _learn_sequences(t, request, answer)
+        case ApiKey.FETCH if sent.version >= 7 and not answer.error_code:
+            if request.session_epoch == 0:
+                t.session = (answer.session_id, 1)
+            elif request.session_epoch > 0:
+                t.session = (request.session_id, request.session_epoch + 1)
+        case ApiKey.METADATA:
+            for topic in answer.topics:
+                learn_id(t, topic.name, topic.topic_id)
+
+
+def learn_id(t: Half, name: str | None, topic_id: UUID) -> None:
+    if name and topic_id.int:
+        t.topic_ids[name] = topic_id
+        t.names_of_ids[topic_id] = name
+
+
+def _learn_sequences(t: Half, request: Any, answer: Any) -> None:
+    accepted = {
+        (topic.name or t.names_of_ids.get(topic.topic_id), row.index)
+        for topic in answer.responses
+        for row in topic.partition_responses
+        if not row.error_code
+    }
+    for topic in request.topic_data:
+        for row in topic.partition_data:
+            if (topic.name, row.index) in accepted and row.records:
+                try:
+                    header = parse_header(row.records)
+                except BatchError:
+                    continue
+                who = Producer(header.producer_id, header.producer_epoch)
+                t.sequences[who, topic.name, row.index] = header.base_sequence + header.record_count

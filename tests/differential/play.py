@@ -1,0 +1,246 @@
+"""Play one trace of moves on both brokers: topics are made before, logs compared at the end, nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from random import Random
+from typing import Any, NamedTuple
+
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.groups import coordinator_partition
+from ottla.protocol.messages.create_topics import CreatableTopic
+from ottla.protocol.messages.delete_topics import DeleteTopicState
+from ottla.protocol.messages.fetch import FetchPartition, FetchTopic
+from ottla.protocol.messages.leave_group import MemberIdentity
+from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
+from ottla.protocol.messages.metadata import MetadataRequestTopic
+from ottla.protocol.records import Record, decode_batch, iter_batches
+from tests.differential.calls import GROUP_PARTITIONS, GROUP_TOPIC, TOPIC, note_records
+from tests.differential.moves import learn_id, own, perform
+from tests.differential.pairs import Half, Move, Pair
+from tests.differential.txn_calls import TRANSACTION_PARTITIONS, TRANSACTIONS_TOPIC, note_state
+
+ALL = 1 << 24
+
+
+class Kind(NamedTuple):
+    """A kind of random trace. ``topics``: the trace's own topics and how many partitions they have."""
+
+    generate: Callable[[Random], list[Move]]
+    topics: dict[str, int] = {}  # noqa: RUF012 - nobody changes it
+    groups: bool = False
+    transactions: bool = False
+
+
+async def play(pair: Pair, kind: Kind, moves: Sequence[Move]) -> None:
+    """Run a trace until its end or the first difference; it is in the pair then."""
+    starts: dict[Half, int] = {}
+
+    async def begin(half: Half) -> None:
+        await _learn_ids(half, [TOPIC])
+        await make(half, kind.topics)
+        if kind.groups:
+            starts[half] = await _end_of(half, GROUP_TOPIC, _group_partition(half))
+        for letter in "ab" if kind.transactions else "":
+            at = coordinator_partition(half.name + letter, TRANSACTION_PARTITIONS)
+            half.log_starts[at] = await _end_of(half, TRANSACTIONS_TOPIC, at)
+
+    async def finish(half: Half) -> None:
+        if kind.groups:
+            note_records(half, await _records(half, GROUP_TOPIC, _group_partition(half), starts[half]))
+        if kind.transactions:
+            await _note_transactions(half)
+
+    try:
+        await pair.both(begin)
+        for step in moves:
+            await _step(pair, step)
+            if pair.differs():
+                return
+        await pair.both(finish)
+        pair.differs()
+    except (AssertionError, OSError, AttributeError, KeyError, TypeError, ValueError, IndexError) as error:
+        pair.theirs.note("the trace broke", repr(error))  # a broker that answers nonsense must not end the run
+        pair.differs()
+    finally:
+        await asyncio.gather(*(_clean(half, kind) for half in pair.halves), return_exceptions=True)
+        pair.close()
+
+
+async def _step(pair: Pair, step: Move) -> None:
+    if step.name == "nap":
+        await asyncio.sleep(step.fields["seconds"])
+    else:
+        for half in pair.halves:
+            perform(half, step)
+    await pair.settle()
+    after = AFTER.get(step.name)
+    if after:
+        await pair.both(lambda half: after(half, step.fields))
+
+
+# What stands between a move and the next: both brokers must have got where the answer says that they are.
+
+
+async def _rest(half: Half, fields: dict[str, Any]) -> None:
+    """Until nothing is under way for a transactional id."""
+    if fields["name"] is None:
+        return
+    name = own(half, fields["name"])
+    for _ in range(200):
+        answer = await half.ask(ApiKey.DESCRIBE_TRANSACTIONS, 0, transactional_ids=[name])
+        if not answer.transaction_states[0].transaction_state.startswith("Prepare"):
+            break
+        await asyncio.sleep(0.02)
+    await asyncio.sleep(0.02)  # the state is complete a moment before the next step is allowed
+
+
+async def _framed(half: Half, fields: dict[str, Any]) -> None:
+    label, line = half.sent_raw
+    await half.until(lambda: line.has_answer, 0.4)
+    frame = line.frames[0] if line.frames else None
+    half.answers += 1
+    half.note(label, ("closed" if line.closed else "silent") if frame is None else frame)
+    line.close()
+    half.wires.remove(line)
+
+
+async def _created(half: Half, fields: dict[str, Any]) -> None:
+    if fields.get("only_check") or isinstance(half.last, str):
+        return
+    for item in half.last.topics:
+        if item.error_code == 0:
+            await _wait_for(half, item.name)
+
+
+async def _deleted(half: Half, fields: dict[str, Any]) -> None:
+    for item in half.last.responses:
+        name = item.name or half.names_of_ids.get(item.topic_id)
+        if item.error_code == 0 and name:
+            await _wait_for(half, name, gone=True)
+
+
+async def _grown(half: Half, fields: dict[str, Any]) -> None:
+    if fields.get("only_check"):
+        return
+    for item in half.last.results:
+        if item.error_code == 0:
+            await _wait_for(half, item.name, count=dict(fields["counts"])["@" + item.name.removeprefix(half.name)])
+
+
+async def _told(half: Half, fields: dict[str, Any]) -> None:
+    await asyncio.sleep(0.05)  # a broker hears of changed settings from its controller
+
+
+AFTER: dict[str, Callable[[Half, dict[str, Any]], Awaitable[None]]] = {
+    "init": _rest,
+    "end": _rest,
+    "frame": _framed,
+    "create": _created,
+    "delete_topics": _deleted,
+    "grow": _grown,
+    "alter": _told,
+}
+
+
+# Topics
+
+
+async def make(half: Half, topics: dict[str, int]) -> None:
+    """Create topics of the trace, and wait until they are served."""
+    if not topics:
+        return
+    rows = [
+        CreatableTopic(name=half.name + name, num_partitions=count, replication_factor=1)
+        for name, count in topics.items()
+    ]
+    answer = await half.ask(ApiKey.CREATE_TOPICS, 5, topics=rows, timeout_ms=10_000)
+    assert all(item.error_code == 0 for item in answer.topics), answer
+    for name, count in topics.items():
+        await _wait_for(half, half.name + name, count=count)
+
+
+async def _wait_for(half: Half, name: str, *, count: int = 1, gone: bool = False) -> None:
+    """Until a topic is served, and every partition has a leader; or until it is gone."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        topic = (await _metadata(half, [name]))[0]
+        rows = [row for row in topic.partitions if row.error_code == 0]
+        if gone and topic.error_code == 3:
+            return
+        if not gone and topic.error_code == 0 and len(rows) >= count:
+            learn_id(half, topic.name, topic.topic_id)
+            last = [ListOffsetsPartition(partition_index=len(topic.partitions) - 1, timestamp=-1)]
+            served = await half.ask(
+                ApiKey.LIST_OFFSETS, 5, replica_id=-1, topics=[ListOffsetsTopic(name=name, partitions=last)]
+            )
+            if served.topics[0].partitions[0].error_code == 0:
+                return
+        await asyncio.sleep(0.01)
+
+
+async def _metadata(half: Half, names: Sequence[str]) -> Any:
+    rows = [MetadataRequestTopic(name=name) for name in names]
+    return (await half.ask(ApiKey.METADATA, 10, topics=rows, allow_auto_topic_creation=False)).topics
+
+
+async def _learn_ids(half: Half, names: Sequence[str]) -> None:
+    for topic in await _metadata(half, names):
+        learn_id(half, topic.name, topic.topic_id)
+
+
+# Logs
+
+
+def _group_partition(half: Half) -> int:
+    return coordinator_partition(half.name, GROUP_PARTITIONS)
+
+
+async def _end_of(half: Half, topic: str, partition: int) -> int:
+    rows = [ListOffsetsPartition(partition_index=partition, timestamp=-1)]
+    topics = [ListOffsetsTopic(name=topic, partitions=rows)]
+    answer = await half.ask(ApiKey.LIST_OFFSETS, 5, replica_id=-1, topics=topics)
+    return int(answer.topics[0].partitions[0].offset)
+
+
+async def _records(half: Half, topic: str, partition: int, start: int) -> list[Record]:
+    """What was appended to a partition from ``start`` until now."""
+    end = await _end_of(half, topic, partition)
+    found: list[Record] = []
+    while start < end:
+        item = FetchPartition(partition=partition, fetch_offset=start, partition_max_bytes=ALL)
+        topics = [FetchTopic(topic=topic, partitions=[item])]
+        answer = await half.ask(ApiKey.FETCH, 11, max_wait_ms=100, min_bytes=1, max_bytes=ALL, topics=topics)
+        data = bytes(answer.responses[0].partitions[0].records or b"")
+        if not data:
+            break
+        for header, batch in iter_batches(data):
+            start = header.base_offset + header.last_offset_delta + 1
+            if half.name.encode() in batch and not header.is_control:  # most of it is other traces'
+                found += decode_batch(batch)
+    return found
+
+
+async def _note_transactions(half: Half) -> None:
+    """What ``__transaction_state`` says of the ids of this trace."""
+    for name in sorted(name for name in half.known if name):
+        partition = coordinator_partition(name, TRANSACTION_PARTITIONS)
+        for record in await _records(half, TRANSACTIONS_TOPIC, partition, half.log_starts.get(partition, 0)):
+            note_state(half, name, record)
+
+
+async def _clean(half: Half, kind: Kind) -> None:
+    """Leave no group and no topic behind: a broker with many of them becomes slow."""
+    half.open.clear()
+    if kind.groups:
+        ids = {member for member in (*half.member.values(), *half.former.values()) if member}
+        if ids:
+            leaving = [MemberIdentity(member_id=member) for member in ids]
+            await half.ask(ApiKey.LEAVE_GROUP, 4, group_id=half.name, members=leaving)
+        await half.ask(ApiKey.DELETE_GROUPS, 2, groups_names=[half.name])
+    mine = [name for name in half.topic_ids if name.startswith(half.name)]
+    if mine:
+        states = [DeleteTopicState(name=name) for name in mine]
+        await half.ask(ApiKey.DELETE_TOPICS, 6, topics=states, timeout_ms=10_000)
