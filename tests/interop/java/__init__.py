@@ -1,0 +1,1 @@
+"""The newest Java clients and Kafka Streams of Maven Central, against Ottla."""
