@@ -96,8 +96,7 @@ class _Answer:
 
 def handle(request: ProduceRequest, ctx: RequestContext, services: Services) -> ProduceResponse | None:
     acks = request.acks
-    if acks not in (ALL, NONE, LEADER):
-        return failed(request, ErrorCode.INVALID_REQUIRED_ACKS)
+    acks_are_valid = acks in (ALL, NONE, LEADER)
     answer = _Answer(ctx, acks)
     pending: list[_Pending] = []
     wall_ms = services.clock.wall_ms()
@@ -116,6 +115,9 @@ def handle(request: ProduceRequest, ctx: RequestContext, services: Services) -> 
                 unknown_id = by_id and topic is None
                 error = ErrorCode.UNKNOWN_TOPIC_ID if unknown_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 _fail(answer, row, name or str(topic_id), error)
+            elif not acks_are_valid:
+                error = ErrorCode.INVALID_REQUIRED_ACKS if data.records else ErrorCode.INVALID_RECORD
+                _fail(answer, row, partition.tp.topic, error)
             elif partition.topic.is_internal:
                 _fail(answer, row, partition.tp.topic, ErrorCode.INVALID_TOPIC_EXCEPTION)
             elif partition.offline:

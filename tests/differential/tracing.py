@@ -240,6 +240,8 @@ class Trace:
                 return ErrorCode(value).name if value in ErrorCode._value2member_map_ else value
             case _ if field == "producer_id" and value >= 0:
                 return self._name("producer", value)
+            case _ if field == "session_id" and value:
+                return self._name("session", value)
             case _ if field == "port" and value == self.port:
                 return "<port>"
             case _ if field == "topic_id" and value != ZERO_UUID:

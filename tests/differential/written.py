@@ -9,6 +9,7 @@ from typing import NamedTuple
 from tests.differential import (
     cleaning_traces,
     config_traces,
+    fetch_session_traces,
     frame_traces,
     group_traces,
     isolation_traces,
@@ -43,7 +44,7 @@ def cases() -> list[Case]:
     found = []
     for module in (group_traces, member_traces, offset_traces, topic_traces, log_traces, record_traces, frame_traces,
                    small_api_traces, transaction_traces, config_traces, cleaning_traces,
-                   isolation_traces):  # fmt: skip
+                   isolation_traces, fetch_session_traces):  # fmt: skip
         for name, script in vars(module).items():
             if name.startswith("trace_"):
                 profile = "waiting" if name.startswith("trace_waiting_") else "prompt"

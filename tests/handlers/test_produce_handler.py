@@ -97,6 +97,16 @@ async def test_other_acks_are_refused(world, make_batch, acks):
     assert world.topics.topics["t"].partitions[0].log.log_end_offset == 0
 
 
+async def test_what_there_is_not_is_said_before_the_acks_are_looked_at(world, make_batch):
+    await world.topic()
+    found = [
+        world.produce(data, topic=topic, partition=partition, acks=2).response.responses[0].partition_responses[0]
+        for topic, partition, data in (("other", 0, make_batch(b"a")), ("t", 9, make_batch(b"a")), ("t", 0, b""))
+    ]
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert [row.error_code for row in found] == [unknown, unknown, ErrorCode.INVALID_RECORD]
+
+
 async def test_acks_0_is_never_answered(world, make_batch):
     await world.topic()
     exchange = world.produce(make_batch(b"a"), acks=0)
