@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from random import randrange
+from time import perf_counter_ns
 from typing import Any
 from uuid import uuid4
 
@@ -15,6 +16,7 @@ from ottla.broker.core.fetches import FetchPurgatory
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.core.log_dir import in_memory
+from ottla.broker.core.quotas.limits import ClientQuotas
 from ottla.broker.core.topics.catalog import OFFSETS_TOPIC, BadCatalog, NewTopic, Refusal
 from ottla.broker.core.transactions.config import TransactionConfig
 from ottla.broker.dispatch import Dispatcher
@@ -28,7 +30,9 @@ from ottla.broker.runtime.cleaner import Cleaner
 from ottla.broker.runtime.driver import Driver
 from ottla.broker.runtime.log_dir import measured
 from ottla.broker.runtime.loop_clock import LoopClock
+from ottla.broker.runtime.metering import ConnectionMeter
 from ottla.broker.runtime.producer_states import ProducerStates
+from ottla.broker.runtime.quota_keeper import QuotaKeeper
 from ottla.broker.runtime.topics import TopicManager
 from ottla.broker.runtime.transactions import TransactionDriver
 from ottla.broker.settings import Settings
@@ -144,6 +148,7 @@ class Broker:
         self._listener.stop_accepting()
         self._transactions.stop()
         self._driver.stop()
+        self._meter.unmute_all()
         await self._listener.drain(self.settings.shutdown_drain_ms)
         await self._cleaner.stop()
         await self._producer_states.stop(self._topics.client_partitions())
@@ -232,6 +237,21 @@ class Broker:
         self._topics.on_deleted = lambda topic: self._driver.topic_deleted(topic.name)
         self._dispatcher = Dispatcher(self._services, self.log, settings.protocol_codec)
         self._listener = Listener(settings, clock, self._dispatcher.receive, self.log)
+        self._quotas = ClientQuotas(settings)
+        self._meter = ConnectionMeter(self._quotas, clock, perf_counter_ns)
+        self._topics.on_quotas = QuotaKeeper(self._quotas, self._quotas_changed).go_by
+        self._topics.on_quotas(self._topics.catalog.quotas)
+
+    def _quotas_changed(self) -> None:
+        """Measure what clients use if there are quotas, and do not if there are none."""
+        quotas, listener = self._quotas, self._listener
+        self._dispatcher.meter = self._meter if quotas.of_requests else None
+        listener.wait_of = self._connection_wait_ms if quotas.addresses.limits else None
+        for connection in listener.connections:
+            connection.repeat = None  # what is repeated is not measured
+
+    def _connection_wait_ms(self, address: str) -> int:
+        return self._quotas.addresses.opened(address, self._clock.monotonic_ms())
 
     def _new_transactions(self) -> TransactionDriver:
         settings = self.settings

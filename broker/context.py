@@ -23,6 +23,37 @@ class Transport(Protocol):
         """Log one line and close."""
         ...
 
+    def mute(self, hold: RequestContext) -> None:
+        """Read and serve nothing more until ``hold`` is finished."""
+        ...
+
+
+class Meter(Protocol):
+    """Counts what clients use, and makes those wait who exceed a quota; see `ottla.broker.runtime.metering`."""
+
+    def most_fetched(self, ctx: MeteredContext) -> int:
+        """The most bytes that a client may be given at once without having to wait."""
+        ...
+
+    def fetched(self, ctx: MeteredContext, response: Any) -> int:
+        """Count what a Fetch is about to be answered with; returns the milliseconds that the client must wait.
+
+        A client that must is given nothing, and has not had it.
+        """
+        ...
+
+    def mutates(self, ctx: MeteredContext, partitions: int, *, strict: bool) -> bool:
+        """Count partitions that are to be created or deleted; with ``strict``, whether they may be."""
+        ...
+
+    def reply(self, ctx: MeteredContext, response: Any) -> None:
+        """Answer, and make the client wait if it must."""
+        ...
+
+    def no_reply(self, ctx: MeteredContext) -> None:
+        """End a request without an answer, and make the client wait if it must."""
+        ...
+
 
 class RequestContext:
     """Who asked, what and how to answer.
@@ -39,7 +70,12 @@ class RequestContext:
             members are *not* removed then: Kafka cannot see a disconnect of a parked request either.
         overlaps: the request waits for the disk only, and the connection's next one, if it is a Produce too, may be
             served before it is answered.
+        meter: counts what the client uses, where there are quotas.
+        mutes: nothing at all is read from the connection meanwhile.
     """
+
+    meter: Meter | None = None
+    mutes = False
 
     __slots__ = (
         "_encode",
@@ -96,3 +132,66 @@ class RequestContext:
         """Close the connection, as Kafka does where a request cannot be answered."""
         if not self.closed:
             self.connection.abort(reason)
+
+
+class MeteredContext(RequestContext):
+    """A request of a broker with quotas: its end goes through the meter, and it is served by itself.
+
+    Attributes:
+        api_key: of the request; size_bytes: of it, without the length prefix.
+        began_ns: when it began to be served; spent_ns: how long that took, once it is known.
+        owed_ms: how long the client must wait for what was counted so far.
+        charged: the time that it took was counted.
+    """
+
+    __slots__ = ("api_key", "began_ns", "charged", "meter", "owed_ms", "size_bytes", "spent_ns")
+
+    def __init__(
+        self,
+        connection: Transport,
+        start: tuple[int, int, int],
+        client_id: str,
+        encode: Callable[[Any, int], bytes | Gathered],
+        meter: Meter,
+        began_ns: int,
+        size_bytes: int,
+    ) -> None:
+        self.api_key, api_version, correlation_id = start
+        super().__init__(connection, api_version, correlation_id, client_id, encode)
+        self.meter: Meter = meter
+        self.began_ns = began_ns
+        self.size_bytes = size_bytes
+        self.spent_ns: int | None = None
+        self.owed_ms = 0
+        self.charged = False
+
+    @property
+    def overlaps(self) -> bool:
+        """One request at a time: the next one may have to wait."""
+        return False
+
+    @overlaps.setter
+    def overlaps(self, value: bool) -> None:
+        pass
+
+    def reply(self, response: Any) -> None:
+        if not self.closed:
+            self.meter.reply(self, response)
+
+    def no_reply(self) -> None:
+        if not self.closed:
+            self.meter.no_reply(self)
+
+
+class Mute(RequestContext):
+    """Stands for the time that a client must wait, where an open request would stand."""
+
+    __slots__ = ()
+    mutes = True
+
+    def __init__(self, connection: Transport) -> None:
+        super().__init__(connection, 0, 0, "", _unanswered)
+
+
+def _unanswered(response: Any, correlation_id: int) -> bytes:
+    raise RuntimeError("nobody asked")

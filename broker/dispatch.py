@@ -12,9 +12,10 @@ import dataclasses
 from collections.abc import Callable
 from struct import Struct
 from struct import error as struct_error
+from time import perf_counter_ns
 from typing import Any, Protocol
 
-from ottla.broker.context import RequestContext, Transport
+from ottla.broker.context import Meter, MeteredContext, RequestContext, Transport
 from ottla.broker.handlers import HANDLERS, Handler, handler
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.errors import ErrorCode, MalformedFrame, ProtocolError, UnsupportedVersion
@@ -92,6 +93,9 @@ class Dispatcher:
     Args:
         services: what handlers get as their third argument.
         codec: ``fused``, or ``construct`` to serve everything with the interpreted reference codecs.
+
+    Attributes:
+        meter: counts what clients use; None while there are no quotas.
     """
 
     def __init__(self, services: Any, log: Log, codec: str = "fused") -> None:
@@ -100,6 +104,7 @@ class Dispatcher:
         self.fused = codec == "fused"
         self.routes: dict[int, Route] = {}
         self.tasks: set[asyncio.Task[None]] = set()
+        self.meter: Meter | None = None
 
     def receive(self, frame: bytes, start: int, peer: Peer) -> bytes | Gathered | None:
         """Serve one request.
@@ -150,6 +155,9 @@ class Dispatcher:
         if route.header_tags:
             position = skip_tags(frame, position) if frame[position : position + 1] != b"\0" else position + 1
         request = route.decode(frame, position)
+        if self.meter is not None:
+            asked = code >> 16, code & 0xFFFF, correlation_id
+            return self._serve_metered(self.meter, asked, len(frame) - start, route, request, peer)
         ctx = RequestContext(peer, code & 0xFFFF, correlation_id, peer.client_id, route.encode)
         peer.open = ctx
         try:
@@ -164,6 +172,25 @@ class Dispatcher:
                 peer.repeat = Repeat(frame, start, route, request, ctx)
                 return peer.repeat.answer(response, correlation_id)
             return route.encode(response, correlation_id)
+        except ProtocolError:
+            raise
+        except Exception:
+            return self._answer_bug(route, request, ctx)
+
+    def _serve_metered(
+        self, meter: Meter, asked: tuple[int, int, int], size: int, route: Route, request: Any, peer: Peer
+    ) -> bytes | Gathered | None:
+        """Serve a request whose client may have to wait afterwards: its answer goes through the meter."""
+        began_ns = perf_counter_ns()
+        ctx = peer.open = MeteredContext(peer, asked, peer.client_id, route.encode, meter, began_ns, size)
+        try:
+            response = route.handle(request, ctx, self.services)
+            if response is not None and route.is_async:
+                self._spawn(route, request, response, ctx)
+            elif response is not None:
+                ctx.reply(response)
+            ctx.spent_ns = perf_counter_ns() - began_ns
+            return None
         except ProtocolError:
             raise
         except Exception:

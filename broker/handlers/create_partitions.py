@@ -6,6 +6,7 @@ from collections import Counter
 
 from ottla.broker.context import RequestContext
 from ottla.broker.core.topics.catalog import Refusal
+from ottla.broker.handlers.permits import permit
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.create_partitions import (
@@ -16,6 +17,9 @@ from ottla.protocol.messages.create_partitions import (
 )
 
 VERSIONS = range(4)
+
+_REFUSED_SINCE = 3
+"""From this version on clients know of quotas that are exceeded."""
 
 
 async def handle(request: CreatePartitionsRequest, ctx: RequestContext, services: Services) -> CreatePartitionsResponse:
@@ -32,7 +36,11 @@ async def handle(request: CreatePartitionsRequest, ctx: RequestContext, services
             rows.append(_row(name, ErrorCode.INVALID_TOPIC_EXCEPTION, "An internal topic cannot grow"))
         else:
             wanted.append(by_name[name])
-    outcomes = await services.topics.grow([_growth(topic) for topic in wanted], validate_only=request.validate_only)
+    outcomes = await services.topics.grow(
+        [_growth(topic) for topic in wanted],
+        validate_only=request.validate_only,
+        permit=permit(ctx, _REFUSED_SINCE),
+    )
     for topic_wanted, outcome in zip(wanted, outcomes, strict=True):
         if isinstance(outcome, Refusal):
             rows.append(_row(topic_wanted.name, outcome.error_code, outcome.message))

@@ -8,6 +8,7 @@ from ottla.broker.context import RequestContext
 from ottla.broker.core.configs.brokers import BrokerConfigs
 from ottla.broker.core.topics.catalog import NewTopic, Refusal, TopicEntry
 from ottla.broker.core.topics.configs import effective_values
+from ottla.broker.handlers.permits import permit
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.create_topics import (
@@ -21,12 +22,17 @@ from ottla.protocol.primitives import ZERO_UUID
 
 VERSIONS = range(2, 8)
 
+_REFUSED_SINCE = 6
+"""From this version on clients know of quotas that are exceeded."""
+
 
 async def handle(request: CreateTopicsRequest, ctx: RequestContext, services: Services) -> CreateTopicsResponse:
     times = Counter(topic.name for topic in request.topics)
     wanted = {topic.name: topic for topic in request.topics if times[topic.name] == 1}
     outcomes = await services.topics.create(
-        [_new_topic(topic) for topic in wanted.values()], validate_only=request.validate_only
+        [_new_topic(topic) for topic in wanted.values()],
+        validate_only=request.validate_only,
+        permit=permit(ctx, _REFUSED_SINCE),
     )
     rows = [
         refused(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.") for name, count in times.items() if count > 1

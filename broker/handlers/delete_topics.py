@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ottla.broker.context import RequestContext
 from ottla.broker.core.topics.catalog import Refusal
+from ottla.broker.handlers.permits import permit
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.delete_topics import (
@@ -17,6 +18,8 @@ from ottla.protocol.primitives import ZERO_UUID
 VERSIONS = range(1, 7)
 
 _DISABLED_SINCE = 3
+_REFUSED_SINCE = 5
+"""From this version on clients know of quotas that are exceeded."""
 
 
 async def handle(request: DeleteTopicsRequest, ctx: RequestContext, services: Services) -> DeleteTopicsResponse:
@@ -37,7 +40,8 @@ async def handle(request: DeleteTopicsRequest, ctx: RequestContext, services: Se
         else:
             rows[row.name] = row
     doomed = [name for name, row in rows.items() if not row.error_code]
-    for name, outcome in zip(doomed, await services.topics.delete(doomed), strict=True):
+    outcomes = await services.topics.delete(doomed, permit=permit(ctx, _REFUSED_SINCE))
+    for name, outcome in zip(doomed, outcomes, strict=True):
         if isinstance(outcome, Refusal):
             rows[name].error_code = outcome.error_code
             rows[name].error_message = outcome.message

@@ -255,6 +255,10 @@ class Connection(asyncio.Protocol):
         """A request waits for its answer."""
         return self.open is not None or bool(self._line)
 
+    @property
+    def _is_muted(self) -> bool:
+        return self.open is not None and self.open.mutes
+
     def finish(self, ctx: RequestContext, frame: Frame | None) -> None:
         """End an open request with an answer (or, acks=0, without) and go on to the frames that wait."""
         if self.open is ctx:
@@ -277,6 +281,11 @@ class Connection(asyncio.Protocol):
             self._send(frame)
         if self._buffered or self._read_paused or self.half_closed:
             self._schedule_pump()
+
+    def mute(self, hold: RequestContext) -> None:
+        """Read and serve nothing more until ``hold`` is finished, as if it were an open request."""
+        self.open = hold
+        self._bound_reading()
 
     def _shorten_line(self) -> None:
         """Send the answers that have none missing before them."""
@@ -419,7 +428,7 @@ class Connection(asyncio.Protocol):
         waiting = self.buffered_bytes
         stuck = self._write_paused or (self.is_waited_for and not self._may_overlap())
         self._starved = not stuck and not self._host.room_for(self, waiting)
-        pause = self._starved or (stuck and waiting >= READ_AHEAD_BYTES)
+        pause = self._starved or (stuck and (waiting >= READ_AHEAD_BYTES or self._is_muted))
         if pause != self._read_paused:
             self._read_paused = pause
             if pause:

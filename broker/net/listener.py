@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from ottla.broker.clock import Clock, TimerHandle
+from ottla.broker.context import Mute
 from ottla.broker.net.connection import Connection, Frame
 from ottla.broker.net.large_frame import buffers
 from ottla.broker.settings import Settings
@@ -48,6 +49,10 @@ class Listener:
 
     Args:
         receive: serves one request frame; see `ottla.broker.dispatch.Dispatcher.receive`.
+
+    Attributes:
+        wait_of: told the address of each new connection; says for how many milliseconds it must wait to be closed, if
+            there are too many of late. None while there is no quota.
     """
 
     def __init__(
@@ -55,6 +60,7 @@ class Listener:
     ) -> None:
         self.max_request_bytes = settings.socket_request_max_bytes
         self.receive = receive
+        self.wait_of: Callable[[str], int] | None = None
         self.connections: dict[Connection, int] = {}  # → bytes of an unfinished request, as of the last look
         self._settings = settings
         self._clock = clock
@@ -63,6 +69,7 @@ class Listener:
         self._server: asyncio.Server | None = None
         self._sweep_timer: TimerHandle | None = None
         self._held_bytes = 0
+        self._unwelcome: dict[Connection, TimerHandle] = {}
         self._starved: dict[Connection, None] = {}
         self._empty: asyncio.Event | None = None
 
@@ -94,6 +101,8 @@ class Listener:
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
             self._sweep_timer = None
+        for connection in list(self._unwelcome):
+            connection.kill()
 
     async def drain(self, timeout_ms: int) -> None:
         """Close connections as their open requests are answered; after the timeout, close what is left."""
@@ -126,11 +135,22 @@ class Listener:
             return False
         self.connections[connection] = 0
         connection.quiet_since_ms = self._clock.monotonic_ms()
+        if self.wait_of is not None and (wait_ms := self.wait_of(connection.client_host.removeprefix("/"))) > 0:
+            self._turn_away(connection, wait_ms)
         return True
+
+    def _turn_away(self, connection: Connection, wait_ms: int) -> None:
+        """Close a connection that exceeds a quota, but after a while: its client would try again at once."""
+        connection.open = Mute(connection)
+        connection.wake()
+        when_ms = connection.quiet_since_ms + wait_ms
+        self._unwelcome[connection] = self._clock.call_at(when_ms, connection.kill)
 
     def closed(self, connection: Connection) -> None:
         held = self.connections.pop(connection, 0)
         self._starved.pop(connection, None)
+        if (timer := self._unwelcome.pop(connection, None)) is not None:
+            timer.cancel()
         self._release(held)
         if not self.connections and self._empty is not None:
             self._empty.set()

@@ -19,8 +19,10 @@ from ottla.broker.core.topics.catalog import (
     TRANSACTIONS_TOPIC,
     Catalog,
     NewTopic,
+    Permit,
     Refusal,
     TopicEntry,
+    permitted,
     within_limit,
 )
 from ottla.broker.core.topics.configs import TopicConfig
@@ -211,10 +213,17 @@ class TopicManager:
 
     # ------------------------------------------------------------------------------------------------------- changing
 
-    async def create(self, wanted: Sequence[NewTopic], *, validate_only: bool = False) -> list[Outcome]:
-        """Create topics; those that cannot be are refused, the others created together."""
+    async def create(
+        self, wanted: Sequence[NewTopic], *, validate_only: bool = False, permit: Permit | None = None
+    ) -> list[Outcome]:
+        """Create topics; those that cannot be are refused, the others created together.
+
+        Args:
+            permit: asked for the partitions of each topic, even if it is not to be created.
+        """
         async with self._change:
             plans = self._catalog.plan_topics(wanted, self._new_topic_id, self._settings, self.broker_ids)
+            plans = permitted(plans, permit, lambda plan: plan.partition_count)
             return plans if validate_only else await self._put(plans)
 
     async def grow(
@@ -222,11 +231,15 @@ class TopicManager:
         wanted: Sequence[tuple[str, int, Sequence[Sequence[int]] | None]],
         *,
         validate_only: bool = False,
+        permit: Permit | None = None,
     ) -> list[Outcome]:
         """Let topics have more partitions: (name, new count, brokers of each new partition or None)."""
         async with self._change:
             catalog = self._catalog
             plans = [catalog.plan_growth(name, count, brokers, self.broker_ids) for name, count, brokers in wanted]
+            plans = permitted(
+                plans, permit, lambda plan: plan.partition_count - catalog.topics[plan.name].partition_count
+            )
             present = sum(catalog.topics[plan.name].partition_count for plan in plans if isinstance(plan, TopicEntry))
             plans = within_limit(plans, present)
             return plans if validate_only else await self._put(plans)
@@ -318,15 +331,16 @@ class TopicManager:
                            partitions=entry.partition_count)  # fmt: skip
         return plans
 
-    async def delete(self, names: Sequence[str]) -> list[Outcome]:
+    async def delete(self, names: Sequence[str], *, permit: Permit | None = None) -> list[Outcome]:
         """Delete topics: they are gone for everybody at once, then their offsets and logs are deleted."""
         async with self._change:
             entries = [self._catalog.topics.get(name) for name in names]
-            doomed = {entry.name: entry for entry in entries if entry is not None}
             outcomes: list[Outcome] = [
                 entry or Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'")
                 for name, entry in zip(names, entries, strict=True)
             ]
+            outcomes = permitted(outcomes, permit, lambda plan: plan.partition_count)
+            doomed = {entry.name: entry for entry in outcomes if isinstance(entry, TopicEntry)}
             try:
                 await self._store(self._catalog.changed(remove=doomed))
             except EngineError as error:

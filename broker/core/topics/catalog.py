@@ -67,6 +67,9 @@ def invalid_name(name: str) -> str | None:
     return None
 
 
+Permit = Callable[[int], Refusal | None]
+"""Counts partitions that somebody wants to create or delete, and says why they may not."""
+
 Configs = Mapping[str, Mapping[str, str]]
 """Settings by the name of what has them."""
 
@@ -266,6 +269,15 @@ def within_limit(plans: list[TopicEntry | Refusal], already: int = 0) -> list[To
         return plans
     text = f"A request may create {MAX_PARTITIONS_PER_REQUEST} partitions at most"
     return [Refusal(ErrorCode.POLICY_VIOLATION, text) for _ in plans]
+
+
+def permitted(
+    plans: list[TopicEntry | Refusal], permit: Permit | None, partitions: Callable[[TopicEntry], int]
+) -> list[TopicEntry | Refusal]:
+    """The plans of one request, with a refusal for each that may not be carried out."""
+    if permit is None:
+        return plans
+    return [plan if isinstance(plan, Refusal) else permit(partitions(plan)) or plan for plan in plans]
 
 
 def _check_assignments(wanted: NewTopic, broker_ids: Collection[int]) -> Refusal | None:
