@@ -70,28 +70,34 @@ func adminConfigs(s *scenarios.S) {
 		s.Must("describing "+name, resource.Err)
 		return resource.Configs
 	}
+	valued := func(key, wanted string) {
+		s.Eventually(key, func() (bool, string) {
+			value := config(s, described(), key).MaybeValue()
+			return value == wanted, value
+		})
+	}
 	alter := func(change kadm.IncrementalOp, key, value string) error {
 		altered, err := adm.AlterTopicConfigs(s.Ctx, []kadm.AlterConfig{{Op: change, Name: key, Value: kadm.StringPtr(value)}}, name)
 		s.Must("altering", err)
 		return altered[0].Err
 	}
-	s.Equal("retention.ms", config(s, described(), "retention.ms").MaybeValue(), "3600000")
+	valued("retention.ms", "3600000")
 	s.Equal("its source", config(s, described(), "retention.ms").Source, "DYNAMIC_TOPIC_CONFIG")
 	s.Equal("source of cleanup.policy", config(s, described(), "cleanup.policy").Source, "DEFAULT_CONFIG")
 	s.Must("setting", alter(kadm.SetConfig, "retention.ms", "7200000"))
-	s.Equal("retention.ms", config(s, described(), "retention.ms").MaybeValue(), "7200000")
+	valued("retention.ms", "7200000")
 	s.Must("appending", alter(kadm.AppendConfig, "cleanup.policy", "compact"))
-	s.Equal("cleanup.policy", config(s, described(), "cleanup.policy").MaybeValue(), "delete,compact")
+	valued("cleanup.policy", "delete,compact")
 	s.Must("subtracting", alter(kadm.SubtractConfig, "cleanup.policy", "delete"))
-	s.Equal("cleanup.policy", config(s, described(), "cleanup.policy").MaybeValue(), "compact")
+	valued("cleanup.policy", "compact")
 	s.Must("deleting", alter(kadm.DeleteConfig, "cleanup.policy", ""))
-	s.Equal("cleanup.policy", config(s, described(), "cleanup.policy").MaybeValue(), "delete")
+	valued("cleanup.policy", "delete")
 	s.Want(alter(kadm.SetConfig, "retention.ms", "soon") != nil, "retention.ms could be set to soon")
 	s.Want(alter(kadm.SetConfig, "no.such.config", "1") != nil, "no.such.config could be set")
 	replaced, err := adm.AlterTopicConfigsState(s.Ctx, []kadm.AlterConfig{{Name: "segment.bytes", Value: kadm.StringPtr("2000000")}}, name)
 	s.Must("replacing", err)
 	s.Must("replacing", replaced[0].Err)
-	s.Equal("segment.bytes", config(s, described(), "segment.bytes").MaybeValue(), "2000000")
+	valued("segment.bytes", "2000000")
 	s.Equal("source of retention.ms after all was replaced", config(s, described(), "retention.ms").Source, "DEFAULT_CONFIG")
 	brokers, err := adm.ListBrokers(s.Ctx)
 	s.Must("listing brokers", err)
@@ -104,10 +110,10 @@ func adminConfigs(s *scenarios.S) {
 func adminGroups(s *scenarios.S) {
 	name, other, group := topic(s, 2, nil), topic(s, 1, nil), s.Unique("group")
 	adm := admin(s)
-	produce(s, client(s), records(name, values("value", 50))...)
+	produce(s, client(s), records(name, scenarios.Values("value", 50))...)
 	m := join(s, group, name)
 	shares(s, 2, map[*member]int{m: 2})
-	allGot(s, values("value", 50), m)
+	allGot(s, scenarios.Values("value", 50), m)
 	listed, err := adm.ListGroups(s.Ctx, "Stable")
 	s.Must("listing", err)
 	s.Equal("state in the list", listed[group].State, "Stable")
@@ -156,7 +162,7 @@ func adminRecords(s *scenarios.S) {
 	name, adm := topic(s, 1, nil), admin(s)
 	start := time.UnixMilli(1_700_000_000_000)
 	cl := client(s)
-	for i, value := range values("value", 50) {
+	for i, value := range scenarios.Values("value", 50) {
 		produce(s, cl, &kgo.Record{Topic: name, Value: []byte(value), Timestamp: start.Add(time.Duration(i) * time.Second)})
 	}
 	at := func(what string, listed kadm.ListedOffsets, err error) int64 {
@@ -187,7 +193,7 @@ func adminRecords(s *scenarios.S) {
 	listed, err = adm.ListStartOffsets(s.Ctx, name)
 	s.Equal("start after deleting", at("start", listed, err), 30)
 	reader := client(s, kgo.ConsumeTopics(name), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
-	s.Equal("values", sortedValues(consume(s, reader, 20)), values("value", 50)[30:])
+	s.Equal("values", sortedValues(consume(s, reader, 20)), scenarios.Values("value", 50)[30:])
 	beyond := kadm.Offsets{}
 	beyond.Add(kadm.Offset{Topic: name, Partition: 0, At: 500, LeaderEpoch: -1})
 	trimmed, err = adm.DeleteRecords(s.Ctx, beyond)
@@ -215,7 +221,7 @@ func adminCluster(s *scenarios.S) {
 		s.Want(there && newest >= 12, "Produce up to %d", newest)
 	}
 	name := topic(s, 2, nil)
-	produce(s, client(s), records(name, values("value", 100))...)
+	produce(s, client(s), records(name, scenarios.Values("value", 100))...)
 	directories, err := adm.DescribeAllLogDirs(s.Ctx, kadm.TopicsSet{name: {0: {}, 1: {}}})
 	s.Must("describing log directories", err)
 	var size int64
@@ -232,7 +238,7 @@ func adminTransactions(s *scenarios.S) {
 	name, id := topic(s, 1, nil), s.Unique("id")
 	cl := client(s, kgo.TransactionalID(id))
 	s.Must("beginning", cl.BeginTransaction())
-	produce(s, cl, records(name, values("value", 5))...)
+	produce(s, cl, records(name, scenarios.Values("value", 5))...)
 	adm := admin(s)
 	listed, err := adm.ListTransactions(s.Ctx, nil, []string{"Ongoing"})
 	s.Must("listing", err)

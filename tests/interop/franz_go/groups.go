@@ -20,7 +20,7 @@ const sessionTimeout = 2 * time.Second
 // member is a consumer in a group that polls all the time and keeps what it got.
 type member struct {
 	cl   *kgo.Client
-	wire *wire
+	wire *scenarios.Wire
 
 	lock    sync.Mutex
 	owned   map[int32]bool
@@ -31,7 +31,7 @@ type member struct {
 }
 
 func join(s *scenarios.S, group, topic string, options ...kgo.Opt) *member {
-	m := &member{wire: newWire(), owned: map[int32]bool{}, ended: make(chan struct{})}
+	m := &member{wire: scenarios.NewWire(), owned: map[int32]bool{}, ended: make(chan struct{})}
 	taken := func(_ context.Context, _ *kgo.Client, gone map[string][]int32) {
 		m.lock.Lock()
 		defer m.lock.Unlock()
@@ -43,7 +43,7 @@ func join(s *scenarios.S, group, topic string, options ...kgo.Opt) *member {
 		}
 	}
 	m.cl = client(s, append([]kgo.Opt{
-		kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.Dialer(m.wire.dial),
+		kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.Dialer(m.wire.DialContext),
 		kgo.SessionTimeout(sessionTimeout), kgo.HeartbeatInterval(200 * time.Millisecond),
 		kgo.RebalanceTimeout(10 * time.Second), kgo.FetchMaxWait(500 * time.Millisecond),
 		kgo.AutoCommitInterval(100 * time.Millisecond),
@@ -155,7 +155,7 @@ func groupJoinAndLeave(s *scenarios.S) {
 	shares(s, 4, map[*member]int{a: 4})
 	b := join(s, group, name)
 	shares(s, 4, map[*member]int{a: 2, b: 2})
-	wanted := values("value", 200)
+	wanted := scenarios.Values("value", 200)
 	produce(s, producer, records(name, wanted)...)
 	allGot(s, wanted, a, b)
 	_, first := a.cl.GroupMetadata()
@@ -163,7 +163,7 @@ func groupJoinAndLeave(s *scenarios.S) {
 	shares(s, 4, map[*member]int{a: 4})
 	_, second := a.cl.GroupMetadata()
 	s.Want(second > first, "generation %d after %d", second, first)
-	more := values("zmore", 100)
+	more := scenarios.Values("zmore", 100)
 	produce(s, producer, records(name, more)...)
 	allGot(s, append(wanted, more...), a, b)
 }
@@ -172,11 +172,11 @@ func groupCrash(s *scenarios.S) {
 	name, group := topic(s, 4, nil), s.Unique("group")
 	a, b := join(s, group, name), join(s, group, name)
 	shares(s, 4, map[*member]int{a: 2, b: 2})
-	b.wire.sever()
+	b.wire.Cut()
 	began := time.Now()
 	shares(s, 4, map[*member]int{a: 4})
 	s.Want(time.Since(began) > sessionTimeout/2, "taken over after %v only", time.Since(began))
-	wanted := values("value", 100)
+	wanted := scenarios.Values("value", 100)
 	produce(s, client(s), records(name, wanted)...)
 	allGot(s, wanted, a)
 }
@@ -230,7 +230,7 @@ func groupCooperative(s *scenarios.S) {
 	c := join(s, group, name, cooperative)
 	shares(s, 6, map[*member]int{a: 2, b: 2, c: 2})
 	s.Equal("partitions given up so far", len(a.revoked)+len(b.revoked), 5)
-	wanted := values("value", 200)
+	wanted := scenarios.Values("value", 200)
 	produce(s, client(s), records(name, wanted)...)
 	allGot(s, wanted, a, b, c)
 	c.cl.Close()
@@ -248,7 +248,7 @@ func groupRegex(s *scenarios.S) {
 	_, err = adm.CreateTopic(s.Ctx, 3, 1, nil, prefix+".two")
 	s.Must("creating", err)
 	shares(s, 3, map[*member]int{a: 3})
-	wanted := values("value", 50)
+	wanted := scenarios.Values("value", 50)
 	produce(s, client(s), records(prefix+".two", wanted)...)
 	allGot(s, wanted, a)
 }
@@ -261,7 +261,7 @@ func groupNewPartitions(s *scenarios.S) {
 	s.Must("growing", err)
 	s.Must("growing "+name, grown.Error())
 	shares(s, 5, map[*member]int{a: 5})
-	wanted := values("value", 100)
+	wanted := scenarios.Values("value", 100)
 	produce(s, client(s), records(name, wanted)...)
 	allGot(s, wanted, a)
 }
@@ -272,7 +272,7 @@ func commitAndResume(s *scenarios.S) {
 		kgo.ConsumerGroup(group), kgo.ConsumeTopics(name), kgo.DisableAutoCommit(), kgo.FetchMaxWait(500 * time.Millisecond),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 	}
-	wanted := values("value", 100)
+	wanted := scenarios.Values("value", 100)
 	produce(s, client(s), records(name, wanted)...)
 	first := client(s, options...)
 	got := consume(s, first, len(wanted))
@@ -303,13 +303,13 @@ func brokerRestart(s *scenarios.S) {
 	a := join(s, group, name, kgo.SessionTimeout(20*time.Second))
 	shares(s, 2, map[*member]int{a: 2})
 	producer := client(s)
-	before := values("before", 100)
+	before := scenarios.Values("before", 100)
 	produce(s, producer, records(name, before)...)
 	allGot(s, before, a)
 	committed(s, group, 100)
 	id, generation := a.cl.GroupMetadata()
 	s.RestartBroker()
-	after := values("later", 100)
+	after := scenarios.Values("later", 100)
 	produce(s, producer, records(name, after)...)
 	allGot(s, append(before, after...), a)
 	// It joins again when its heartbeats find nobody, as the member that it was.

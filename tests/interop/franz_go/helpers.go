@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -57,15 +55,6 @@ func served(s *scenarios.S, made kadm.CreateTopicResponse) {
 	})
 }
 
-// values gives "PREFIX-0", "PREFIX-1", ….
-func values(prefix string, count int) []string {
-	made := make([]string, count)
-	for i := range made {
-		made[i] = fmt.Sprintf("%s-%05d", prefix, i)
-	}
-	return made
-}
-
 func records(topic string, values []string) []*kgo.Record {
 	made := make([]*kgo.Record, len(values))
 	for i, value := range values {
@@ -114,45 +103,4 @@ func sortedValues(records []*kgo.Record) []string {
 	}
 	slices.Sort(got)
 	return got
-}
-
-// wire is a network that can be cut: its connections are closed and none is opened any more, until it is mended.
-type wire struct {
-	lock  sync.Mutex
-	cut   bool
-	conns map[net.Conn]struct{}
-}
-
-func newWire() *wire { return &wire{conns: map[net.Conn]struct{}{}} }
-
-func (w *wire) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	w.lock.Lock()
-	defer w.lock.Unlock()
-	if w.cut {
-		_ = conn.Close()
-		return nil, errors.New("the wire is cut")
-	}
-	w.conns[conn] = struct{}{}
-	return conn, nil
-}
-
-// drop closes every connection; new ones may be opened.
-func (w *wire) drop() {
-	w.lock.Lock()
-	defer w.lock.Unlock()
-	for conn := range w.conns {
-		_ = conn.Close()
-	}
-	clear(w.conns)
-}
-
-func (w *wire) sever() {
-	w.lock.Lock()
-	w.cut = true
-	w.lock.Unlock()
-	w.drop()
 }

@@ -30,7 +30,7 @@ var codecs = []struct {
 func produceAndConsume(s *scenarios.S) {
 	name := topic(s, 3, nil)
 	cl := client(s, kgo.ConsumeTopics(name), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
-	wanted := values("value", 300)
+	wanted := scenarios.Values("value", 300)
 	produce(s, cl, records(name, wanted)...)
 	got := consume(s, cl, len(wanted))
 	s.Equal("values", sortedValues(got), wanted)
@@ -46,7 +46,7 @@ func codecRoundTrip(s *scenarios.S, codec kgo.CompressionCodec) {
 	name := topic(s, 1, nil)
 	cl := client(s, kgo.ProducerBatchCompression(codec), kgo.ConsumeTopics(name),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
-	wanted := values(strings.Repeat("compressible ", 20), 500)
+	wanted := scenarios.Values(strings.Repeat("compressible ", 20), 500)
 	produce(s, cl, records(name, wanted)...)
 	s.Equal("values", sortedValues(consume(s, cl, len(wanted))), wanted)
 }
@@ -109,7 +109,7 @@ func readFromTimestamp(s *scenarios.S) {
 	name := topic(s, 2, nil)
 	start := time.UnixMilli(1_700_000_000_000)
 	var sent []*kgo.Record
-	for i, value := range values("at", 100) {
+	for i, value := range scenarios.Values("at", 100) {
 		sent = append(sent, &kgo.Record{
 			Topic: name, Partition: int32(i % 2), Value: []byte(value), Timestamp: start.Add(time.Duration(i) * time.Second),
 		})
@@ -117,7 +117,7 @@ func readFromTimestamp(s *scenarios.S) {
 	produce(s, client(s, kgo.RecordPartitioner(kgo.ManualPartitioner())), sent...)
 	reader := client(s, kgo.ConsumeTopics(name),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AfterMilli(start.Add(70*time.Second).UnixMilli())))
-	s.Equal("records from the seventieth second on", sortedValues(consume(s, reader, 30)), values("at", 100)[70:])
+	s.Equal("records from the seventieth second on", sortedValues(consume(s, reader, 30)), scenarios.Values("at", 100)[70:])
 	quiet(s, reader)
 	late := client(s, kgo.ConsumeTopics(name),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AfterMilli(start.Add(time.Hour).UnixMilli())))
@@ -132,15 +132,15 @@ func fetchSession(s *scenarios.S) {
 	cl := client(s, kgo.ConsumeTopics(first), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchMaxWait(500*time.Millisecond))
 	for round := range 5 {
-		wanted := values(fmt.Sprintf("round-%d", round), 100)
+		wanted := scenarios.Values(fmt.Sprintf("round-%d", round), 100)
 		produce(s, cl, records(first, wanted)...)
 		s.Equal("values", sortedValues(consume(s, cl, len(wanted))), wanted)
 	}
 	cl.PauseFetchPartitions(map[string][]int32{first: {0, 1, 2, 3, 4, 5, 6, 7}})
-	produce(s, cl, records(second, values("second", 50))...)
+	produce(s, cl, records(second, scenarios.Values("second", 50))...)
 	cl.AddConsumeTopics(second)
-	s.Equal("values of the topic that was added", sortedValues(consume(s, cl, 50)), values("second", 50))
-	wanted := values("paused", 200)
+	s.Equal("values of the topic that was added", sortedValues(consume(s, cl, 50)), scenarios.Values("second", 50))
+	wanted := scenarios.Values("paused", 200)
 	produce(s, cl, records(first, wanted)...)
 	seen := map[int32]bool{}
 	ends, err := admin(s).ListEndOffsets(s.Ctx, first)
@@ -156,9 +156,9 @@ func fetchSession(s *scenarios.S) {
 	s.Equal("values after the pause", sortedValues(got), wanted)
 	s.Want(len(seen) > 30, "only %d partitions had records", len(seen))
 	cl.PurgeTopicsFromConsuming(second)
-	produce(s, cl, records(second, values("unwanted", 20))...)
-	produce(s, cl, records(first, values("last", 20))...)
-	s.Equal("values after a topic was given up", sortedValues(consume(s, cl, 20)), values("last", 20))
+	produce(s, cl, records(second, scenarios.Values("unwanted", 20))...)
+	produce(s, cl, records(first, scenarios.Values("last", 20))...)
+	s.Equal("values after a topic was given up", sortedValues(consume(s, cl, 20)), scenarios.Values("last", 20))
 }
 
 // topicMadeAgain reads a topic whose name is given to a new one: the new one has another id and begins at 0.
@@ -167,7 +167,7 @@ func topicMadeAgain(s *scenarios.S) {
 	adm := admin(s)
 	cl := client(s, kgo.ConsumeTopics(name), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.MetadataMaxAge(200*time.Millisecond), kgo.UnknownTopicRetries(-1), kgo.ConsiderMissingTopicDeletedAfter(time.Second))
-	produce(s, client(s), records(name, values("before", 10))...)
+	produce(s, client(s), records(name, scenarios.Values("before", 10))...)
 	consume(s, cl, 10)
 	before, err := adm.ListTopics(s.Ctx, name)
 	s.Must("listing", err)
@@ -182,11 +182,11 @@ func topicMadeAgain(s *scenarios.S) {
 	s.Must("creating again", err)
 	s.Want(before[name].ID != made.ID, "the new topic has the id of the old one")
 	served(s, made)
-	produce(s, client(s), records(name, values("after", 5))...)
+	produce(s, client(s), records(name, scenarios.Values("after", 5))...)
 	fresh := client(s, kgo.ConsumeTopics(name), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	got := consume(s, fresh, 5)
 	s.Equal("first offset", got[0].Offset, 0)
-	s.Equal("values", sortedValues(got), values("after", 5))
+	s.Equal("values", sortedValues(got), scenarios.Values("after", 5))
 }
 
 func produceWithoutAcks(s *scenarios.S) {
@@ -194,7 +194,7 @@ func produceWithoutAcks(s *scenarios.S) {
 		name := topic(s, 1, nil)
 		cl := client(s, kgo.RequiredAcks(acks), kgo.DisableIdempotentWrite(), kgo.ConsumeTopics(name),
 			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
-		wanted := values("value", 200)
+		wanted := scenarios.Values("value", 200)
 		produce(s, cl, records(name, wanted)...)
 		s.Equal("values", sortedValues(consume(s, cl, len(wanted))), wanted)
 	}
@@ -210,7 +210,7 @@ func oldVersions(s *scenarios.S) {
 		name, group := topic(s, 2, nil), s.Unique("group")
 		cl := client(s, kgo.MaxVersions(versions), kgo.ConsumeTopics(name), kgo.ConsumerGroup(group),
 			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.DisableAutoCommit())
-		wanted := values("release-"+release, 50)
+		wanted := scenarios.Values("release-"+release, 50)
 		produce(s, cl, records(name, wanted)...)
 		got := consume(s, cl, len(wanted))
 		s.Equal("values in release "+release, sortedValues(got), wanted)
@@ -222,14 +222,14 @@ func oldVersions(s *scenarios.S) {
 
 func idempotentProducer(s *scenarios.S) {
 	name := topic(s, 1, nil)
-	w := newWire()
-	cl := client(s, kgo.Dialer(w.dial), kgo.ProducerBatchMaxBytes(2000), kgo.ProducerLinger(time.Millisecond))
-	wanted := values("once", 3000)
+	w := scenarios.NewWire()
+	cl := client(s, kgo.Dialer(w.DialContext), kgo.ProducerBatchMaxBytes(2000), kgo.ProducerLinger(time.Millisecond))
+	wanted := scenarios.Values("once", 3000)
 	failed := make(chan error, len(wanted))
 	for i, record := range records(name, wanted) {
 		cl.Produce(s.Ctx, record, func(_ *kgo.Record, err error) { failed <- err })
 		if i%500 == 250 {
-			w.drop() // what was on its way is sent again
+			w.Drop() // what was on its way is sent again
 		}
 	}
 	for range wanted {

@@ -33,7 +33,7 @@ func transactionCommit(s *scenarios.S) {
 	cl := client(s, kgo.TransactionalID(s.Unique("id")))
 	reader := committedOnly(s, name)
 	s.Must("beginning", cl.BeginTransaction())
-	wanted := values("value", 60)
+	wanted := scenarios.Values("value", 60)
 	produce(s, cl, records(name, wanted)...)
 	quiet(s, reader) // nothing is shown before the commit
 	stable, err := admin(s).ListCommittedOffsets(s.Ctx, name)
@@ -42,7 +42,7 @@ func transactionCommit(s *scenarios.S) {
 	s.Must("committing", cl.EndTransaction(s.Ctx, kgo.TryCommit))
 	s.Equal("values", sortedValues(consume(s, reader, len(wanted))), wanted)
 	for round := range 5 {
-		more := values(fmt.Sprintf("round-%d", round), 20)
+		more := scenarios.Values(fmt.Sprintf("round-%d", round), 20)
 		transaction(s, cl, name, more, kgo.TryCommit)
 		s.Equal("values of another one", sortedValues(consume(s, reader, len(more))), more)
 	}
@@ -51,12 +51,12 @@ func transactionCommit(s *scenarios.S) {
 func transactionAbort(s *scenarios.S) {
 	name := topic(s, 2, nil)
 	cl := client(s, kgo.TransactionalID(s.Unique("id")))
-	transaction(s, cl, name, values("aborted", 40), kgo.TryAbort)
-	transaction(s, cl, name, values("committed", 20), kgo.TryCommit)
-	transaction(s, cl, name, values("dropped", 30), kgo.TryAbort)
-	transaction(s, cl, name, values("second", 10), kgo.TryCommit)
+	transaction(s, cl, name, scenarios.Values("aborted", 40), kgo.TryAbort)
+	transaction(s, cl, name, scenarios.Values("committed", 20), kgo.TryCommit)
+	transaction(s, cl, name, scenarios.Values("dropped", 30), kgo.TryAbort)
+	transaction(s, cl, name, scenarios.Values("second", 10), kgo.TryCommit)
 	reader := committedOnly(s, name)
-	s.Equal("committed values", sortedValues(consume(s, reader, 30)), append(values("committed", 20), values("second", 10)...))
+	s.Equal("committed values", sortedValues(consume(s, reader, 30)), append(scenarios.Values("committed", 20), scenarios.Values("second", 10)...))
 	quiet(s, reader)
 	s.Equal("all values", len(consume(s, everything(s, name), 100)), 100)
 }
@@ -64,7 +64,7 @@ func transactionAbort(s *scenarios.S) {
 // transactionOffsets reads in a group, writes and commits in one transaction; an aborted one is read again.
 func transactionOffsets(s *scenarios.S) {
 	from, to, group := topic(s, 2, nil), topic(s, 2, nil), s.Unique("group")
-	wanted := values("value", 100)
+	wanted := scenarios.Values("value", 100)
 	produce(s, client(s), records(from, wanted)...)
 	session, err := kgo.NewGroupTransactSession(
 		kgo.SeedBrokers(s.Bootstrap), kgo.TransactionalID(s.Unique("id")), kgo.ConsumerGroup(group),
@@ -105,13 +105,13 @@ func transactionFenced(s *scenarios.S) {
 	name, id := topic(s, 1, nil), s.Unique("id")
 	old := client(s, kgo.TransactionalID(id))
 	s.Must("beginning", old.BeginTransaction())
-	produce(s, old, records(name, values("old", 5))...)
+	produce(s, old, records(name, scenarios.Values("old", 5))...)
 	newer := client(s, kgo.TransactionalID(id))
-	transaction(s, newer, name, values("new", 5), kgo.TryCommit)
+	transaction(s, newer, name, scenarios.Values("new", 5), kgo.TryCommit)
 	err := old.EndTransaction(s.Ctx, kgo.TryCommit)
 	s.Want(errors.Is(err, kerr.ProducerFenced) || errors.Is(err, kerr.InvalidProducerEpoch), "end of the old one: %v", err)
 	reader := committedOnly(s, name)
-	s.Equal("values", sortedValues(consume(s, reader, 5)), values("new", 5))
+	s.Equal("values", sortedValues(consume(s, reader, 5)), scenarios.Values("new", 5))
 	quiet(s, reader)
 }
 
@@ -120,8 +120,8 @@ func transactionTimeout(s *scenarios.S) {
 	name := topic(s, 1, nil)
 	cl := client(s, kgo.TransactionalID(s.Unique("id")), kgo.TransactionTimeout(time.Second))
 	s.Must("beginning", cl.BeginTransaction())
-	produce(s, cl, records(name, values("left open", 5))...)
-	produce(s, client(s), records(name, values("behind", 5))...)
-	s.Equal("values", sortedValues(consume(s, committedOnly(s, name), 5)), values("behind", 5))
+	produce(s, cl, records(name, scenarios.Values("left open", 5))...)
+	produce(s, client(s), records(name, scenarios.Values("behind", 5))...)
+	s.Equal("values", sortedValues(consume(s, committedOnly(s, name), 5)), scenarios.Values("behind", 5))
 	s.Want(cl.EndTransaction(s.Ctx, kgo.TryCommit) != nil, "a transaction that was aborted could be committed")
 }

@@ -1,0 +1,1 @@
+"""IBM's sarama, the older of Go's clients."""
