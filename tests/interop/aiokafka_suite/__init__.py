@@ -1,0 +1,1 @@
+"""aiokafka's own tests."""
