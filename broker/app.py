@@ -234,7 +234,7 @@ class Broker:
         self._cleaner.on_markers_gone = self._producer_states.forget
         self._engine.on_appended = self._appended
         self._topics.on_touched = self._driver.touched
-        self._topics.on_deleted = lambda topic: self._driver.topic_deleted(topic.name)
+        self._topics.on_deleted = lambda topic: self._driver.topic_deleted(topic.name, topic.topic_id)
         self._dispatcher = Dispatcher(self._services, self.log, settings.protocol_codec)
         self._listener = Listener(settings, clock, self._dispatcher.receive, self.log)
         self._quotas = ClientQuotas(settings)

@@ -2,8 +2,8 @@
 
 Keys and values begin with an int16. In a key it is the type of the record, in a value the version of its layout. A
 record without a value deletes what its key names. Versions 0 to 4 of both values are read; what is written is what
-released Kafka writes and external readers know: offsets as version 3 (1 if they carry an expiry of their own, the
-one version that can say so) and groups as version 3.
+Kafka 4.3 writes: offsets as version 4, which names the topic's id (1 if they carry an expiry of their own, the one
+version that can say so), and groups as version 3.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ottla.protocol.errors import MalformedFrame
 from ottla.protocol.primitives import ZERO_UUID
 from ottla.protocol.schema import ArrayOf, Bytes, Int32, Int64, Message, String, Uuid, message, struct, wire
 
-OFFSET_VALUE_VERSION = 3
+OFFSET_VALUE_VERSION = 4
 EXPIRING_OFFSET_VALUE_VERSION = 1
 GROUP_VALUE_VERSION = 3
 
@@ -56,7 +56,7 @@ class GroupKey(Message):
 
 @message(versions=range(5), flexible_from=4)
 class OffsetValue(Message):
-    """A committed offset. -1 is "none" for the leader epoch and the expiry. KIP-211, KIP-320."""
+    """A committed offset. -1 is "none" for the leader epoch and the expiry. KIP-211, KIP-320, KIP-848."""
 
     offset: int = wire(Int64)
     leader_epoch: int = wire(Int32, since=3, default=-1)
@@ -160,7 +160,10 @@ def decode_offset_value(value: bytes) -> OffsetValue:
 
 
 def encode_offset_value(value: OffsetValue, version: int | None = None) -> bytes:
-    """Write a committed offset as version 3, or as 1 if it has an expiry of its own (its leader epoch is lost)."""
+    """Write a committed offset as version 4, or as 1 if it has an expiry of its own.
+
+    Version 1 has no place for the leader epoch and the topic's id.
+    """
     if version is None:
         version = OFFSET_VALUE_VERSION if value.expire_timestamp < 0 else EXPIRING_OFFSET_VALUE_VERSION
     return version.to_bytes(2, "big") + _value_encoder(version)(value)

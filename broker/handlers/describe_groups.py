@@ -11,7 +11,7 @@ from ottla.protocol.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 
-VERSIONS = range(6)
+VERSIONS = range(7)
 
 
 def handle(request: DescribeGroupsRequest, ctx: RequestContext, services: Services) -> DescribeGroupsResponse:

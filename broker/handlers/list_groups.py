@@ -6,7 +6,7 @@ from ottla.broker.context import RequestContext
 from ottla.broker.handlers.services import Services
 from ottla.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
-VERSIONS = range(5)
+VERSIONS = range(6)
 
 
 def handle(request: ListGroupsRequest, ctx: RequestContext, services: Services) -> ListGroupsResponse:

@@ -1,23 +1,49 @@
-"""OffsetCommit (key 8): topics are checked here, the group in the coordinator."""
+"""OffsetCommit (key 8): topics are checked here, the group in the coordinator.
+
+Up to version 9 a topic is given by its name, from version 10 on by its id; the coordinator is told both (KIP-848).
+"""
 
 from __future__ import annotations
 
 from ottla.broker.context import RequestContext
-from ottla.broker.handlers.missing import missing_partitions
-from ottla.broker.handlers.services import Services
+from ottla.broker.core.groups.offsets import KNOWS_TOPIC_IDS, NO_PARTITION, Refusals
+from ottla.broker.handlers.services import Services, Topics
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from ottla.protocol.primitives import ZERO_UUID
 
-VERSIONS = range(2, 9)
+VERSIONS = range(2, 11)
 
 
 def handle(request: OffsetCommitRequest, ctx: RequestContext, services: Services) -> OffsetCommitResponse | None:
-    named = ((topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions)
-    return services.groups.commit_offsets(request, ctx, missing_partitions(services.topics, named))
+    refused = _resolve(request, services.topics, by_id=ctx.api_version >= KNOWS_TOPIC_IDS)
+    return services.groups.commit_offsets(request, ctx, refused)
+
+
+def _resolve(request: OffsetCommitRequest, topics: Topics, *, by_id: bool) -> Refusals:
+    """Give each topic both its name and its id, where there is such a topic; the partitions that there are not."""
+    refused: dict[tuple[str, int], ErrorCode] = {}
+    for topic in request.topics:
+        if by_id:
+            found = topics.by_id.get(topic.topic_id)
+            topic.name, error = (found.name if found else ""), ErrorCode.UNKNOWN_TOPIC_ID
+        else:
+            found = topics.topics.get(topic.name)
+            topic.topic_id, error = (found.topic_id if found else ZERO_UUID), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        count = 0
+        if found:
+            count, error = len(found.partitions), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        elif not topic.partitions:
+            refused[topic.name, NO_PARTITION] = error
+        for partition in topic.partitions:
+            if not 0 <= partition.partition_index < count:
+                refused[topic.name, partition.partition_index] = error
+    return refused
 
 
 def failed(request: OffsetCommitRequest, code: int) -> OffsetCommitResponse:
@@ -25,6 +51,7 @@ def failed(request: OffsetCommitRequest, code: int) -> OffsetCommitResponse:
         topics=[
             OffsetCommitResponseTopic(
                 name=topic.name,
+                topic_id=topic.topic_id,
                 partitions=[
                     OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
                     for partition in topic.partitions

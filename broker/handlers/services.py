@@ -14,7 +14,7 @@ from ottla.broker.core.configs.brokers import BrokerConfigs
 from ottla.broker.core.configs.loggers import Logger
 from ottla.broker.core.fetch_sessions import FetchSessions
 from ottla.broker.core.fetches import Parked
-from ottla.broker.core.groups.offsets import Refusals
+from ottla.broker.core.groups.offsets import Refusals, TopicIds
 from ottla.broker.core.log_dir import LogDir, in_memory
 from ottla.broker.core.topics.catalog import Catalog, NewTopic, Permit, Refusal, TopicEntry
 from ottla.broker.core.topics.partition import Topic
@@ -130,7 +130,9 @@ class Groups(Protocol):
         self, request: TxnOffsetCommitRequest, ctx: RequestContext, refused: Refusals, verified: Verification | None
     ) -> TxnOffsetCommitResponse | None: ...
     def write_marker(self, tp: TopicPartition, marker: TransactionMarker, settled: Settled) -> None: ...
-    def fetch_offsets(self, request: OffsetFetchRequest, ctx: RequestContext) -> OffsetFetchResponse | None: ...
+    def fetch_offsets(
+        self, request: OffsetFetchRequest, ctx: RequestContext, topic_ids: TopicIds
+    ) -> OffsetFetchResponse | None: ...
     def delete_offsets(
         self, request: OffsetDeleteRequest, ctx: RequestContext, refused: Refusals
     ) -> OffsetDeleteResponse | None: ...

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from uuid import UUID
 
 from ottla.broker.clock import Clock, TimerHandle
 from ottla.broker.context import RequestContext
 from ottla.broker.core.effects import Append, Reply
 from ottla.broker.core.fetches import FetchPurgatory, Parked
 from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.core.groups.offsets import Refusals
+from ottla.broker.core.groups.offsets import Refusals, TopicIds
 from ottla.broker.core.topics.catalog import OFFSETS_TOPIC
 from ottla.broker.core.topics.partition import Partition
 from ottla.broker.core.topics.producers import Settled
@@ -35,6 +36,7 @@ from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetch
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ottla.protocol.offsets_topic import CoordinatorRecord
+from ottla.protocol.primitives import ZERO_UUID
 from ottla.protocol.records import (
     BatchHeader,
     CorruptBatch,
@@ -125,8 +127,10 @@ class Driver:
         self.settle()
         return answer
 
-    def fetch_offsets(self, request: OffsetFetchRequest, ctx: RequestContext) -> OffsetFetchResponse | None:
-        answer = self.coordinator.fetch_offsets(request, ctx, self._clock.monotonic_ms())
+    def fetch_offsets(
+        self, request: OffsetFetchRequest, ctx: RequestContext, topic_ids: TopicIds
+    ) -> OffsetFetchResponse | None:
+        answer = self.coordinator.fetch_offsets(request, ctx, self._clock.monotonic_ms(), topic_ids)
         self.settle()
         return answer
 
@@ -148,9 +152,9 @@ class Driver:
     def list_groups(self, request: ListGroupsRequest, ctx: RequestContext) -> ListGroupsResponse:
         return self.coordinator.list_groups(request, ctx, self._clock.monotonic_ms())
 
-    def topic_deleted(self, topic: str) -> None:
-        """Every group forgets its offsets of a deleted topic."""
-        self.coordinator.topic_deleted(topic, *self._now())
+    def topic_deleted(self, topic: str, topic_id: UUID = ZERO_UUID) -> None:
+        """Every group forgets its offsets of a deleted topic, but not those of another one of that name."""
+        self.coordinator.topic_deleted(topic, *self._now(), topic_id)
         self.settle()
 
     # -- transactions

@@ -311,8 +311,8 @@ def _value(data: bytes | None, is_offset: bool) -> Any:
     for field in ("commit_timestamp", "expire_timestamp", "current_state_timestamp"):
         if field in value:
             value[field] = "none" if value[field] == -1 else "some time"
-    if is_offset and value["version"] == 4:  # see docs/differences.md
-        value |= {"version": 3, "topic_id": ZERO_UUID}
+    if is_offset and value["topic_id"] != ZERO_UUID:
+        value["topic_id"] = "<topic id>"
     if "members" in value:
         value["members"].sort(key=lambda member: str(member["client_id"]))
     return value

@@ -40,7 +40,7 @@ def trace_commit_keeps_the_session(t: Trace) -> None:
 
 
 def trace_commits(t: Trace) -> None:
-    for version in range(2, 9):
+    for version in range(2, 10):
         commit_alone(t, version)
         commit(t, "a", version, member="", generation=0, group=f"{t.name}-absent")
         commit(t, "a", version, member="x", generation=5, group=f"{t.name}-absent")
@@ -99,7 +99,10 @@ def trace_commit_metadata(t: Trace) -> None:
     commit_alone(t, metadata="x" * 65, group=f"{t.name}-new")
     # Kafka shows the group, which has no record, once something is written to its partition.
     number = next(
-        n for n in range(99) if coordinator_partition(f"{t.name}-{n}", 3) == coordinator_partition(f"{t.name}-new", 3)
+        n
+        for n in range(999)
+        if coordinator_partition(f"{t.name}-{n}", GROUP_PARTITIONS)
+        == coordinator_partition(f"{t.name}-new", GROUP_PARTITIONS)
     )
     commit_alone(t, group=f"{t.name}-{number}")
     describe(t, 5, f"{t.name}-new")
@@ -116,13 +119,13 @@ def trace_commit_retention(t: Trace) -> None:
 
 
 def trace_offset_fetches(t: Trace) -> None:
-    for version in range(1, 9):
+    for version in range(1, 10):
         fetch(t, version)
         fetch(t, version, {})
         if version >= 2:
             fetch(t, version, everything=True)
     commit_alone(t, 8, offsets=[(TOPIC, 0, 5), (TOPIC, 2, 9)], epoch=3)
-    for version in range(1, 9):
+    for version in range(1, 10):
         for steady in (False, True) if version >= 7 else (False,):
             fetch(t, version, stable=steady)
             fetch(t, version, {}, stable=steady)
@@ -194,7 +197,7 @@ def trace_describes(t: Trace) -> None:
     stable(t, "a", "b")
     join(t, "s", member="", instance="is", group=f"{t.name}-static")
     t.settle(30)
-    for version in range(6):
+    for version in range(7):
         describe(t, version)
         describe(t, version, f"{t.name}-absent", "", f"{t.name}-simple", f"{t.name}-static", t.name, t.name)
         if version >= 3:
@@ -218,7 +221,7 @@ def trace_lists(t: Trace) -> None:
 
 
 def trace_find_coordinator(t: Trace) -> None:
-    for version in range(5):
+    for version in range(7):
         for kind in (0, 2, 3, -1) if version else (0,):
             keys = [t.name, "", "x", t.name]
             if version < 4:

@@ -18,6 +18,7 @@ from tests.differential import (
     offset_traces,
     record_traces,
     small_api_traces,
+    topic_id_traces,
     topic_traces,
     transaction_traces,
 )
@@ -43,7 +44,7 @@ def cases() -> list[Case]:
     """Every trace that is written by hand."""
     found = []
     for module in (group_traces, member_traces, offset_traces, topic_traces, log_traces, record_traces, frame_traces,
-                   small_api_traces, transaction_traces, config_traces, cleaning_traces,
+                   topic_id_traces, small_api_traces, transaction_traces, config_traces, cleaning_traces,
                    isolation_traces, fetch_session_traces):  # fmt: skip
         for name, script in vars(module).items():
             if name.startswith("trace_"):

@@ -113,7 +113,7 @@ def test_offset_values(version: int, value: OffsetValue, expected: str) -> None:
 
 
 def test_offsets_are_written_as_released_kafka_writes_them() -> None:
-    assert encode_offset_value(OFFSET).hex() == OFFSET_VALUES[3][2]
+    assert encode_offset_value(OFFSET).hex() == OFFSET_VALUES[4][2]
     assert encode_offset_value(EXPIRING).hex() == OFFSET_VALUES[1][2]
 
 

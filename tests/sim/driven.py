@@ -11,8 +11,8 @@ import sys
 from collections import deque
 from collections.abc import Callable, Coroutine
 from types import SimpleNamespace
-from typing import Any
-from uuid import UUID
+from typing import Any, ClassVar
+from uuid import NAMESPACE_OID, UUID, uuid5
 
 from ottla.broker.clock import TimerHandle
 from ottla.broker.core.fetches import FetchPurgatory
@@ -67,6 +67,27 @@ class DrivenWorld(World):
         self.owners[partition] = node
 
 
+class NamedTopics:
+    """The world's topics as the handlers of the group APIs look them up."""
+
+    by_id: ClassVar[dict[UUID, Any]] = {}
+
+    def __init__(self, world: World) -> None:
+        self.partition_count = world.partition_count
+        self.topics = self
+
+    def get(self, name: str) -> Any:
+        """A topic by its name."""
+        if name not in self:
+            return None
+        count = self.partition_count(name)
+        topic_id = uuid5(NAMESPACE_OID, name)
+        return SimpleNamespace(name=name, topic_id=topic_id, partitions=range(count))
+
+    def __contains__(self, name: str) -> bool:
+        return bool(self.partition_count(name))
+
+
 class DrivenNode(Node):
     """One broker without sockets. It is its own clock, log of troubles and listener."""
 
@@ -106,7 +127,7 @@ class DrivenNode(Node):
             clock=self,
             node=BrokerNode(1, "cluster"),
             groups=self._driver,
-            topics=SimpleNamespace(partition_count=world.partition_count),  # type: ignore[arg-type]
+            topics=NamedTopics(world),  # type: ignore[arg-type]
             fetches=self._driver,
             transactions=SimpleNamespace(),  # type: ignore[arg-type]
         )

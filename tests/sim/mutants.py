@@ -364,8 +364,8 @@ MUTANTS = [
     Mutant(
         "offsets are visible before they are durable",
         "groups.offsets:commit",
-        "group.offsets.write_begins(topic, index)",
-        "group.offsets.write_begins(topic, index); group.offsets.store(topic, index, committed)",
+        "group.offsets.write_begins(name, index)",
+        "group.offsets.write_begins(name, index); group.offsets.store(name, index, committed)",
     ),
     Mutant(
         "a stable fetch does not wait",

@@ -107,8 +107,8 @@ class WatchedCoordinator(GroupCoordinator):
             "commit", entry, request, ctx, now_ms, wall_ms, refused, request=request, ctx=ctx, refused=refused
         )
 
-    def fetch_offsets(self, request: Any, ctx: Any, now_ms: int) -> Any:
-        return self._step("fetch", super().fetch_offsets, request, ctx, now_ms, request=request, ctx=ctx)
+    def fetch_offsets(self, request: Any, ctx: Any, now_ms: int, *topic_ids: Any) -> Any:
+        return self._step("fetch", super().fetch_offsets, request, ctx, now_ms, *topic_ids, request=request, ctx=ctx)
 
     def delete_offsets(self, request: Any, ctx: Any, now_ms: int, wall_ms: int, refused: Any = NOTHING_REFUSED) -> Any:
         entry = super().delete_offsets
@@ -126,8 +126,8 @@ class WatchedCoordinator(GroupCoordinator):
     def list_groups(self, request: Any, ctx: Any, now_ms: int) -> Any:
         return self._step("list", super().list_groups, request, ctx, now_ms, request=request, ctx=ctx)
 
-    def topic_deleted(self, topic: str, now_ms: int, wall_ms: int) -> None:
-        self._step("topic deleted", super().topic_deleted, topic, now_ms, wall_ms, request=topic)
+    def topic_deleted(self, topic: str, now_ms: int, wall_ms: int, *topic_id: Any) -> None:
+        self._step("topic deleted", super().topic_deleted, topic, now_ms, wall_ms, *topic_id, request=topic)
 
     def appended(self, token: object, error: ErrorCode, now_ms: int, wall_ms: int) -> None:
         self.world.watch.log.outcome(token, error)

@@ -72,7 +72,7 @@ def list_groups(m: Machine, request: ListGroupsRequest) -> ListGroupsResponse:
     if any(shard.state is ShardState.LOADING for shard in m.shards):
         return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     states = [name.strip().lower() for name in request.states_filter]
-    types = [name.strip().lower() for name in request.types_filter]
+    types = [name.lower() for name in request.types_filter]  # not stripped: Kafka does not, either
     if types and GROUP_TYPE not in types:
         return ListGroupsResponse()
     chosen = (group for group in m.groups.values() if not states or group.state.value.lower() in states)

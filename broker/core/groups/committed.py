@@ -12,6 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
+from uuid import UUID
+
+from ottla.protocol.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
     from ottla.broker.core.groups.machine import Write
@@ -23,6 +26,8 @@ class CommittedOffset(NamedTuple):
     Attributes:
         leader_epoch: -1 for none.
         expire_timestamp_ms: set by old clients that bring a retention of their own, else -1.
+        topic_id: of the topic when it was committed. Zero where that is not known: offsets of transactions, those with
+            an expiry of their own, and those of logs that older brokers wrote.
     """
 
     offset: int
@@ -30,6 +35,12 @@ class CommittedOffset(NamedTuple):
     metadata: str
     commit_timestamp_ms: int
     expire_timestamp_ms: int = -1
+    topic_id: UUID = ZERO_UUID
+
+    def may_be_of(self, topic_id: UUID) -> bool:
+        """Whether it was committed for the topic with that id, as far as either id is known (KIP-848)."""
+        own = self.topic_id
+        return own == topic_id or not own.int or not topic_id.int
 
 
 class Pending(NamedTuple):
@@ -130,9 +141,13 @@ class CommittedOffsets:
         known.update(dict.fromkeys(self.in_flight))
         return list(known)
 
-    def known_partitions_of(self, topic: str) -> list[int]:
-        """The partitions of a topic with an offset that is durable, pending or on its way."""
-        known = dict.fromkeys(self.by_topic.get(topic, ()))
+    def known_partitions_of(self, topic: str, topic_id: UUID) -> list[int]:
+        """The partitions of a topic with an offset that is durable, pending or on its way.
+
+        What is durable and known to be of another topic of that name, which was there before or came after, is not.
+        """
+        durable = self.by_topic.get(topic, {})
+        known = dict.fromkeys(index for index, committed in durable.items() if committed.may_be_of(topic_id))
         for table in self.pending.values():
             known.update(dict.fromkeys(partition for name, partition in table if name == topic))
         known.update(dict.fromkeys(partition for name, partition in self.in_flight if name == topic))

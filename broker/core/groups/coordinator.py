@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from uuid import UUID
 
 from ottla.broker.core.effects import Asker, Effect
 from ottla.broker.core.groups import admin, lifecycle, membership, notes, offsets, removal, retention, transactional
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.join import join
 from ottla.broker.core.groups.machine import Machine, Timer, TimerKey, Write
-from ottla.broker.core.groups.offsets import Refusals
+from ottla.broker.core.groups.offsets import Refusals, TopicIds, no_ids
 from ottla.broker.core.groups.rebalance import finish, initial_delay_over, sync_overdue
 from ottla.broker.core.groups.replay import GroupFacts, durable_state, replay
 from ottla.broker.core.groups.replies import join_error, sync_error
@@ -36,6 +37,7 @@ from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetch
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ottla.protocol.offsets_topic import CoordinatorRecord
+from ottla.protocol.primitives import ZERO_UUID
 
 NOTHING_REFUSED: Refusals = {}
 
@@ -225,16 +227,13 @@ class GroupCoordinator:
             group_instance_id=request.group_instance_id,
             generation=request.generation_id_or_member_epoch,
         )
-        answer: OffsetCommitResponse | None
         # The empty group id is a group like any other here.
         if error := self._unavailable(request.group_id):
-            answer = offsets.unavailable(request, refused, error)
+            answer: OffsetCommitResponse | None = offsets.unavailable(request, refused, error)
         else:
             answer = offsets.commit(self._m, self._shard(request.group_id), request, ctx, refused)
-        if answer is not None and self._m.observed:
-            codes = (item.error_code for topic in answer.topics for item in topic.partitions)
-            first = next((code for code in codes if code), 0)
-            notes.refused(self._m, "OffsetCommit", request.group_id, request.member_id, first)
+        if answer is not None:
+            notes.commit_refused(self._m, request, answer)
         return answer
 
     def commit_transactional_offsets(
@@ -264,11 +263,13 @@ class GroupCoordinator:
         self._m.begin(now_ms, wall_ms)
         transactional.transaction_ended(self._m, self._m.shards[partition], producer_id, commit=commit)
 
-    def fetch_offsets(self, request: OffsetFetchRequest, ctx: Asker, now_ms: int) -> OffsetFetchResponse | None:
+    def fetch_offsets(
+        self, request: OffsetFetchRequest, ctx: Asker, now_ms: int, topic_ids: TopicIds = no_ids
+    ) -> OffsetFetchResponse | None:
         """OffsetFetch, in the form of the request's version. None if it must wait for stable offsets."""
         self._m.begin(now_ms)
-        wanted = offsets.requested_groups(request, ctx)
-        return offsets.fetch(self._m, request, ctx, self._unavailable_groups([group.group_id for group in wanted]))
+        errors = self._unavailable_groups([group.group_id for group in offsets.requested_groups(request, ctx)])
+        return offsets.fetch(self._m, request, ctx, errors, topic_ids)
 
     def delete_offsets(
         self,
@@ -285,21 +286,20 @@ class GroupCoordinator:
         """
         self._m.begin(now_ms, wall_ms)
         notes.received(self._m, "OffsetDelete", request.group_id, ctx)
-        answer: OffsetDeleteResponse | None
         if error := self._guard(request.group_id):
-            answer = OffsetDeleteResponse(error_code=error)
+            answer: OffsetDeleteResponse | None = OffsetDeleteResponse(error_code=error)
         else:
             answer = removal.delete_offsets(self._m, request, ctx, refused)
         if answer is not None:
             notes.refused(self._m, "OffsetDelete", request.group_id, "", answer.error_code)
         return answer
 
-    def topic_deleted(self, topic: str, now_ms: int, wall_ms: int) -> None:
+    def topic_deleted(self, topic: str, now_ms: int, wall_ms: int, topic_id: UUID = ZERO_UUID) -> None:
         """A topic is gone: the offsets that groups have for it go, too."""
         self._m.begin(now_ms, wall_ms)
         for shard in self._m.shards:
             if shard.state is ShardState.ACTIVE:
-                removal.topic_deleted(self._m, shard, topic)
+                removal.topic_deleted(self._m, shard, topic, topic_id)
 
     # Administration
 

@@ -13,6 +13,7 @@ from ottla.broker.observe.events import (
     TimerFired,
 )
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
 
 def received(
@@ -51,6 +52,14 @@ def refused(m: Machine, api: str, group_id: str, member_id: str, error: int) -> 
     if m.observed and error:
         name = ErrorCode(error).name
         m.emit(RequestRefused(group_id=group_id, cause=m.cause, api=api, member_id=member_id, error=name))
+
+
+def commit_refused(m: Machine, request: OffsetCommitRequest, answer: OffsetCommitResponse) -> None:
+    """Offsets were not committed, or not all of them."""
+    if m.observed:
+        codes = (item.error_code for topic in answer.topics for item in topic.partitions)
+        first = next((code for code in codes if code), 0)
+        refused(m, "OffsetCommit", request.group_id, request.member_id, first)
 
 
 def fired(m: Machine, key: TimerKey, cause: int = 0) -> None:

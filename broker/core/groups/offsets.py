@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from uuid import UUID
 
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.groups.committed import CommittedOffset, CommittedOffsets
@@ -19,6 +20,7 @@ from ottla.protocol.groups import coordinator_partition, utf16_length
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
@@ -34,9 +36,16 @@ from ottla.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from ottla.protocol.primitives import ZERO_UUID
 
 Refusals = Mapping[tuple[str, int], ErrorCode]
-"""Topic name and partition → why the broker does not let the coordinator see it."""
+"""Topic name and partition → why the broker does not let the coordinator see it. The name of a topic that was asked for
+by an id that nobody has is empty; -1 as the partition is a topic that is not there, where no partition was named."""
+
+NO_PARTITION = -1
+
+TopicIds = Callable[[str], UUID]
+"""The id of a topic by its name; zero if there is no such topic."""
 
 KNOWS_GROUP_NOT_FOUND = 9
 """From this OffsetCommit version on an unknown group is called that (KIP-848)."""
@@ -46,6 +55,9 @@ HAS_GROUP_ERROR = 2
 
 FETCHES_IN_BATCHES = 8
 """From this OffsetFetch version on several groups are fetched at once (KIP-709)."""
+
+KNOWS_TOPIC_IDS = 10
+"""From these OffsetCommit and OffsetFetch versions on topics go by their ids, not by their names (KIP-848)."""
 
 
 class CommitWrite(Write):
@@ -108,24 +120,46 @@ def _drop_if_vacant(m: Machine, group: Group) -> None:
         m.forget_group(group, "its first commit could not be written")
 
 
-Undecided = tuple[str, OffsetCommitRequestPartition, OffsetCommitResponsePartition]
+Undecided = tuple[OffsetCommitRequestTopic, OffsetCommitRequestPartition, OffsetCommitResponsePartition]
 """Topic, what is to be committed, and its place in the answer."""
 
 
 def commit_response(request: OffsetCommitRequest, refused: Refusals) -> tuple[OffsetCommitResponse, list[Undecided]]:
-    """An answer in the order of the request, and its partitions that the coordinator has to decide on."""
+    """An answer, and its partitions that the coordinator has to decide on.
+
+    As in Kafka what is refused comes first; then each topic has one entry, even if the request has several. Where
+    nothing is refused the answer is as the request.
+    """
     response = OffsetCommitResponse()
-    undecided = []
+    entries: dict[tuple[str, UUID], OffsetCommitResponseTopic] = {}
+    for topic in request.topics if refused else ():
+        errors = [(p.partition_index, refused.get((topic.name, p.partition_index))) for p in topic.partitions]
+        rows = [OffsetCommitResponsePartition(partition_index=p, error_code=e) for p, e in errors if e]
+        if rows or (not topic.partitions and (topic.name, NO_PARTITION) in refused):
+            _commit_entry(response, entries, topic).partitions.extend(rows)
+    undecided: list[Undecided] = []
     for topic in request.topics:
-        answered = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
-        response.topics.append(answered)
-        for partition in topic.partitions:
-            error = refused.get((topic.name, partition.partition_index), ErrorCode.NONE)
-            answer = OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error)
-            answered.partitions.append(answer)
-            if not error:
-                undecided.append((topic.name, partition, answer))
+        if accepted := [p for p in topic.partitions if (topic.name, p.partition_index) not in refused]:
+            answered = _commit_entry(response, entries if refused else {}, topic)
+            for partition in accepted:
+                answer = OffsetCommitResponsePartition(partition_index=partition.partition_index)
+                answered.partitions.append(answer)
+                undecided.append((topic, partition, answer))
     return response, undecided
+
+
+def _commit_entry(
+    response: OffsetCommitResponse,
+    entries: dict[tuple[str, UUID], OffsetCommitResponseTopic],
+    topic: OffsetCommitRequestTopic,
+) -> OffsetCommitResponseTopic:
+    """The entry of a topic, added to the response if it is not among these."""
+    key = topic.name, topic.topic_id
+    entry = entries.get(key)
+    if entry is None:
+        entry = entries[key] = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
+        response.topics.append(entry)
+    return entry
 
 
 def commit(
@@ -149,14 +183,15 @@ def commit(
         if utf16_length(metadata) > limit:
             answer.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
             continue
-        write.accepted.append((topic, partition.partition_index, _committed(m, request, partition, metadata)))
+        committed = _committed(m, request, topic.topic_id, partition, metadata)
+        write.accepted.append((topic.name, partition.partition_index, committed))
     if not write.accepted:
         return response
     group_id = group.group_id
     records = []
-    for topic, index, committed in write.accepted:
-        group.offsets.write_begins(topic, index)
-        records.append(offset_record(group_id, topic, index, committed))
+    for name, index, committed in write.accepted:
+        group.offsets.write_begins(name, index)
+        records.append(offset_record(group_id, name, index, committed))
     m.append(write, records)
     group.offsets.last_write = write
     return None
@@ -212,16 +247,15 @@ def new_simple_group(m: Machine, shard: Shard, group_id: str) -> Group:
 
 
 def _committed(
-    m: Machine, request: OffsetCommitRequest, partition: OffsetCommitRequestPartition, metadata: str
+    m: Machine, request: OffsetCommitRequest, topic_id: UUID, partition: OffsetCommitRequestPartition, metadata: str
 ) -> CommittedOffset:
     retention = request.retention_time_ms
-    return CommittedOffset(
-        partition.committed_offset,
-        partition.committed_leader_epoch,
-        metadata,
-        m.wall_ms if partition.commit_timestamp == -1 else partition.commit_timestamp,
-        -1 if retention == -1 else m.wall_ms + retention,
-    )
+    timestamp_ms = m.wall_ms if partition.commit_timestamp == -1 else partition.commit_timestamp
+    offset, leader_epoch = partition.committed_offset, partition.committed_leader_epoch
+    if retention != -1:
+        # The record that can tell its own expiry has no place for the id, and what the log does not have is not so.
+        return CommittedOffset(offset, leader_epoch, metadata, timestamp_ms, m.wall_ms + retention)
+    return CommittedOffset(offset, leader_epoch, metadata, timestamp_ms, -1, topic_id)
 
 
 # Fetching
@@ -235,11 +269,12 @@ class FetchAnswer:
         errors: group id → what it hears because such a write failed.
     """
 
-    __slots__ = ("ctx", "errors", "request", "waiting")
+    __slots__ = ("ctx", "errors", "request", "topic_ids", "waiting")
 
-    def __init__(self, request: OffsetFetchRequest, ctx: Asker) -> None:
+    def __init__(self, request: OffsetFetchRequest, ctx: Asker, topic_ids: TopicIds) -> None:
         self.request = request
         self.ctx = ctx
+        self.topic_ids = topic_ids
         self.waiting = 0
         self.errors: dict[str, ErrorCode] = {}
 
@@ -267,7 +302,7 @@ class GroupFetch(Waiter):
         answer.waiting -= 1
         if not answer.waiting:
             answer.note_lost_groups(m)
-            response = fetch_response(m, answer.request, answer.ctx, answer.errors)
+            response = fetch_response(m, answer.request, answer.ctx, answer.errors, answer.topic_ids)
             m.reply(answer.ctx, response, self.group_id, "")
 
 
@@ -290,16 +325,22 @@ def requested_groups(request: OffsetFetchRequest, ctx: Asker) -> list[OffsetFetc
     return [OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)]
 
 
+def no_ids(name: str) -> UUID:
+    """Where nobody knows ids of topics."""
+    return ZERO_UUID
+
+
 def fetch(
-    m: Machine, request: OffsetFetchRequest, ctx: Asker, errors: dict[str, ErrorCode]
+    m: Machine, request: OffsetFetchRequest, ctx: Asker, errors: dict[str, ErrorCode], topic_ids: TopicIds = no_ids
 ) -> OffsetFetchResponse | None:
     """Show durable offsets; None if the answer waits for some that are on their way.
 
     Args:
         errors: group id → why this broker cannot speak for the group.
+        topic_ids: looked at for versions that name topics by id, and ask for all that there are.
     """
     if request.require_stable:
-        answer = FetchAnswer(request, ctx)
+        answer = FetchAnswer(request, ctx, topic_ids)
         answer.errors = errors
         for wanted in requested_groups(request, ctx):
             group = m.groups.get(wanted.group_id)
@@ -311,17 +352,20 @@ def fetch(
                 answer.waiting += 1
         if answer.waiting:
             return None
-    return fetch_response(m, request, ctx, errors)
+    return fetch_response(m, request, ctx, errors, topic_ids)
 
 
 def fetch_response(
-    m: Machine, request: OffsetFetchRequest, ctx: Asker, errors: Mapping[str, ErrorCode]
+    m: Machine, request: OffsetFetchRequest, ctx: Asker, errors: Mapping[str, ErrorCode], topic_ids: TopicIds
 ) -> OffsetFetchResponse:
     """The answer in the form of the request's version."""
     groups = [
         _fetch_group(m, wanted, errors.get(wanted.group_id, ErrorCode.NONE), stable=request.require_stable)
         for wanted in requested_groups(request, ctx)
     ]
+    if ctx.api_version >= KNOWS_TOPIC_IDS:
+        for group in groups:
+            _name_by_id(group, topic_ids)
     if ctx.api_version >= FETCHES_IN_BATCHES:
         return OffsetFetchResponse(groups=groups)
     return _flat_response(request, ctx, groups[0])
@@ -343,25 +387,44 @@ def _fetch_group(
             for name, partitions in offsets.by_topic.items()
         ]
     for topic in topics:
-        name = topic.name
+        name, topic_id = topic.name, topic.topic_id
         found = [
-            _unstable(index) if (name, index) in unstable else _fetched(index, offsets.get(name, index))
+            _nothing(index, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+            if (name, index) in unstable
+            else _fetched(index, offsets.get(name, index), topic_id)
             for index in topic.partition_indexes
         ]
-        result.topics.append(OffsetFetchResponseTopics(name=name, topic_id=topic.topic_id, partitions=found))
+        result.topics.append(OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=found))
     return result
 
 
-def _unstable(partition: int) -> OffsetFetchResponsePartitions:
-    """A partition whose offset an open transaction may change, for who wants to know what lasts (KIP-447)."""
-    return OffsetFetchResponsePartitions(
-        partition_index=partition, committed_offset=-1, metadata="", error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT
-    )
+def _name_by_id(group: OffsetFetchResponseGroup, topic_ids: TopicIds) -> None:
+    """Bring an answer into the form of the versions that name topics by id.
+
+    Topics that were asked for by an id that nobody has come last, with an error. Among all that a group has an offset
+    for, those that are no more are left out.
+    """
+    known, unknown = [], []
+    for topic in group.topics:
+        if not topic.name:
+            topic.partitions = [_nothing(p.partition_index, ErrorCode.UNKNOWN_TOPIC_ID) for p in topic.partitions]
+            unknown.append(topic)
+            continue
+        if not topic.topic_id.int:
+            topic.topic_id = topic_ids(topic.name)
+        if topic.topic_id.int:
+            known.append(topic)
+    group.topics = known + unknown
 
 
-def _fetched(partition: int, committed: CommittedOffset | None) -> OffsetFetchResponsePartitions:
-    if committed is None:
-        return OffsetFetchResponsePartitions(partition_index=partition, committed_offset=-1, metadata="")
+def _nothing(partition: int, error: ErrorCode = ErrorCode.NONE) -> OffsetFetchResponsePartitions:
+    """No offset, or none that is told. UNSTABLE_OFFSET_COMMIT: an open transaction may change it (KIP-447)."""
+    return OffsetFetchResponsePartitions(partition_index=partition, committed_offset=-1, metadata="", error_code=error)
+
+
+def _fetched(partition: int, committed: CommittedOffset | None, topic_id: UUID) -> OffsetFetchResponsePartitions:
+    if committed is None or not committed.may_be_of(topic_id):
+        return _nothing(partition)
     return OffsetFetchResponsePartitions(
         partition_index=partition,
         committed_offset=committed.offset,

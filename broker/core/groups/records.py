@@ -77,6 +77,7 @@ def offset_record(group_id: str, topic: str, partition: int, committed: Committe
         metadata=committed.metadata,
         commit_timestamp=committed.commit_timestamp_ms,
         expire_timestamp=committed.expire_timestamp_ms,
+        topic_id=committed.topic_id,
     )
     return CoordinatorRecord(offset_key(group_id, topic, partition), encode_offset_value(value))
 

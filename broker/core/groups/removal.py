@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from uuid import UUID
 
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.groups.group import Group, Recorded
 from ottla.broker.core.groups.machine import Machine, Waiter, Write
-from ottla.broker.core.groups.offsets import Refusals
+from ottla.broker.core.groups.offsets import NO_PARTITION, Refusals
 from ottla.broker.core.groups.records import group_tombstone, offset_tombstone
 from ottla.broker.core.groups.replies import append_error
 from ottla.broker.core.groups.shard import Shard
@@ -155,28 +156,51 @@ def delete_offsets(
     if group.state is not EMPTY and group.protocol_type != PROTOCOL_TYPE:
         return OffsetDeleteResponse(error_code=ErrorCode.NON_EMPTY_GROUP)
     tombstones = Tombstones(m, group.shard, "OffsetDelete")
-    response = OffsetDeleteResponse()
+    response, undecided = _delete_response(request, refused)
     deleted: dict[tuple[str, int], None] = {}
-    for topic in request.topics:
-        answered = OffsetDeleteResponseTopic(name=topic.name)
-        response.topics.append(answered)
-        subscribed = group.is_subscribed(topic.name)
-        for partition in topic.partitions:
-            index = partition.partition_index
-            error = refused.get((topic.name, index), ErrorCode.NONE)
-            if not error and subscribed:
-                error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-            answered.partitions.append(OffsetDeleteResponsePartition(partition_index=index, error_code=error))
-            if not error and (topic.name, index) not in deleted and group.offsets.is_known(topic.name, index):
-                deleted[topic.name, index] = None
-                tombstones.add_offset(group, topic.name, index)
+    for name, answer in undecided:
+        place = name, answer.partition_index
+        if group.is_subscribed(name):
+            answer.error_code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+        elif place not in deleted and group.offsets.is_known(*place):
+            deleted[place] = None
+            tombstones.add_offset(group, *place)
     writes = tombstones.flush()
     if not writes:
         return response
-    answer = DeleteOffsetsAnswer(ctx, group.group_id, response, len(writes))
+    waiter = DeleteOffsetsAnswer(ctx, group.group_id, response, len(writes))
     for write in writes:
-        write.waiters.append(answer)
+        write.waiters.append(waiter)
     return None
+
+
+def _delete_response(
+    request: OffsetDeleteRequest, refused: Refusals
+) -> tuple[OffsetDeleteResponse, list[tuple[str, OffsetDeleteResponsePartition]]]:
+    """An answer, and its partitions, with their topic, that the group has to decide on.
+
+    As in Kafka what is refused comes first; then each topic has one entry, even if the request has several.
+    """
+    response = OffsetDeleteResponse()
+    undecided: list[tuple[str, OffsetDeleteResponsePartition]] = []
+    entries: dict[str, OffsetDeleteResponseTopic] = {}
+    for first in (True, False) if refused else (False,):
+        for topic in request.topics:
+            rows = [
+                OffsetDeleteResponsePartition(partition_index=index, error_code=refused.get((topic.name, index), 0))
+                for index in (partition.partition_index for partition in topic.partitions)
+                if ((topic.name, index) in refused) is first
+            ]
+            if not rows and not (first and not topic.partitions and (topic.name, NO_PARTITION) in refused):
+                continue
+            entry = entries.get(topic.name) if refused else None
+            if entry is None:
+                entry = entries[topic.name] = OffsetDeleteResponseTopic(name=topic.name)
+                response.topics.append(entry)
+            entry.partitions.extend(rows)
+            if not first:
+                undecided.extend((topic.name, row) for row in rows)
+    return response, undecided
 
 
 # DeleteGroups
@@ -249,10 +273,13 @@ def delete_group(m: Machine, group: Group, reason: str) -> Tombstones:
 # Topics
 
 
-def topic_deleted(m: Machine, shard: Shard, topic: str) -> None:
-    """Delete the offsets that the groups of a shard have for a topic that is gone."""
+def topic_deleted(m: Machine, shard: Shard, topic: str, topic_id: UUID) -> None:
+    """Delete the offsets that the groups of a shard have for a topic that is gone.
+
+    Those that are known to be of another topic of that name stay.
+    """
     tombstones = Tombstones(m, shard, f"topic {topic} was deleted")
     for group in shard.groups.values():
-        for partition in group.offsets.known_partitions_of(topic):
+        for partition in group.offsets.known_partitions_of(topic, topic_id):
             tombstones.add_offset(group, topic, partition)
     tombstones.flush()

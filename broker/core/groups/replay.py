@@ -48,7 +48,12 @@ def replay(shard: Shard, record: CoordinatorRecord, producer_id: int = -1) -> bo
         if group is None:
             group = shard.groups[key.group_id] = Group(key.group_id, shard, CommittedOffsets(), None)
         committed = CommittedOffset(
-            value.offset, value.leader_epoch, value.metadata, value.commit_timestamp, value.expire_timestamp
+            value.offset,
+            value.leader_epoch,
+            value.metadata,
+            value.commit_timestamp,
+            value.expire_timestamp,
+            value.topic_id,
         )
         if producer_id >= 0:
             shard.hold(group, producer_id, key.topic, key.partition, committed)
