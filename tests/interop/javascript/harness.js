@@ -24,7 +24,7 @@ function skip(reason) {
 
 function report(test, outcome, began, reason = '') {
   const seconds = (Date.now() - began) / 1000;
-  process.stdout.write(`${JSON.stringify({ test, outcome, reason, seconds })}\n`);
+  process.stdout.write(`${JSON.stringify({ test, outcome, reason: reason.slice(0, 3000), seconds })}\n`);
 }
 
 // Closes what a test has opened, in reverse, also where it failed.
@@ -126,11 +126,15 @@ class Member {
   }
 }
 
-// Has the broker killed and started again on its data. Skips the test where the broker is not ours.
+// Skips the test where the broker is not ours to restart.
+function needsRestarts() {
+  if (!process.env.RESTARTS) skip('the broker was given from outside and is not restarted');
+}
+
+// Has the broker killed and started again on its data.
 let restarts = 0;
 async function restartBroker() {
   const directory = process.env.RESTARTS;
-  if (!directory) skip('the broker was given from outside and is not restarted');
   restarts += 1;
   fs.writeFileSync(path.join(directory, `wanted-${restarts}`), '');
   const done = path.join(directory, `done-${restarts}`);
@@ -187,5 +191,5 @@ const numbers = (count, from = 0) => Array.from({ length: count }, (_, at) => at
 const sorted = (values) => [...values].sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
 
 module.exports = {
-  assert, BOOTSTRAP, RUN, Member, numbers, pause, restartBroker, runAll, skip, sorted, storedCodec, test, until,
+  assert, BOOTSTRAP, RUN, Member, needsRestarts, numbers, pause, restartBroker, runAll, skip, sorted, storedCodec, test, until,
 };

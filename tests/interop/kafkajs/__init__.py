@@ -1,0 +1,1 @@
+"""kafkajs against Ottla."""

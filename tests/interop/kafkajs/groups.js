@@ -3,7 +3,7 @@
 
 const net = require('node:net');
 const path = require('node:path');
-const { assert, Member, numbers, restartBroker, sorted, test, until } = require('../javascript/harness');
+const { assert, Member, needsRestarts, numbers, restartBroker, sorted, test, until } = require('../javascript/harness');
 const { admin, consumer, kafka, logged, producer, readAll, topic, values } = require('./client');
 
 function member(t, name, options = {}) {
@@ -148,6 +148,7 @@ test('a_producer_without_idempotence_repeats_itself', async (t) => {
 });
 
 test('broker_restart', async (t) => {
+  needsRestarts();
   await topic(t, { partitions: 2 });
   const patient = kafka({ retry: { initialRetryTime: 100, retries: 20, maxRetryTime: 500 } });
   const one = await producer(t, { idempotent: true, maxInFlightRequests: 1 }, patient);

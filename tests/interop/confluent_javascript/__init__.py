@@ -1,0 +1,1 @@
+"""confluent's JavaScript client, built on librdkafka, against Ottla."""

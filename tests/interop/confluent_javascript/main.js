@@ -1,0 +1,7 @@
+'use strict';
+
+require('./records');
+require('./groups');
+require('./transactions');
+require('./admin');
+require('../javascript/harness').runAll();

@@ -1,0 +1,45 @@
+'use strict';
+// A member of a group in a process of its own. It leaves when its input ends.
+
+const { KafkaJS } = require('@confluentinc/kafka-javascript');
+
+const options = JSON.parse(process.argv[2]);
+const say = (event) => process.stdout.write(`${JSON.stringify(event)}\n`);
+const ASSIGNED = KafkaJS.ErrorCodes.ERR__ASSIGN_PARTITIONS;
+
+async function main() {
+  const kafka = new KafkaJS.Kafka({
+    kafkaJS: { clientId: options.name, brokers: [options.bootstrap], logLevel: KafkaJS.logLevel.ERROR },
+  });
+  const owned = new Set();
+  const consumer = kafka.consumer({
+    kafkaJS: {
+      groupId: options.group, sessionTimeout: options.session || 6000, rebalanceTimeout: 6000, heartbeatInterval: 200,
+      maxWaitTimeInMs: 100, fromBeginning: true, autoCommit: true, autoCommitInterval: 100,
+      partitionAssigners: [KafkaJS.PartitionAssigners[options.assignor || 'roundRobin']],
+    },
+    ...(options.instance ? { 'group.instance.id': options.instance } : {}),
+    rebalance_cb: async (error, partitions) => {
+      const change = error.code === ASSIGNED ? 'assign' : 'revoke';
+      for (const { partition } of partitions) change === 'assign' ? owned.add(partition) : owned.delete(partition);
+      say({ assigned: [...owned].sort(), change, partitions: partitions.map(({ partition }) => partition).sort() });
+    },
+  });
+  process.stdin.on('end', async () => {
+    await consumer.disconnect();
+    process.exit(0);
+  });
+  process.stdin.resume();
+  await consumer.connect();
+  await consumer.subscribe({ topics: [options.topic] });
+  await consumer.run({
+    eachMessage: async ({ partition, message }) => {
+      say({ record: { partition, offset: message.offset, value: message.value.toString() } });
+    },
+  });
+}
+
+main().catch((error) => {
+  process.stderr.write(`${error.stack}\n`);
+  process.exit(1);
+});
