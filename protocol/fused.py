@@ -11,7 +11,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from typing import Any, Final
-from uuid import UUID
 
 from ottla.protocol.errors import MalformedFrame
 from ottla.protocol.framing import Gathered
@@ -22,6 +21,7 @@ from ottla.protocol.primitives import (
     Leaf,
     Sized,
     UuidLeaf,
+    uuid_of,
     uvarint,
     uvarint_bytes,
 )
@@ -48,7 +48,7 @@ class _Source:
             "uvarint_bytes": uvarint_bytes,
             "SMALL": SMALL_UVARINTS,
             "new": object.__new__,
-            "UUID": UUID,
+            "uuid_of": uuid_of,
             "bad": _bad,
         }
         self.depth = 1
@@ -158,7 +158,7 @@ class _DecodeWriter:
             case UuidLeaf():
                 raw = self.source.fresh("u")
                 self.flush(("16s", raw))
-                self.source.line(f"{target} = UUID(bytes={raw})")
+                self.source.line(f"{target} = uuid_of({raw})")
             case Sized():
                 self.sized(leaf, target)
             case ArrayLeaf():

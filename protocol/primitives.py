@@ -11,6 +11,7 @@ that a field has at a version. Formats: https://kafka.apache.org/protocol#protoc
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from io import BytesIO
 from typing import Any
 from uuid import UUID
@@ -125,6 +126,12 @@ class Fixed(Leaf):
 
     def _sizeof(self, context: Any, path: str) -> int:
         return self.minimum
+
+
+@lru_cache(maxsize=4096)
+def uuid_of(raw: bytes) -> UUID:
+    """An id from its sixteen bytes. The same few topics are named again and again, and a new object costs much."""
+    return UUID(bytes=raw)
 
 
 class UuidLeaf(Leaf):
