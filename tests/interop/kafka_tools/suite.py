@@ -1,0 +1,67 @@
+"""Kafka's own command-line tools: what each prints is checked."""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+
+from tests.interop.jvm import compile_java, fetch_jars, jar_version, java_version
+from tests.interop.kafka_tools import cluster, groups, loads, topics
+from tests.interop.kafka_tools.cases import CASES, NotHere, Stage
+from tests.interop.kafka_tools.tools import Tools, class_path
+from tests.interop.suite import Place, Result, Run, Suite, needs
+
+LIMIT_S = 60.0
+# Importing them has filled CASES, in this order.
+MODULES = (topics, groups, cluster, loads)
+
+
+def prepare(place: Place) -> None:
+    """Find out which release is the newest, fetch it and compile what calls the tools."""
+    fetch_jars(place.source / "newest-pom.xml", place.cache / "newest")
+    newest = jar_version(place.cache / "newest", "kafka-tools")
+    fetch_jars(place.source / "pom.xml", place.cache / "jars", {"kafka.version": newest})
+    compile_java((place.source / "src").rglob("*.java"), place.cache / "jars", place.cache / "classes")
+
+
+def versions(place: Place) -> str:
+    return f"Apache Kafka {jar_version(place.cache / 'jars', 'kafka-tools')}, {java_version()}"
+
+
+def run(run: Run) -> Iterator[Result]:
+    """``--option only=PART`` runs the tests that have it in their names."""
+    with Tools(class_path(run.place.cache), run.bootstrap) as tools:
+        stage = Stage(tools, run.bootstrap, run.scratch, run.broker)
+        for name, test in CASES.items():
+            if run.options.get("only", "") not in name:
+                continue
+            began = time.monotonic()
+            outcome, reason = "passed", ""
+            # A tool that never ends is ended with its JVM, and the rest of the suite with it.
+            alarm = threading.Timer(LIMIT_S, tools.end)
+            alarm.start()
+            try:
+                test(stage)
+            except NotHere as absent:
+                outcome, reason = "skipped", str(absent)
+            except Exception as error:
+                where = traceback.extract_tb(error.__traceback__)[1]
+                outcome, reason = "failed", f"{type(error).__name__} in line {where.lineno}: {error}"
+            finally:
+                alarm.cancel()
+            yield Result(name, "failed" if outcome == "failed" else "skipped" if outcome == "skipped" else "passed",
+                         reason, time.monotonic() - began)  # fmt: skip
+
+
+SUITE = Suite(
+    name="kafka_tools",
+    title="Kafka's command-line tools",
+    language="Java",
+    missing=needs("java", "javac"),
+    prepare=prepare,
+    versions=versions,
+    settings={"group.min.session.timeout.ms": 500, "ottla.unenforced.security.apis.enable": "true"},
+    run=run,
+)
