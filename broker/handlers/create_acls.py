@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ottla.broker.context import RequestContext
 from ottla.broker.core.refusal import Refusal
-from ottla.broker.core.security.acls import UNKNOWN, Acl, add
+from ottla.broker.core.security.acls import UNKNOWN, Acl, add, is_filter
 from ottla.broker.core.topics.catalog import Catalog
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode, MalformedFrame
@@ -30,6 +30,8 @@ async def handle(request: CreateAclsRequest, ctx: RequestContext, services: Serv
     for acl in wanted:
         if UNKNOWN in (acl.resource_type, acl.pattern_type, acl.operation, acl.permission_type):
             raise MalformedFrame("CreateAcls has a rule with something unknown")
+    if any(is_filter(acl) for acl in wanted):
+        return failed(request, ErrorCode.UNKNOWN_SERVER_ERROR)  # as Kafka, for all of them
 
     def planned(catalog: Catalog) -> tuple[Catalog, list[Refusal | None]]:
         acls, refusals = add(catalog.acls, wanted)
@@ -43,7 +45,7 @@ async def handle(request: CreateAclsRequest, ctx: RequestContext, services: Serv
         results=[
             AclCreationResult(
                 error_code=refusal.error_code if refusal else ErrorCode.NONE,
-                error_message=refusal.message if refusal else None,
+                error_message=refusal.message if refusal else "",
             )
             for refusal in refusals
         ]
@@ -51,7 +53,7 @@ async def handle(request: CreateAclsRequest, ctx: RequestContext, services: Serv
 
 
 def failed(request: CreateAclsRequest, code: int) -> CreateAclsResponse:
-    """The answer when we have a bug."""
+    """The answer when we have a bug, or when a rule is none."""
     return CreateAclsResponse(
         results=[AclCreationResult(error_code=code, error_message=None) for _ in request.creations]
     )

@@ -46,4 +46,4 @@ def handle(request: DescribeAclsRequest, ctx: RequestContext, services: Services
                     permission_type=acl.permission_type,
                 )
             )
-    return DescribeAclsResponse(error_message=None, resources=list(resources.values()))
+    return DescribeAclsResponse(resources=list(resources.values()))

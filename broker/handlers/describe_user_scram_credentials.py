@@ -29,4 +29,4 @@ def _result(user: str, known: list[tuple[Mechanism, int]] | Refusal) -> Describe
     if isinstance(known, Refusal):
         return DescribeUserScramCredentialsResult(user=user, error_code=known.error_code, error_message=known.message)
     infos = [CredentialInfo(mechanism=mechanism, iterations=iterations) for mechanism, iterations in known]
-    return DescribeUserScramCredentialsResult(user=user, error_message=None, credential_infos=infos)
+    return DescribeUserScramCredentialsResult(user=user, credential_infos=infos)

@@ -18,6 +18,7 @@ from tests.differential.tracing import Trace
 from tests.differential.txn_calls import TRANSACTION_PARTITIONS
 
 # What both brokers are started with. "prompt": a group's first generation forms at once; "waiting": it does not.
+# "guarded": there are credentials and access control rules, and everybody may do everything nevertheless.
 COMMON = {
     "group.min.session.timeout.ms": 300,
     "group.max.session.timeout.ms": 1_800_000,
@@ -39,13 +40,20 @@ QUIET: dict[str, object] = {
 PROFILES: dict[str, dict[str, object]] = {
     "prompt": COMMON | {"group.initial.rebalance.delay.ms": 0},
     "waiting": COMMON | {"group.initial.rebalance.delay.ms": 600, "group.max.size": 2},
+    "guarded": COMMON | {"ottla.unenforced.security.apis.enable": "true"},
 }
+GUARD: dict[str, object] = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
+"""Of Kafka alone too, in the profile "guarded"."""
 
 
 @contextmanager
 def brokers(profile: str) -> Iterator[tuple[int, int]]:
     settings = PROFILES[profile]
-    with RealKafka(QUIET | settings) as kafka, BrokerProcess(settings=settings) as ottla:
+    of_kafka = QUIET | (GUARD if profile == "guarded" else {})
+    with RealKafka(of_kafka | settings) as kafka, BrokerProcess(settings=settings) as ottla:
         for port in (kafka.port, ottla.port):
             prepare(port)
         yield kafka.port, ottla.port

@@ -16,7 +16,9 @@ from tests.differential import (
     log_traces,
     member_traces,
     offset_traces,
+    quota_traces,
     record_traces,
+    security_traces,
     small_api_traces,
     topic_id_traces,
     topic_traces,
@@ -45,17 +47,18 @@ def cases() -> list[Case]:
     found = []
     for module in (group_traces, member_traces, offset_traces, topic_traces, log_traces, record_traces, frame_traces,
                    topic_id_traces, small_api_traces, transaction_traces, config_traces, cleaning_traces,
-                   isolation_traces, fetch_session_traces):  # fmt: skip
+                   isolation_traces, fetch_session_traces, quota_traces, security_traces):  # fmt: skip
         for name, script in vars(module).items():
             if name.startswith("trace_"):
-                profile = "waiting" if name.startswith("trace_waiting_") else "prompt"
+                profile = name.split("_")[1]
+                profile = profile if profile in PROFILES else "prompt"
                 found.append(
                     Case(
                         name.removeprefix("trace_").replace("_", "-"),
                         profile,
                         script,
                         module is group_traces,
-                        module in (config_traces, cleaning_traces, isolation_traces),
+                        module in (config_traces, cleaning_traces, isolation_traces, quota_traces, security_traces),
                     )
                 )
     return found

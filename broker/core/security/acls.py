@@ -150,6 +150,13 @@ def remove(acls: Acls, filters: Iterable[AclFilter]) -> Deleted:
     return Deleted(tuple(acl for acl in acls if acl not in gone), outcomes)
 
 
+def is_filter(acl: Acl) -> bool:
+    """Whether something in it is for filters only."""
+    return ANY in (acl.resource_type, acl.pattern_type, acl.operation, acl.permission_type) or (
+        acl.pattern_type == Pattern.MATCH
+    )
+
+
 def _known(kind: type[IntEnum], value: int) -> bool:
     return value in kind.__members__.values()
 
@@ -159,6 +166,8 @@ def _invalid(acl: Acl) -> str | None:
         return f"The name of the cluster is '{CLUSTER_NAME}' in rules"
     if not acl.resource_name:
         return "The name of a resource may not be empty"
+    if ":" not in acl.principal:
+        return f"'{acl.principal}' is no principal: it has a type and a name, with a colon between"
     if not _known(Resource, acl.resource_type):
         return f"There are no rules for resources of type {acl.resource_type}"
     if acl.pattern_type not in (Pattern.LITERAL, Pattern.PREFIXED):
