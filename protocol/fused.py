@@ -25,7 +25,7 @@ from ottla.protocol.primitives import (
     uvarint,
     uvarint_bytes,
 )
-from ottla.protocol.schema import StructLeaf, WireField
+from ottla.protocol.schema import StructLeaf, WireField, shared_default
 
 Decoder = Callable[[bytes, int], Any]
 Encoder = Callable[[Any], bytes]
@@ -487,8 +487,12 @@ class _EncodeWriter:
             if isinstance(field.default, list):
                 source.line(f"if {value}.{field.name} is None or len({value}.{field.name}):")
             else:
-                default = source.bind("default", field.fresh_default())
-                source.line(f"if {value}.{field.name} != {default}:")
+                is_struct = isinstance(field.default, type)
+                shared = shared_default(field.default) if is_struct else field.fresh_default()
+                default = source.bind("default", shared)
+                # Comparing structs costs more than all else that is written of them.
+                quick = f"{value}.{field.name} is not {default} and " if is_struct else ""
+                source.line(f"if {quick}{value}.{field.name} != {default}:")
             source.line(f"    {tags}.append(({field.tag}, {build}({value}.{field.name})))")
         source.line(f"add(uvarint_bytes(len({tags})))")
         source.line(f"for tag, s in {tags}:")

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from functools import cached_property
+from functools import cache, cached_property
 from io import BytesIO
 from struct import error as struct_error
 from typing import Any, ClassVar, TypeVar, dataclass_transform
@@ -193,6 +193,12 @@ def _as_dataclass(cls: type[T]) -> type[T]:
     made = dataclasses.dataclass(slots=True, kw_only=True)(cls)
     made.__wire__ = tuple(fields)  # type: ignore[attr-defined]
     return made
+
+
+@cache
+def shared_default(cls: type[T]) -> T:
+    """The default object of a struct, to be given where nobody will change it: encoders know it when they see it."""
+    return cls()
 
 
 # `wire` is not named as a field specifier: to type checkers every field then has a default, as it has.
@@ -405,5 +411,5 @@ class Layout:
 
 __all__ = [
     "ArrayOf", "Boolean", "Bytes", "Float64", "Int8", "Int16", "Int32", "Int64", "Layout", "Message", "Records",
-    "StreamError", "String", "UInt16", "UInt32", "Uuid", "message", "struct", "wire",
+    "StreamError", "String", "UInt16", "UInt32", "Uuid", "message", "shared_default", "struct", "wire",
 ]  # fmt: skip

@@ -41,12 +41,20 @@ from ottla.protocol.messages.fetch import (
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionData,
+    SnapshotId,
 )
 from ottla.protocol.records import TopicPartition, iter_batches
+from ottla.protocol.schema import shared_default
 
 VERSIONS = range(4, 19)
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+
+_NOWHERE, _NOBODY, _NOTHING = (
+    shared_default(EpochEndOffset),
+    shared_default(LeaderIdAndEpoch),
+    shared_default(SnapshotId),
+)
 
 _STORAGE_ERROR_SINCE = 6
 _TOPIC_IDS_SINCE = 13
@@ -189,7 +197,7 @@ def _park(fetch: _Fetch, read: _Read, services: Services, deadline_ms: int) -> N
 
 def _answer(fetch: _Fetch, read: _Read, services: Services) -> FetchResponse:
     """The answer; the session, if there is one, takes it for told."""
-    rows = read.rows + read.unserved
+    rows = read.rows + read.unserved if read.unserved else read.rows
     session = fetch.session
     session_id = NO_SESSION
     if session is not None:
@@ -265,9 +273,16 @@ def _read(fetch: _Fetch, services: Services) -> _Read:
     hurry = False
     for item in fetch.asked.values():
         want = item.want
-        row = PartitionData(partition_index=want.partition, high_watermark=-1, records=b"")
-        # A reader of committed records expects the list even if there is nothing in it.
-        row.aborted_transactions = [] if committed else None
+        row = PartitionData(
+            partition_index=want.partition,
+            high_watermark=-1,
+            records=b"",
+            # A reader of committed records expects the list even if there is nothing in it.
+            aborted_transactions=[] if committed else None,
+            diverging_epoch=_NOWHERE,
+            current_leader=_NOBODY,
+            snapshot_id=_NOTHING,
+        )
         name = item.name
         if name is None:
             name = _resolve(item, topics)
