@@ -191,6 +191,12 @@ def with_log_append_time(batch: Buffer, timestamp_ms: int) -> bytes:
     return _rewritten(header, batch, header.attributes | TIMESTAMP_TYPE_BIT, timestamp_ms)
 
 
+def with_create_time(batch: Buffer) -> bytes:
+    """A copy of the one batch in ``batch`` that does not claim that a broker has set its time; its CRC is new."""
+    header = parse_header(batch)
+    return _rewritten(header, batch, header.attributes & ~TIMESTAMP_TYPE_BIT, header.max_timestamp)
+
+
 def with_max_timestamp(batch: Buffer, timestamp_ms: int) -> bytes:
     """A copy of the one batch in ``batch`` with another max timestamp, for producers that wrote a wrong one."""
     header = parse_header(batch)

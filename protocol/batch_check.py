@@ -3,6 +3,11 @@
 from typing import Final, NamedTuple
 
 from ottla.protocol.batch import (
+    ATTRIBUTES_AT,
+    CODEC_MASK,
+    CRC_AT,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
     MAGIC,
     MAGIC_AT,
     NO_TIMESTAMP,
@@ -11,15 +16,17 @@ from ottla.protocol.batch import (
     BatchTooLarge,
     CorruptBatch,
     TimestampType,
+    batch_crc,
     check_crc,
     parse_header,
 )
-from ottla.protocol.batch_builder import with_log_append_time, with_max_timestamp
+from ottla.protocol.batch_builder import with_create_time, with_log_append_time, with_max_timestamp
 from ottla.protocol.batch_reader import decompressed_records, summarize_records
 from ottla.protocol.compression import MAX_DECOMPRESSED_BYTES, Buffer, Codec
 from ottla.protocol.errors import ErrorCode
 
 ZSTD_SINCE_PRODUCE: Final = 7
+_LEAST_LENGTH: Final = 14  # of a batch of the oldest format
 
 
 class InvalidBatch(BatchError):
@@ -32,6 +39,10 @@ class InvalidBatch(BatchError):
         super().__init__(message)
         self.error_code = error_code
         self.record_errors = record_errors or []
+
+
+class NotABatch(InvalidBatch):
+    """What is there instead of one batch that this version of Produce may send: refused before a log is looked at."""
 
 
 class ProducedBatch(NamedTuple):
@@ -61,11 +72,8 @@ def validate_produced(
     Unix time) are the topic's. Raises ``InvalidBatch``, ``CorruptBatch`` or ``BatchTooLarge``, each with the error code
     to answer. Every record is looked at, decompressed if need be: what is accepted here can be read by every consumer.
     """
-    header = _check_batch(data, api_version, max_message_bytes)
-    assert data is not None
+    header, data = check_batch(data, api_version, max_message_bytes)
     stamped_by_producer = timestamp_type is TimestampType.CREATE_TIME
-    if stamped_by_producer and header.timestamp_type is TimestampType.LOG_APPEND_TIME:
-        raise InvalidBatch(ErrorCode.INVALID_TIMESTAMP, "a producer may not set the timestamp type to LogAppendTime")
     oldest = newest = None
     if stamped_by_producer and now_ms is not None and header.base_timestamp != NO_TIMESTAMP:
         oldest = None if before_max_ms is None else now_ms - before_max_ms
@@ -90,31 +98,65 @@ def validate_produced(
             raise ValueError("LOG_APPEND_TIME needs now_ms")
         data = with_log_append_time(data, now_ms)
         header = parse_header(data)
+    elif header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        data = with_create_time(data)
+        header = parse_header(data)
     elif summary.max_timestamp_ms != header.max_timestamp:
         data = with_max_timestamp(data, summary.max_timestamp_ms)
         header = parse_header(data)
     return ProducedBatch(header, data)
 
 
-def _check_batch(data: Buffer | None, api_version: int, max_message_bytes: int | None) -> BatchHeader:
-    """All that the header and the CRC can tell; the order of the checks is Kafka's."""
-    if not data:
-        raise InvalidBatch(ErrorCode.INVALID_RECORD, "there must be a record batch")
-    if len(data) > MAGIC_AT and data[MAGIC_AT] != MAGIC:
-        raise InvalidBatch(ErrorCode.INVALID_RECORD, f"only record batches of magic {MAGIC} are accepted")
-    header = parse_header(data)
-    codec = header.codec
-    if codec is Codec.ZSTD and api_version < ZSTD_SINCE_PRODUCE:
-        raise InvalidBatch(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs Produce {ZSTD_SINCE_PRODUCE} or later")
-    if header.size > len(data):
-        raise CorruptBatch(f"a batch of {header.size} bytes of which {len(data)} are there")
-    if header.size < len(data):
-        raise InvalidBatch(ErrorCode.INVALID_RECORD, "there must be exactly one record batch for a partition")
+def framed(data: Buffer, position: int) -> int | None:
+    """The size of the batch that begins at ``position``; None if there are too few bytes for one.
+
+    Raises ``CorruptBatch`` for a length or a magic that no batch has. This is all that Kafka looks at to tell the
+    batches of a request apart.
+    """
+    left = len(data) - position
+    if left < LOG_OVERHEAD:
+        return None
+    length = int.from_bytes(data[position + 8 : position + LOG_OVERHEAD], "big", signed=True)
+    if length < _LEAST_LENGTH:
+        raise CorruptBatch(f"a batch length of {length}")
+    if left <= MAGIC_AT:
+        return None
+    if data[position + MAGIC_AT] > MAGIC:
+        raise CorruptBatch(f"a batch of magic {data[position + MAGIC_AT]}")
+    return None if left < length + LOG_OVERHEAD else length + LOG_OVERHEAD
+
+
+def check_batch(data: Buffer | None, api_version: int, max_message_bytes: int | None) -> tuple[BatchHeader, Buffer]:
+    """All that the header and the CRC can tell; the order of the checks is Kafka's.
+
+    Returns the batch, too: without the bytes behind it, if those are too few for another.
+    """
+    size = framed(data, 0) if data else None
+    if data is None or size is None:
+        raise NotABatch(ErrorCode.INVALID_RECORD, "there must be a record batch")
+    if data[MAGIC_AT] != MAGIC:
+        raise NotABatch(ErrorCode.INVALID_RECORD, f"only record batches of magic {MAGIC} are accepted")
+    codec = data[ATTRIBUTES_AT + 1] & CODEC_MASK
+    if codec == Codec.ZSTD and api_version < ZSTD_SINCE_PRODUCE:
+        raise NotABatch(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs Produce {ZSTD_SINCE_PRODUCE} or later")
+    if size < len(data):
+        if framed(data, size) is not None:
+            raise NotABatch(ErrorCode.INVALID_RECORD, "there must be exactly one record batch for a partition")
+        data = data[:size]
+    try:
+        header = parse_header(data)
+    except CorruptBatch as error:
+        if size < HEADER_SIZE or batch_crc(data) != int.from_bytes(data[CRC_AT:ATTRIBUTES_AT], "big"):
+            raise
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, str(error)) from None  # a negative count
     if header.base_offset != 0:
         raise InvalidBatch(ErrorCode.INVALID_RECORD, f"the base offset must be 0, it is {header.base_offset}")
-    if max_message_bytes is not None and header.size > max_message_bytes:
-        raise BatchTooLarge(f"a batch of {header.size} bytes where {max_message_bytes} are allowed")
+    if max_message_bytes is not None and size > max_message_bytes:
+        raise BatchTooLarge(f"a batch of {size} bytes where {max_message_bytes} are allowed")
     check_crc(header, data)
+    if codec > Codec.ZSTD:
+        # The CRC fits, so this is what was sent: to call it damaged would have producers send it again and again.
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, f"unknown compression codec {codec}")
     if header.record_count == 0 or header.last_offset_delta != header.record_count - 1:
         raise InvalidBatch(
             ErrorCode.INVALID_RECORD,
@@ -127,4 +169,4 @@ def _check_batch(data: Buffer | None, api_version: int, max_message_bytes: int |
             ErrorCode.INVALID_RECORD,
             f"producer id {header.producer_id} with sequence number {header.base_sequence}",
         )
-    return header
+    return header, data

@@ -46,10 +46,11 @@ from ottla.protocol.batch_builder import (
     build_batch,
     record_size_bound,
     with_codec,
+    with_create_time,
     with_log_append_time,
     with_max_timestamp,
 )
-from ottla.protocol.batch_check import InvalidBatch, ProducedBatch, validate_produced
+from ottla.protocol.batch_check import InvalidBatch, NotABatch, ProducedBatch, check_batch, framed, validate_produced
 from ottla.protocol.batch_reader import decode_batch, decompressed_records
 from ottla.protocol.control import ControlType, EndOfTransaction, build_marker, parse_marker
 
@@ -84,6 +85,7 @@ __all__ = [
     "CorruptBatch",
     "EndOfTransaction",
     "InvalidBatch",
+    "NotABatch",
     "ProducedBatch",
     "Record",
     "TimestampType",
@@ -91,9 +93,11 @@ __all__ = [
     "batch_crc",
     "build_batch",
     "build_marker",
+    "check_batch",
     "check_crc",
     "decode_batch",
     "decompressed_records",
+    "framed",
     "iter_batches",
     "parse_header",
     "parse_marker",
@@ -101,6 +105,7 @@ __all__ = [
     "record_size_bound",
     "validate_produced",
     "with_codec",
+    "with_create_time",
     "with_log_append_time",
     "with_max_timestamp",
 ]

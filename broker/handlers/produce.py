@@ -18,6 +18,7 @@ from ottla.broker.context import RequestContext
 from ottla.broker.core.topics.partition import ADDS_PARTITIONS, Partition
 from ottla.broker.core.topics.transactions import Verification
 from ottla.broker.handlers.services import Services
+from ottla.protocol.compression import Buffer
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -29,11 +30,16 @@ from ottla.protocol.messages.produce import (
 )
 from ottla.protocol.records import (
     ATTRIBUTES_AT,
+    MAGIC,
+    MAGIC_AT,
     TRANSACTIONAL_BIT,
     BatchError,
     BatchHeader,
+    CorruptBatch,
     InvalidBatch,
+    NotABatch,
     TopicPartition,
+    framed,
     parse_header,
 )
 
@@ -95,6 +101,11 @@ class _Answer:
 
 
 def handle(request: ProduceRequest, ctx: RequestContext, services: Services) -> ProduceResponse | None:
+    if refused := _refused_as_a_whole(request):
+        if request.acks == NONE:
+            ctx.close(f"Produce with acks=0 failed: {refused.text}")
+            return None
+        return failed(request, refused)
     acks = request.acks
     acks_are_valid = acks in (ALL, NONE, LEADER)
     answer = _Answer(ctx, acks)
@@ -122,7 +133,7 @@ def handle(request: ProduceRequest, ctx: RequestContext, services: Services) -> 
                 _fail(answer, row, partition.tp.topic, ErrorCode.INVALID_TOPIC_EXCEPTION)
             elif partition.offline:
                 _fail(answer, row, partition.tp.topic, ErrorCode.KAFKA_STORAGE_ERROR)
-            elif _is_transactional(data):
+            elif data.records is not None and _is_transactional(data.records):
                 pending.append(_Pending(row, partition, data))
             else:
                 _append(answer, row, partition, data, wall_ms, services)
@@ -136,6 +147,28 @@ def handle(request: ProduceRequest, ctx: RequestContext, services: Services) -> 
     if not answer.open:
         answer.finish()
     return None
+
+
+def _refused_as_a_whole(request: ProduceRequest) -> ErrorCode:
+    """What no partition of the request is accepted with.
+
+    Kafka looks for transactional batches before anything else, so one that cannot be told from its neighbours stands
+    in the way of all; and transactional batches need a transactional id.
+    """
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            records = data.records
+            if records is None:
+                continue
+            try:
+                if framed(records, 0) is None or not _is_transactional(records):
+                    continue
+            except CorruptBatch as error:
+                return error.error_code
+            if request.transactional_id is None:
+                return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            return ErrorCode.NONE
+    return ErrorCode.NONE
 
 
 def _append(
@@ -163,7 +196,8 @@ def _append(
     except BatchError as error:
         answer.open -= 1
         _fail(answer, row, partition.tp.topic, error.error_code, str(error))
-        if isinstance(error, InvalidBatch):
+        if isinstance(error, InvalidBatch) and not isinstance(error, NotABatch):
+            row.log_start_offset = partition.log.log_start_offset
             row.record_errors = [
                 BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=text)
                 for index, text in error.record_errors
@@ -189,11 +223,10 @@ class _Pending(NamedTuple):
     data: PartitionProduceData
 
 
-def _is_transactional(data: PartitionProduceData) -> bool:
-    records = data.records
+def _is_transactional(records: Buffer) -> bool:
     return (
-        records is not None
-        and len(records) > ATTRIBUTES_AT + 1
+        len(records) > ATTRIBUTES_AT + 1
+        and records[MAGIC_AT] == MAGIC
         and bool(records[ATTRIBUTES_AT + 1] & TRANSACTIONAL_BIT)
     )
 
@@ -206,11 +239,12 @@ def _begin(
     Returns:
         Whether some wait for that.
     """
-    if transactional_id is None:
-        _fail_all(answer, pending, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if transactional_id is None:  # none of these is a whole batch, or the request would have been refused as a whole
+        for batch in pending:
+            _append(answer, batch.row, batch.partition, batch.data, wall_ms, services)
         return False
     headers = dict(_headers(pending))
-    who = {(header.producer_id, header.producer_epoch) for header in headers.values()}
+    who = {(header.producer_id, header.producer_epoch) for header in headers.values() if header.producer_id >= 0}
     if len(who) > 1:
         _fail_all(answer, pending, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         return False
@@ -218,7 +252,7 @@ def _begin(
     for index, batch in enumerate(pending):
         header = headers.get(index)
         partition = batch.partition
-        if header is None or partition.in_transaction(header.producer_id, header.producer_epoch):
+        if header is None or not _takes_part_anew(header, partition):
             _append(answer, batch.row, partition, batch.data, wall_ms, services)
         else:
             verification = partition.begin_verification(header.producer_id, header.producer_epoch, header.base_sequence)
@@ -234,6 +268,14 @@ def _begin(
         then=partial(_verified, answer, asked, services),
     )
     return not answer.is_verified
+
+
+def _takes_part_anew(header: BatchHeader, partition: Partition) -> bool:
+    """Whether a transactional batch is the first of its transaction here.
+
+    One without a producer id takes part in nothing: Kafka writes it as if it were plain.
+    """
+    return header.producer_id >= 0 and not partition.in_transaction(header.producer_id, header.producer_epoch)
 
 
 def _headers(pending: list[_Pending]) -> Iterator[tuple[int, BatchHeader]]:

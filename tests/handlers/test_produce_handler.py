@@ -169,8 +169,8 @@ def old_magic(batch):
         (corrupt, ErrorCode.CORRUPT_MESSAGE),
         (old_magic, ErrorCode.INVALID_RECORD),
         (lambda batch: batch + batch, ErrorCode.INVALID_RECORD),
-        (lambda batch: batch[:-1], ErrorCode.CORRUPT_MESSAGE),
-        (lambda batch: batch[:40], ErrorCode.CORRUPT_MESSAGE),
+        (lambda batch: batch[:-1], ErrorCode.INVALID_RECORD),
+        (lambda batch: batch[:40], ErrorCode.INVALID_RECORD),
         (lambda batch: b"", ErrorCode.INVALID_RECORD),
         (lambda batch: None, ErrorCode.INVALID_RECORD),
     ],
@@ -240,10 +240,65 @@ async def test_log_append_time(world, make_batch, count, codec):
 
 
 @pytest.mark.parametrize("count", [1, 300])
-async def test_a_producer_may_not_claim_log_append_time(world, make_batch, count):
+async def test_a_producer_claims_log_append_time_in_vain(world, make_batch, count):
     await world.topic()
-    claimed = make_batch(*[b"v"] * count, timestamp_type=TimestampType.LOG_APPEND_TIME)
-    assert world.produced(claimed).error_code == ErrorCode.INVALID_TIMESTAMP
+    claimed = make_batch(*[b"v"] * count, timestamp_ms=5, timestamp_type=TimestampType.LOG_APPEND_TIME)
+    row = world.produced(claimed)
+    assert (row.error_code, row.log_append_time_ms) == (0, -1)
+    stored = world.fetched().records
+    assert parse_header(stored).timestamp_type is TimestampType.CREATE_TIME
+    assert decode_batch(stored)[0].timestamp_ms == 5  # and the CRC fits
+
+
+async def test_a_batch_that_cannot_be_told_from_its_neighbours_stands_in_the_way_of_all(world, make_batch):
+    await world.topic("t", 2)
+    bad = make_batch(b"a")[:8] + b"\xff\xff\xff\xff" + make_batch(b"a")[12:]
+    data = [PartitionProduceData(index=n, records=records) for n, records in enumerate([make_batch(b"a"), bad])]
+    absent = TopicProduceData(name="no-such", partition_data=[PartitionProduceData(index=0, records=make_batch(b"d"))])
+    topics = [TopicProduceData(name="t", partition_data=data), absent]
+    exchange = world.send(ProduceRequest(acks=-1, topic_data=topics), 9)
+    rows = [row for topic in exchange.response.responses for row in topic.partition_responses]
+    assert [row.error_code for row in rows] == [ErrorCode.CORRUPT_MESSAGE] * 3
+    exchange = world.send(ProduceRequest(acks=0, topic_data=topics), 9)
+    assert "acks=0" in exchange.aborted
+    assert world.fetched().high_watermark == 0
+
+
+async def test_a_transactional_batch_without_an_id_stands_in_the_way_of_all(world, make_batch):
+    await world.topic("t", 2)
+    transactional = make_batch(b"a", producer_id=9, producer_epoch=0, base_sequence=0, is_transactional=True)
+    data = [
+        PartitionProduceData(index=n, records=records) for n, records in enumerate([make_batch(b"a"), transactional])
+    ]
+    topics = [TopicProduceData(name="t", partition_data=data)]
+    rows = world.send(ProduceRequest(acks=-1, topic_data=topics), 9).response.responses[0].partition_responses
+    assert [row.error_code for row in rows] == [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED] * 2
+
+
+async def test_a_transactional_batch_without_a_producer_is_written_as_if_it_were_plain(world, make_batch):
+    await world.topic()
+    data = PartitionProduceData(index=0, records=make_batch(b"a", is_transactional=True))
+    topics = [TopicProduceData(name="t", partition_data=[data])]
+    exchange = world.send(ProduceRequest(acks=-1, transactional_id="x", topic_data=topics), 9)
+    world.run()
+    row = exchange.response.responses[0].partition_responses[0]
+    assert (row.error_code, row.base_offset) == (0, 0)
+    assert world.fetched().last_stable_offset == 1
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error", "start"),
+    [
+        (lambda batch: b"\0" * 7 + b"\1" + batch[8:], ErrorCode.INVALID_RECORD, 0),
+        (corrupt, ErrorCode.CORRUPT_MESSAGE, -1),
+        (lambda batch: batch + batch, ErrorCode.INVALID_RECORD, -1),
+        (old_magic, ErrorCode.INVALID_RECORD, -1),
+    ],
+)
+async def test_the_start_of_the_log_is_told_where_the_log_was_looked_at(world, make_batch, spoil, error, start):
+    await world.topic()
+    row = world.produced(spoil(make_batch(b"v")))
+    assert (row.error_code, row.log_start_offset) == (error, start)
 
 
 # -- idempotence

@@ -55,9 +55,16 @@ def test_good_batches_pass_as_they_are(codec):
         (None, ErrorCode.INVALID_RECORD),
         (b"", ErrorCode.INVALID_RECORD),
         (GOOD + GOOD, ErrorCode.INVALID_RECORD),
-        (GOOD + b"\x00", ErrorCode.INVALID_RECORD),
-        (GOOD[:-1], ErrorCode.CORRUPT_MESSAGE),
-        (GOOD[:20], ErrorCode.CORRUPT_MESSAGE),
+        (GOOD + GOOD[:8] + b"\xff" * 4, ErrorCode.CORRUPT_MESSAGE),
+        (GOOD[:-1], ErrorCode.INVALID_RECORD),
+        (GOOD[:20], ErrorCode.INVALID_RECORD),
+        (patched(8, ">i", 13), ErrorCode.CORRUPT_MESSAGE),
+        (patched(8, ">i", 20), ErrorCode.CORRUPT_MESSAGE),
+        (patched(16, ">b", 3), ErrorCode.CORRUPT_MESSAGE),
+        (patched(16, ">b", -1), ErrorCode.CORRUPT_MESSAGE),
+        (patched(23, ">i", -1), ErrorCode.INVALID_RECORD),
+        (patched(57, ">i", -3), ErrorCode.INVALID_RECORD),
+        (patched(21, ">h", 7), ErrorCode.INVALID_RECORD),
         (GOOD[:-1] + b"\x07", ErrorCode.CORRUPT_MESSAGE),
         (patched(16, ">b", 1), ErrorCode.INVALID_RECORD),
         (patched(0, ">q", 1), ErrorCode.INVALID_RECORD),
@@ -66,11 +73,22 @@ def test_good_batches_pass_as_they_are(codec):
         (patched(57, ">i", 0), ErrorCode.INVALID_RECORD),
         (build_batch(RECORDS, is_control=True), ErrorCode.INVALID_RECORD),
         (patched(BASE_SEQUENCE_AT, ">i", -1, build_batch(RECORDS, producer_id=4)), ErrorCode.INVALID_RECORD),
-        (build_batch(RECORDS, timestamp_type=TimestampType.LOG_APPEND_TIME), ErrorCode.INVALID_TIMESTAMP),
     ],
 )
 def test_refused(data, code):
     assert refused(data) == code
+
+
+@pytest.mark.parametrize("behind", [b"\0", GOOD[:11], GOOD[:-1]])
+def test_what_is_too_short_for_another_batch_is_dropped(behind):
+    assert validate_produced(GOOD + behind).data == GOOD
+
+
+def test_only_the_broker_sets_log_append_time():
+    claimed = build_batch(RECORDS, timestamp_type=TimestampType.LOG_APPEND_TIME)
+    produced = validate_produced(claimed)
+    assert produced.header.timestamp_type is TimestampType.CREATE_TIME
+    assert [record.timestamp_ms for record in decode_batch(produced.data)] == [1000, 1500, 1200]
 
 
 def test_too_large_is_measured_compressed():

@@ -6,20 +6,19 @@ from typing import Final
 
 from ottla.broker.core.topics.configs import TopicConfig
 from ottla.broker.settings import INT64_MAX
-from ottla.protocol.batch_check import _check_batch as check_batch
 from ottla.protocol.compression import Buffer
-from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import (
     ATTRIBUTES_AT,
     HEADER_SIZE,
     RECORD_COUNT_AT,
     BatchTooLarge,
-    InvalidBatch,
     ProducedBatch,
     TimestampType,
+    check_batch,
     parse_header,
     validate_produced,
     with_codec,
+    with_create_time,
     with_log_append_time,
 )
 
@@ -58,13 +57,13 @@ def accept(data: Buffer | None, api_version: int, config: TopicConfig, wall_ms: 
         except BatchTooLarge:
             if every:
                 raise
-    header = check_batch(data, api_version, config.max_message_bytes)
-    assert data is not None
+    header, data = check_batch(data, api_version, config.max_message_bytes)
     if config.log_append_time:
         data = with_log_append_time(data, wall_ms)
         return ProducedBatch(parse_header(data), data)
     if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
-        raise InvalidBatch(ErrorCode.INVALID_TIMESTAMP, "a producer may not set the timestamp type to LogAppendTime")
+        data = with_create_time(data)
+        header = parse_header(data)
     if header.max_timestamp > wall_ms + config.message_timestamp_after_max_ms:
         # The answer names the records at fault.
         return _walked(data, api_version, config, wall_ms)

@@ -210,7 +210,7 @@ class Partition:
             else:
                 verdict.waiting.append(settled)
             return
-        if header.is_transactional:
+        if header.is_transactional and header.producer_id >= 0:
             self._check_transaction(header, verified)
             if verdict is Verdict.NEW and self._comes_early(header, api_version):
                 verdict = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -281,7 +281,7 @@ class Partition:
 
     def _check_transaction(self, header: BatchHeader, verified: Verification | None) -> None:
         producer_id = header.producer_id
-        if producer_id < 0 or not (
+        if not (
             self.in_transaction(producer_id, header.producer_epoch)
             or (verified is not None and self.transactions.verifications.get(producer_id) is verified)
         ):
