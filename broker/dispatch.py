@@ -147,7 +147,7 @@ class Dispatcher:
         if size > 0:
             raw = frame[position : position + size]
             position += size
-            if raw != peer.client_id_bytes:
+            if raw != peer.client_id_bytes or len(raw) != size:
                 self._identify(peer, raw, size)
         elif peer.client_id_bytes:
             peer.client_id, peer.client_id_bytes = "", b""

@@ -131,6 +131,13 @@ def test_the_same_body_in_another_version_or_from_another_client_id(
     assert peer.client_id == ""
 
 
+def test_a_client_id_that_is_cut_off_ends_the_connection(dispatcher: Dispatcher, peer: Any) -> None:
+    for known in (b"", b"c", b"cc"):
+        peer.client_id_bytes = known
+        with pytest.raises(MalformedFrame):
+            dispatcher.receive(struct.pack(">hhih", 16, 1, 7, 128) + known, 0, peer)
+
+
 def test_a_bug_in_a_repeated_request_is_answered(dispatcher: Dispatcher, groups: Groups, log: Log, peer: Any) -> None:
     groups.answers = [0, RuntimeError("a bug of ours"), 0]
     frames = [dispatcher.receive(heartbeat(n), 0, peer) for n in range(3)]
