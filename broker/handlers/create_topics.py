@@ -18,7 +18,6 @@ from ottla.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from ottla.protocol.primitives import ZERO_UUID
 
 VERSIONS = range(2, 8)
 
@@ -41,7 +40,7 @@ async def handle(request: CreateTopicsRequest, ctx: RequestContext, services: Se
         if isinstance(outcome, Refusal):
             rows.append(refused(name, outcome.error_code, outcome.message))
         else:
-            rows.append(_created(outcome, request.validate_only, services.topics.broker_configs))
+            rows.append(_created(outcome, services.topics.broker_configs))
     return CreateTopicsResponse(topics=rows)
 
 
@@ -55,10 +54,10 @@ def _new_topic(topic: CreatableTopic) -> NewTopic:
     )
 
 
-def _created(entry: TopicEntry, validated_only: bool, broker: BrokerConfigs) -> CreatableTopicResult:
+def _created(entry: TopicEntry, broker: BrokerConfigs) -> CreatableTopicResult:
     return CreatableTopicResult(
         name=entry.name,
-        topic_id=ZERO_UUID if validated_only else entry.topic_id,
+        topic_id=entry.topic_id,
         num_partitions=entry.partition_count,
         replication_factor=1,
         error_message=None,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from ottla.broker.context import RequestContext
 from ottla.broker.core.topics.catalog import Refusal
 from ottla.broker.handlers.permits import permit
@@ -28,8 +30,8 @@ async def handle(request: DeleteTopicsRequest, ctx: RequestContext, services: Se
     if not services.settings.delete_topic_enable:
         return DeleteTopicsResponse(responses=[_refused(state, disabled, None) for state in asked])
     rows: dict[str, DeletableTopicResult] = {}
-    refused = []
-    for state in asked:
+    once, refused = _once(asked)
+    for state in once:
         row = _find(state, services)
         if row.error_code or row.name is None:
             refused.append(row)
@@ -46,6 +48,17 @@ async def handle(request: DeleteTopicsRequest, ctx: RequestContext, services: Se
             rows[name].error_code = outcome.error_code
             rows[name].error_message = outcome.message
     return DeleteTopicsResponse(responses=[*rows.values(), *refused])
+
+
+def _once(asked: list[DeleteTopicState]) -> tuple[list[DeleteTopicState], list[DeletableTopicResult]]:
+    """Those that are named once, and one refusal for each name or id that is named more often."""
+    times = Counter((state.name, state.topic_id) for state in asked if state.name is not None or state.topic_id.int)
+    refused = [
+        _refused(DeleteTopicState(name=name, topic_id=topic_id), ErrorCode.INVALID_REQUEST, "The topic is named twice")
+        for (name, topic_id), count in times.items()
+        if count > 1
+    ]
+    return [state for state in asked if times[state.name, state.topic_id] <= 1], refused
 
 
 def _find(state: DeleteTopicState, services: Services) -> DeletableTopicResult:

@@ -290,6 +290,7 @@ def _read(fetch: _Fetch, services: Services) -> _Read:
         partition = topic.partition(want.partition) if topic is not None else None
         if topic is None or partition is None:
             row.error_code = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            row.aborted_transactions = []
             unserved.append((item, row))
             continue
         rows.append((item, row))
@@ -299,7 +300,10 @@ def _read(fetch: _Fetch, services: Services) -> _Read:
             row.error_code = ErrorCode.INCONSISTENT_TOPIC_ID  # another topic of that name
         else:
             _read_partition(row, want, partition, left, size == 0, topics, committed)
-        if row.error_code or row.diverging_epoch.end_offset >= 0:
+        if row.error_code:
+            row.aborted_transactions = None
+            hurry = True
+        elif row.diverging_epoch.end_offset >= 0:
             hurry = True
         elif row.records:
             size += len(row.records)

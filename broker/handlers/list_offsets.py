@@ -76,7 +76,8 @@ def handle(request: ListOffsetsRequest, ctx: RequestContext, services: Services)
                     _look_up(row, want, partition, committed)
                 except services.topics.storage_error:
                     row.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-        answer.append(ListOffsetsTopicResponse(name=topic.name, partitions=rows))
+        if rows:  # a topic of which no partition is named is not answered
+            answer.append(ListOffsetsTopicResponse(name=topic.name, partitions=rows))
     return ListOffsetsResponse(topics=answer)
 
 

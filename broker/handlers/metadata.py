@@ -30,8 +30,7 @@ def handle(request: MetadataRequest, ctx: RequestContext, services: Services) ->
     if ctx.api_version == 0 and not wanted:
         wanted = None  # the empty list of version 0 is the null of later ones
     if wanted and ctx.api_version < _LOOKUP_BY_ID_SINCE and any(t.name is None or t.topic_id.int for t in wanted):
-        rows = [_missing(t, ErrorCode.INVALID_REQUEST) for t in wanted]
-        return _response(request, ctx, services, rows)
+        return failed(request, ErrorCode.INVALID_REQUEST)
     missing = _to_create(wanted or (), request, services)
     if not missing:
         return _answer(request, wanted, ctx, services, {})
@@ -82,7 +81,7 @@ def _answer(
             unknown = ErrorCode.UNKNOWN_TOPIC_ID
             rows.append(MetadataResponseTopic(error_code=unknown, topic_id=asked.topic_id, name=None))
         else:
-            rows.append(_missing(asked, _why_missing(asked.name or "", refused)))
+            rows.append(_missing(asked, _why_missing(asked.name or "", refused), _operations(request)))
     return _response(request, ctx, services, rows)
 
 
@@ -94,10 +93,18 @@ def _why_missing(name: str, refused: dict[str, ErrorCode]) -> ErrorCode:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if error is ErrorCode.TOPIC_ALREADY_EXISTS else error
 
 
-def _missing(asked: MetadataRequestTopic, error: ErrorCode) -> MetadataResponseTopic:
+def _missing(asked: MetadataRequestTopic, error: ErrorCode, operations: int) -> MetadataResponseTopic:
     return MetadataResponseTopic(
-        error_code=error, name=asked.name or "", topic_id=ZERO_UUID, is_internal=asked.name in INTERNAL_TOPICS
+        error_code=error,
+        name=asked.name or "",
+        topic_id=ZERO_UUID,
+        is_internal=asked.name in INTERNAL_TOPICS,
+        topic_authorized_operations=operations,
     )
+
+
+def _operations(request: MetadataRequest) -> int:
+    return TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
 
 
 def _row(topic: Topic, request: MetadataRequest, services: Services) -> MetadataResponseTopic:
@@ -108,7 +115,7 @@ def _row(topic: Topic, request: MetadataRequest, services: Services) -> Metadata
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
         partitions=topic.described,
-        topic_authorized_operations=TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED,
+        topic_authorized_operations=_operations(request),
     )
 
 
@@ -143,7 +150,7 @@ def _response(
 
 
 def failed(request: MetadataRequest, code: int) -> MetadataResponse:
-    """The answer when we have a bug: the topics that were named, each with the code."""
+    """The topics that were named, each with the code, and nothing of the cluster."""
     rows = [
         MetadataResponseTopic(error_code=code, name=topic.name or "", topic_id=topic.topic_id)
         for topic in request.topics or ()

@@ -204,6 +204,21 @@ async def test_validating_changes_nothing(world):
     assert topic.config.retention_ms == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "change_of_it", "error"),
+    [
+        ("a b", ("segment.ms", APPEND, "1"), ErrorCode.INVALID_CONFIG),
+        ("", ("segment.ms", APPEND, "1"), ErrorCode.INVALID_CONFIG),
+        ("a b", ("segment.ms", SET, None), ErrorCode.INVALID_REQUEST),
+        ("a b", ("segment.ms", SET, "x"), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("", ("segment.ms", SET, "x"), ErrorCode.INVALID_REQUEST),
+        ("absent", ("segment.ms", SET, "x"), ErrorCode.INVALID_CONFIG),
+    ],
+)
+async def test_what_is_asked_is_looked_at_before_of_whom(world, name, change_of_it, error):
+    assert await change(world, TOPIC, name, change_of_it) == error
+
+
 async def test_resources_are_changed_each_for_itself_but_not_twice(world):
     for name in "abc":
         await world.topic(name)

@@ -54,6 +54,9 @@ async def test_aborted_transactions_by_isolation(world):
     await world.topic()
     assert world.fetched().aborted_transactions is None
     assert world.fetched(isolation_level=1).aborted_transactions == []
+    for level in (0, 1):  # as Kafka has it: none where a read failed, an empty list where there is nothing to read
+        assert world.fetched(99, isolation_level=level).aborted_transactions is None
+        assert world.fetched(partitions=[9], isolation_level=level).aborted_transactions == []
 
 
 @pytest.mark.parametrize("offset", [-1, 4, 1 << 40])

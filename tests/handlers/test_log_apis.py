@@ -98,6 +98,12 @@ async def test_the_epoch_is_that_of_the_record(world, make_batch):
         assert (row.offset, row.leader_epoch) == (epoch, epoch)
 
 
+async def test_a_topic_without_partitions_is_not_answered(world):
+    await world.topic()
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[])])
+    assert (await world.ask(request, 7)).topics == []
+
+
 async def test_list_offsets_errors(world):
     await world.topic()
     assert (await list_offset(world, LATEST, topic="no-such")).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -114,9 +114,10 @@ async def test_by_id(world):
     first, second = (await world.ask(MetadataRequest(topics=asked), 12)).topics
     assert (first.error_code, first.name, first.topic_id) == (0, "t", topic.topic_id)
     assert (second.error_code, second.name, second.topic_id) == (ErrorCode.UNKNOWN_TOPIC_ID, None, unknown)
-    assert [row.error_code for row in (await world.ask(MetadataRequest(topics=asked), 11)).topics] == [
-        ErrorCode.INVALID_REQUEST
-    ] * 2
+    refused = await world.ask(MetadataRequest(topics=asked), 11)
+    assert [row.error_code for row in refused.topics] == [ErrorCode.INVALID_REQUEST] * 2
+    assert [row.topic_id for row in refused.topics] == [topic.topic_id, unknown]
+    assert (refused.brokers, refused.cluster_id, refused.controller_id) == ([], None, -1)
 
 
 async def test_authorized_operations_only_when_asked(world):
@@ -127,6 +128,8 @@ async def test_authorized_operations_only_when_asked(world):
     asked = await world.ask(named("t", **options), 8)
     # read, write, create, delete, alter, describe, describe configs, alter configs
     assert asked.topics[0].topic_authorized_operations == 0b1101_1111_1000
+    absent = await world.ask(named("absent", allow_auto_topic_creation=False, **options), 8)
+    assert absent.topics[0].topic_authorized_operations == asked.topics[0].topic_authorized_operations
     # create, alter, describe, cluster action, describe configs, alter configs, idempotent write
     assert asked.cluster_authorized_operations == 0b1_1111_1010_0000
 

@@ -93,10 +93,6 @@ def plan(catalog: Catalog, alterations: Sequence[Alteration], settings: Settings
 
 def _plan_topic(catalog: Catalog, alteration: Alteration, settings: Settings) -> Catalog | Refusal:
     name = alteration.resource_name
-    if not name:
-        return _bad_request("Topics have no settings in common")
-    if problem := invalid_name(name):
-        return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
     entry = catalog.topics.get(name)
 
     def list_of(key: str) -> str | None:
@@ -109,6 +105,10 @@ def _plan_topic(catalog: Catalog, alteration: Alteration, settings: Settings) ->
     configs = altered(entry.configs if entry else {}, alteration, list_of)
     if isinstance(configs, Refusal):
         return configs
+    if not name:
+        return _bad_request("Topics have no settings in common")
+    if problem := invalid_name(name):
+        return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
     if problem := invalid(configs.items()):
         return Refusal(ErrorCode.INVALID_CONFIG, problem)
     if entry is None:
