@@ -29,12 +29,13 @@ COMMON = {
     "log.cleaner.backoff.ms": 200,
     "log.message.timestamp.after.max.ms": 3_600_000,
     "offset.metadata.max.bytes": 64,
-}
-# Of Kafka alone: answers leave in the order in which requests came, and topics cost little.
-QUIET: dict[str, object] = {
-    "num.io.threads": 1,
+    # Topics that come and go cost Kafka little with these.
     "log.index.size.max.bytes": 65_536,
     "log.segment.delete.delay.ms": 1_000,
+}
+# Of Kafka alone: answers leave in the order in which requests came.
+QUIET: dict[str, object] = {
+    "num.io.threads": 1,
     "log.initial.task.delay.ms": 1_000,
 }
 PROFILES: dict[str, dict[str, object]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from tests.differential import random_groups, random_logs, random_transactions
+from tests.differential import random_frames, random_groups, random_logs, random_topics, random_transactions
 from tests.differential.pairs import Move
 from tests.differential.play import Kind
 
@@ -16,6 +16,8 @@ KINDS: dict[str, Kind] = {
     "two": Kind(random_groups.two, groups=True),
     "transactions": Kind(random_transactions.transactions, topics={"t": 2}, groups=True, transactions=True),
     "formed": Kind(random_groups.formed, groups=True),
+    "topics": Kind(random_topics.topics),
+    "frames": Kind(random_frames.frames, groups=True),
     "timed": Kind(random_groups.timed, groups=True),
     "three": Kind(random_groups.three, groups=True),
 }

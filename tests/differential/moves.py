@@ -11,14 +11,19 @@ from uuid import UUID
 
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.compression import Codec
+from ottla.protocol.messages.create_partitions import CreatePartitionsTopic
 from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsTopic
+from ottla.protocol.messages.delete_topics import DeleteTopicState
+from ottla.protocol.messages.describe_configs import DescribeConfigsResource
+from ottla.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequestCursor, TopicRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchTopic, ForgottenTopic
+from ottla.protocol.messages.incremental_alter_configs import AlterableConfig, AlterConfigsResource
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
 from ottla.protocol.messages.offset_for_leader_epoch import OffsetForLeaderPartition, OffsetForLeaderTopic
 from ottla.protocol.messages.produce import PartitionProduceData, TopicProduceData
 from ottla.protocol.records import BatchError, Record, build_batch, parse_header
 from tests.differential import calls, txn_calls
-from tests.differential.log_calls import BASE_TIME, WHO, patched
+from tests.differential.log_calls import BASE_TIME, WHO, metadata, patched, topic
 from tests.differential.pairs import Half, Move
 from tests.differential.txn_calls import NOBODY, Producer
 from tests.differential.wire import Sent
@@ -95,7 +100,7 @@ def _describe_transaction(t: Half, name: str) -> None:
 # Logs
 
 
-def built(t: Half, batch: Batch, topic: str, partition: int) -> bytes | None:
+def built(t: Half, batch: Batch, name: str, partition: int) -> bytes | None:
     """The bytes of a batch as data: its records, its producer, and what is wrong with it."""
     if batch.get("is") == "null":
         return None
@@ -107,7 +112,7 @@ def built(t: Half, batch: Batch, topic: str, partition: int) -> bytes | None:
     records = [Record(n, base + n, key, value, batch.get("headers", ())) for n in range(batch.get("count", 1))]
     sequence = -1
     if who != NOBODY:
-        sequence = t.sequences.get((who, topic, partition), 0) + int(batch.get("sequence", 0))
+        sequence = t.sequences.get((who, name, partition), 0) + int(batch.get("sequence", 0))
     data = build_batch(
         records,
         codec=Codec(batch.get("codec", 0)),
@@ -130,9 +135,8 @@ def _produce(
 ) -> None:
     topics: dict[str, list[PartitionProduceData]] = {}
     for named, partition, batch in rows:
-        topic = own(t, named)
-        data = PartitionProduceData(index=partition, records=built(t, batch, topic, partition))
-        topics.setdefault(topic, []).append(data)
+        data = PartitionProduceData(index=partition, records=built(t, batch, own(t, named), partition))
+        topics.setdefault(own(t, named), []).append(data)
     t.call(
         txn_calls.WHO,
         ApiKey.PRODUCE,
@@ -141,7 +145,7 @@ def _produce(
         acks=acks,
         timeout_ms=5000,
         topic_data=[
-            TopicProduceData(name=topic, topic_id=t.id_of(topic), partition_data=data) for topic, data in topics.items()
+            TopicProduceData(name=found, topic_id=t.id_of(found), partition_data=data) for found, data in topics.items()
         ],
     )
 
@@ -238,7 +242,66 @@ def _epochs(t: Half, rows: Sequence[tuple[str, dict[str, int]]], version: int) -
 
 
 def _frame(t: Half, data: bytes) -> None:
-    t.raw(f"{len(t.transcript)} frame", data.replace(b"<trace>", t.name.encode()))
+    t.raw(f"{len(t.transcript)} frame", data)
+
+
+# Topics
+
+
+def _create(
+    t: Half, rows: Sequence[tuple[str, int, int, dict[str, str | None]]], version: int, only_check: bool
+) -> None:
+    topics = [topic(own(t, name), count, factor, configs=configs) for name, count, factor, configs in rows]
+    t.call(WHO, ApiKey.CREATE_TOPICS, version, topics=topics, timeout_ms=10_000, validate_only=only_check)
+
+
+def _grow(t: Half, counts: Sequence[tuple[str, int]], version: int, only_check: bool) -> None:
+    changes = [CreatePartitionsTopic(name=own(t, name), count=count, assignments=None) for name, count in counts]
+    t.call(WHO, ApiKey.CREATE_PARTITIONS, version, topics=changes, timeout_ms=10_000, validate_only=only_check)
+
+
+def _delete_topics(t: Half, names: Sequence[str], version: int, by_id: bool) -> None:
+    named = [own(t, name) for name in names]
+    if version < 6:
+        t.call(WHO, ApiKey.DELETE_TOPICS, version, topic_names=named, timeout_ms=10_000)
+    else:
+        states = [
+            DeleteTopicState(name=None, topic_id=t.id_of(name)) if by_id else DeleteTopicState(name=name)
+            for name in named
+        ]
+        t.call(WHO, ApiKey.DELETE_TOPICS, version, topics=states, timeout_ms=10_000)
+
+
+def _metadata(t: Half, names: Sequence[str] | None, version: int, by_id: bool, operations: bool) -> None:
+    ids = [t.id_of(own(t, name)) for name in names or ()] if by_id else []
+    named = [] if by_id else [own(t, name) for name in names or ()]
+    metadata(t, version, *named, ids=ids, everything=names is None, operations=operations)
+
+
+def _configs(t: Half, name: str, keys: list[str] | None, version: int, synonyms: bool) -> None:
+    resource = DescribeConfigsResource(resource_type=2, resource_name=own(t, name), configuration_keys=keys)
+    t.call(WHO, ApiKey.DESCRIBE_CONFIGS, version, resources=[resource], include_synonyms=synonyms)
+
+
+def _alter(t: Half, name: str, changes: Sequence[tuple[str, int, str | None]], version: int, only_check: bool) -> None:
+    resource = AlterConfigsResource(
+        resource_type=2,
+        resource_name=own(t, name),
+        configs=[AlterableConfig(name=key, config_operation=kind, value=value) for key, kind, value in changes],
+    )
+    t.call(WHO, ApiKey.INCREMENTAL_ALTER_CONFIGS, version, resources=[resource], validate_only=only_check)
+
+
+def _pages(t: Half, names: Sequence[str], limit: int, cursor: tuple[str, int] | None) -> None:
+    at = cursor and DescribeTopicPartitionsRequestCursor(topic_name=own(t, cursor[0]), partition_index=cursor[1])
+    t.call(
+        WHO,
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        0,
+        topics=[TopicRequest(name=own(t, name)) for name in names],
+        response_partition_limit=limit,
+        cursor=at,
+    )
 
 
 MOVES: dict[str, Any] = {
@@ -265,6 +328,13 @@ MOVES: dict[str, Any] = {
     "trim": _trim,
     "epochs": _epochs,
     "frame": _frame,
+    "create": _create,
+    "grow": _grow,
+    "delete_topics": _delete_topics,
+    "metadata": _metadata,
+    "configs": _configs,
+    "alter": _alter,
+    "pages": _pages,
 }
 
 
@@ -289,8 +359,8 @@ def learn(t: Half, request: Any, answer: Any, sent: Sent) -> None:
             elif request.session_epoch > 0:
                 t.session = (request.session_id, request.session_epoch + 1)
         case ApiKey.METADATA:
-            for topic in answer.topics:
-                learn_id(t, topic.name, topic.topic_id)
+            for item in answer.topics:
+                learn_id(t, item.name, item.topic_id)
 
 
 def learn_id(t: Half, name: str | None, topic_id: UUID) -> None:
@@ -301,17 +371,17 @@ def learn_id(t: Half, name: str | None, topic_id: UUID) -> None:
 
 def _learn_sequences(t: Half, request: Any, answer: Any) -> None:
     accepted = {
-        (topic.name or t.names_of_ids.get(topic.topic_id), row.index)
-        for topic in answer.responses
-        for row in topic.partition_responses
+        (item.name or t.names_of_ids.get(item.topic_id), row.index)
+        for item in answer.responses
+        for row in item.partition_responses
         if not row.error_code
     }
-    for topic in request.topic_data:
-        for row in topic.partition_data:
-            if (topic.name, row.index) in accepted and row.records:
+    for item in request.topic_data:
+        for row in item.partition_data:
+            if (item.name, row.index) in accepted and row.records:
                 try:
                     header = parse_header(row.records)
                 except BatchError:
                     continue
                 who = Producer(header.producer_id, header.producer_epoch)
-                t.sequences[who, topic.name, row.index] = header.base_sequence + header.record_count
+                t.sequences[who, item.name, row.index] = header.base_sequence + header.record_count

@@ -6,6 +6,7 @@ from ottla.broker.handlers.list_groups import VERSIONS as LIST_GROUPS_VERSIONS
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.groups import coordinator_partition
 from tests.differential.calls import (
+    GROUP_PARTITIONS,
     OTHER,
     TOPIC,
     commit,

@@ -172,6 +172,9 @@ class Half(Trace):
         self._came.clear()
         self.answered = set()
 
+    def name_of(self, topic_id: UUID | None) -> str | None:
+        return self.names_of_ids.get(topic_id)
+
     def tidy(self, key: ApiKey, value: Any, field: str = "") -> Any:
         if field == "topic_id" and isinstance(value, UUID) and value in self.names_of_ids:
             return f"<id of {self.names_of_ids[value].replace(self.name, '@')}>"
@@ -207,8 +210,8 @@ def tidy_batches(records: bytes, name: Callable[[int], str]) -> Any:
     """Batches, with producers by name and without the times of now; those of nobody in particular as they are."""
     found: list[Any] = []
     for header, batch in iter_batches(records):
-        if header.producer_id < 0 and not header.is_control:
-            found.append(batch)
+        if header.producer_id < 0 and header.max_timestamp < NOW_MS:
+            found.append(bytes(batch))
             continue
         rows = [
             (row.offset, row.timestamp_ms if row.timestamp_ms < NOW_MS else "now", row.key, row.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from random import Random
@@ -21,6 +22,7 @@ from tests.differential.calls import GROUP_PARTITIONS, GROUP_TOPIC, TOPIC, note_
 from tests.differential.moves import learn_id, own, perform
 from tests.differential.pairs import Half, Move, Pair
 from tests.differential.txn_calls import TRANSACTION_PARTITIONS, TRANSACTIONS_TOPIC, note_state
+from tests.differential.wire import Sent, decoded, plain
 
 ALL = 1 << 24
 
@@ -102,9 +104,19 @@ async def _framed(half: Half, fields: dict[str, Any]) -> None:
     await half.until(lambda: line.has_answer, 0.4)
     frame = line.frames[0] if line.frames else None
     half.answers += 1
-    half.note(label, ("closed" if line.closed else "silent") if frame is None else frame)
+    half.note(label, ("closed" if line.closed else "silent") if frame is None else framed(half, fields["data"], frame))
     line.close()
     half.wires.remove(line)
+
+
+def framed(half: Half, data: bytes, frame: bytes) -> Any:
+    """The answer to a frame, read as what was asked for; as it is where it cannot be."""
+    key, version = struct.unpack_from(">hh", data, 4)
+    try:
+        sent = Sent(ApiKey(key), version, int.from_bytes(frame[:4], "big", signed=True))
+        return half.tidy(sent.key, plain(decoded(sent, frame)))
+    except (AssertionError, ValueError, KeyError):
+        return frame.hex()
 
 
 async def _created(half: Half, fields: dict[str, Any]) -> None:
@@ -172,11 +184,11 @@ async def _wait_for(half: Half, name: str, *, count: int = 1, gone: bool = False
             return
         if not gone and topic.error_code == 0 and len(rows) >= count:
             learn_id(half, topic.name, topic.topic_id)
-            last = [ListOffsetsPartition(partition_index=len(topic.partitions) - 1, timestamp=-1)]
+            ends = [ListOffsetsPartition(partition_index=n, timestamp=-1) for n in range(len(topic.partitions))]
             served = await half.ask(
-                ApiKey.LIST_OFFSETS, 5, replica_id=-1, topics=[ListOffsetsTopic(name=name, partitions=last)]
+                ApiKey.LIST_OFFSETS, 5, replica_id=-1, topics=[ListOffsetsTopic(name=name, partitions=ends)]
             )
-            if served.topics[0].partitions[0].error_code == 0:
+            if not any(row.error_code for row in served.topics[0].partitions):
                 return
         await asyncio.sleep(0.01)
 

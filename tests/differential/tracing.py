@@ -93,6 +93,14 @@ class Trace:
         """The id of a topic, as far as it was learned; another one of a topic that is not there."""
         return self.topic_ids.get(topic, NO_SUCH_ID)
 
+    def _entry(self, item: dict[str, Any], by: str) -> Any:
+        """What an entry of a list is called; some have an id for a name."""
+        return item[by] if item[by] or "topic_id" not in item else self.name_of(item["topic_id"])
+
+    def name_of(self, topic_id: UUID | None) -> str | None:
+        """The name of a topic in a message that has its id alone, if it is known."""
+        return None
+
     def close(self) -> None:
         for wire in self.wires:
             wire.close()
@@ -220,7 +228,7 @@ class Trace:
                 by = UNORDERED.get((key, field))
                 if by:
                     self._unite([item[by] for item in value])
-                    value = sorted(value, key=lambda item: self._place(item[by]))
+                    value = sorted(value, key=lambda item: self._place(self._entry(item, by)))
                 return [self.tidy(key, item, field) for item in value]
             case _ if field in ("log_dir", "total_bytes", "usable_bytes"):
                 return f"<{field}>"

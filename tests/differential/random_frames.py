@@ -1,0 +1,121 @@
+"""Random frames: requests cut short, prolonged, damaged, of other versions, or under another API's name."""
+
+from __future__ import annotations
+
+import struct
+from random import Random
+from typing import Any
+
+from ottla.protocol.apis import ApiKey, api
+from ottla.protocol.headers import frame_request
+from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
+from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+from ottla.protocol.messages.heartbeat import HeartbeatRequest
+from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from ottla.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from ottla.protocol.messages.list_groups import ListGroupsRequest
+from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from ottla.protocol.records import Record, build_batch
+from tests.differential.moves import versions
+from tests.differential.pairs import Move, move
+
+STEPS = 20
+CORRELATION = 7
+
+# The topic of Metadata is no name even with one letter changed: it must not be created.
+REQUESTS: dict[ApiKey, Any] = {
+    ApiKey.HEARTBEAT: HeartbeatRequest(group_id="g", generation_id=1, member_id="m"),
+    ApiKey.SYNC_GROUP: SyncGroupRequest(
+        group_id="g", generation_id=1, member_id="m", protocol_type="consumer", protocol_name="range",
+        assignments=[SyncGroupRequestAssignment(member_id="m", assignment=b"abc")],
+    ),
+    ApiKey.LEAVE_GROUP: LeaveGroupRequest(group_id="g", member_id="m", members=[MemberIdentity(member_id="m")]),
+    ApiKey.JOIN_GROUP: JoinGroupRequest(
+        group_id="g", session_timeout_ms=1, rebalance_timeout_ms=5000, member_id="m", protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"abc")],
+    ),
+    ApiKey.DESCRIBE_GROUPS: DescribeGroupsRequest(groups=["g", "h"]),
+    ApiKey.DELETE_GROUPS: DeleteGroupsRequest(groups_names=["g"]),
+    ApiKey.LIST_GROUPS: ListGroupsRequest(states_filter=["Dead"], types_filter=["none"]),
+    ApiKey.OFFSET_FETCH: OffsetFetchRequest(
+        group_id="g", topics=[], groups=[OffsetFetchRequestGroup(group_id="g", topics=[])]
+    ),
+    ApiKey.OFFSET_COMMIT: OffsetCommitRequest(
+        group_id="g", generation_id_or_member_epoch=3, member_id="m",
+        topics=[OffsetCommitRequestTopic(name="t", partitions=[OffsetCommitRequestPartition(committed_metadata="x")])],
+    ),
+    ApiKey.FIND_COORDINATOR: FindCoordinatorRequest(key="g", key_type=0, coordinator_keys=["g", "h"]),
+    ApiKey.METADATA: MetadataRequest(topics=[MetadataRequestTopic(name="n o p")], allow_auto_topic_creation=False),
+    ApiKey.LIST_OFFSETS: ListOffsetsRequest(
+        replica_id=-1, topics=[ListOffsetsTopic(name="none", partitions=[ListOffsetsPartition(timestamp=-1)])]
+    ),
+    ApiKey.FETCH: FetchRequest(
+        max_wait_ms=5, max_bytes=1000, topics=[FetchTopic(topic="none", partitions=[FetchPartition()])]
+    ),
+    ApiKey.PRODUCE: ProduceRequest(
+        acks=1, timeout_ms=5,
+        topic_data=[TopicProduceData(name="none", partition_data=[
+            PartitionProduceData(index=0, records=build_batch([Record(value=b"v", timestamp_ms=1)]))])],
+    ),
+}  # fmt: skip
+
+
+def _framed(key: int, version: int, body: bytes, *, flexible: bool, client: str | None = "c") -> bytes:
+    return frame_request(key, version, CORRELATION, client, body, flexible=flexible)
+
+
+def _sized(data: bytes) -> bytes:
+    """The frame with a length that fits again."""
+    return struct.pack(">i", len(data) - 4) + data[4:]
+
+
+def frame(r: Random) -> bytes:
+    key = r.choice(list(REQUESTS))
+    version = r.choice(list(versions(key)))
+    entry = api(key)
+    body = entry.request.layout(version).encode(REQUESTS[key])
+    flexible = entry.request_header_version(version) == 2
+    data = _framed(key, version, body, flexible=flexible, client=r.choice(["c", "c", "", None]))
+    start = len(data) - len(body)
+    match r.randrange(10):
+        case 0 | 1:
+            return _sized(data[: r.randrange(start, max(len(data), start + 1))])  # cut within the body
+        case 2:
+            return _sized(data[: r.randrange(5, start)])  # cut within the header
+        case 3:
+            return _sized(data + bytes(r.randrange(1, 20)))  # something behind it
+        case 4 | 5 | 6:
+            return _damaged(r, data, start)
+        case 7:
+            other = r.choice([-1, max(versions(key)) + 1, 99, 32767])
+            return _framed(key, other, body, flexible=flexible)
+        case 8:
+            other = r.choice([-1, 4, 5, 6, 7, 93, 200, 32767])
+            return _framed(other, r.randrange(3), body, flexible=flexible)
+        case _:
+            return data
+
+
+def _damaged(r: Random, data: bytes, start: int) -> bytes:
+    """One byte is another: lengths, counts, numbers, or letters that stay ASCII."""
+    at = r.randrange(start, len(data)) if len(data) > start else len(data) - 1
+    value = r.choice([0, 1, 2, 3, 5, 8, 0x41, 0x7F, 0xFF, 0xFF, 0x80])
+    before = data[at]
+    if 0x20 <= before < 0x7F and value >= 0x7F:
+        value = 0x42  # another letter: what is not UTF-8 is a row of docs/differences.md
+    return data[:at] + bytes([value]) + data[at + 1 :]
+
+
+def frames(r: Random) -> list[Move]:
+    return [move("frame", data=frame(r)) for _ in range(STEPS)]
