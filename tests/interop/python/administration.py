@@ -1,0 +1,90 @@
+"""Scenarios of administration."""
+
+from __future__ import annotations
+
+from tests.e2e.waiting import wait_for
+from tests.interop.python.groups import produce, values
+from tests.interop.python.harness import Scenario, Stage
+from tests.interop.python.kit import Row
+from tests.interop.python.records import UNKNOWN_TOPIC, refusal, rows
+
+OFFSET_OUT_OF_RANGE = 1
+TOPIC_ALREADY_EXISTS = 36
+INVALID_PARTITIONS = 37
+INVALID_CONFIG = 40
+NON_EMPTY_GROUP = 68
+GROUP_ID_NOT_FOUND = 69
+
+
+def admin_topics(stage: Stage) -> None:
+    kit, topic = stage.kit, stage.topic
+    kit.create(topic, 3)
+    assert topic in kit.topics()
+    assert kit.partitions(topic) == 3
+    assert refusal(stage, lambda: kit.create(topic)) == TOPIC_ALREADY_EXISTS
+    assert refusal(stage, lambda: kit.create(topic + "-x", configs={"no.such.config": "1"})) == INVALID_CONFIG
+    assert topic + "-x" not in kit.topics()
+    kit.grow(topic, 5)
+    assert kit.partitions(topic) == 5
+    assert refusal(stage, lambda: kit.grow(topic, 4)) == INVALID_PARTITIONS
+    kit.produce(topic, rows(3), partition=4)
+    kit.delete(topic)
+    assert topic not in kit.topics()
+    assert refusal(stage, lambda: kit.delete(topic)) == UNKNOWN_TOPIC
+    kit.create(topic, 5)
+    assert kit.ends((topic, 4)) == (0, 0), "a topic that is made again is empty"
+
+
+def admin_configs(stage: Stage) -> None:
+    kit, topic = stage.kit, stage.topic
+    kit.create(topic, configs={"retention.ms": "123456", "cleanup.policy": "compact"})
+    configs = kit.configs(topic)
+    assert (configs["retention.ms"], configs["cleanup.policy"]) == ("123456", "compact")
+    assert configs["max.message.bytes"] == "1048588"
+    kit.alter(topic, {"retention.ms": "654321", "cleanup.policy": "delete"})
+    configs = kit.configs(topic)
+    assert (configs["retention.ms"], configs["cleanup.policy"]) == ("654321", "delete")
+    assert refusal(stage, lambda: kit.alter(topic, {"retention.ms": "soon"})) == INVALID_CONFIG
+
+
+def admin_groups(stage: Stage) -> None:
+    kit, group = stage.kit, stage.group
+    kit.create(stage.topic, 2)
+    cast = stage.cast()
+    one = cast.join(kit.kind)
+    produce(stage, values("read"))
+    cast.wait_seen_once(values("read"))
+    one.commit()
+    assert kit.describe(group) == ("Stable", {one.role.name})
+    assert group in kit.groups()
+    assert sum(kit.group_offsets(group).values()) == 30
+    if "delete_groups" not in kit.lacks:
+        assert refusal(stage, lambda: kit.delete_group(group)) == NON_EMPTY_GROUP
+    one.stop()
+    wait_for(lambda: kit.describe(group)[0] == "Empty", "the group to be empty")
+    if "delete_groups" not in kit.lacks:
+        kit.delete_group(group)
+        assert group not in kit.groups()
+        assert kit.group_offsets(group) == {}
+        assert kit.describe(group)[0] == "Dead"
+        assert refusal(stage, lambda: kit.delete_group(group)) == GROUP_ID_NOT_FOUND
+
+
+def admin_records(stage: Stage) -> None:
+    kit, topic = stage.kit, stage.topic
+    kit.create(topic)
+    kit.produce(topic, [Row(b"%d" % number) for number in range(10)], partition=0)
+    assert kit.ends((topic, 0)) == (0, 10)
+    stage.need("delete_records")
+    assert kit.delete_records((topic, 0), 4) == 4
+    assert kit.ends((topic, 0)) == (4, 10)
+    assert [got.offset for got in kit.read({(topic, 0): 0}, 6)] == [4, 5, 6, 7, 8, 9], "0 is out of range"
+    assert refusal(stage, lambda: kit.delete_records((topic, 0), 11)) == OFFSET_OUT_OF_RANGE
+
+
+SCENARIOS: list[tuple[str, Scenario]] = [
+    ("admin_topics", admin_topics),
+    ("admin_configs", admin_configs),
+    ("admin_groups", admin_groups),
+    ("admin_records", admin_records),
+]

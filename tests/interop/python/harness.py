@@ -1,0 +1,118 @@
+"""Plays scenarios one after another and prints a line of JSON for each. Runs in the client's environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.e2e.cast import Cast
+from tests.e2e.waiting import wait_for
+
+if TYPE_CHECKING:
+    from tests.interop.python.kit import Kit
+
+PATIENCE_S = 45.0
+SESSION_MS = 1500
+"""How long those are missed who stop without leaving."""
+AT_ONCE = 3
+_RUN = f"{time.time_ns() // 1_000_000:x}"
+
+
+class Skipped(Exception):
+    """The client has no such feature; the text says which."""
+
+
+class Stage:
+    """What a scenario has.
+
+    Attributes:
+        kit: the client.
+        topic, group: names that nobody else has.
+        closing: is closed when the scenario ends, whatever its end.
+    """
+
+    def __init__(self, kit: Kit, name: str) -> None:
+        self.kit = kit
+        self.topic = self.group = f"{name.replace('_', '-')}-{_RUN}"
+        self.closing = ExitStack()
+
+    def need(self, feature: str) -> None:
+        """Skip the scenario if the client lacks a feature."""
+        if reason := self.kit.lacks.get(feature):
+            raise Skipped(reason)
+
+    def cast(self) -> Cast:
+        """Members of the group."""
+        return self.closing.enter_context(Cast(self.kit.bootstrap, self.group))
+
+    def restart_broker(self) -> None:
+        """Have whoever runs the broker kill it and start it anew."""
+        if not (asked := os.environ.get("RESTARTS")):
+            raise Skipped("the broker cannot be restarted from here")
+        name = f"{os.getpid()}-{self.topic}"
+        done = Path(asked) / f"done-{name}"
+        (Path(asked) / f"wanted-{name}").touch()
+        wait_for(done.exists, "the broker's restart")
+        assert not done.read_text("utf-8"), done.read_text("utf-8")
+
+
+Scenario = Callable[[Stage], None]
+
+
+def play(kit: Kit, scenarios: Iterable[tuple[str, Scenario]], *, alone: Iterable[tuple[str, Scenario]] = ()) -> None:
+    """Play them, a few at the same time, and then those that need the broker for themselves.
+
+    ``argv[2]`` is a regular expression that chooses some by name.
+    """
+    chosen = re.compile(sys.argv[2] if len(sys.argv) > 2 else "")
+
+    def one(named: tuple[str, Scenario]) -> None:
+        name, scenario = named
+        if chosen.search(name):
+            _tell(name, *_play(kit, name, scenario))
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(one, scenarios))
+    for named in alone:
+        one(named)
+    # Threads of a client that failed must not keep the program.
+    os._exit(0)
+
+
+def _play(kit: Kit, name: str, scenario: Scenario) -> tuple[str, str, float]:
+    ended: list[tuple[str, str]] = []
+
+    def play() -> None:
+        stage = Stage(kit, name)
+        try:
+            with stage.closing:
+                scenario(stage)
+            ended.append(("passed", ""))
+        except Skipped as reason:
+            ended.append(("skipped", str(reason)))
+        except BaseException:
+            ended.append(("failed", traceback.format_exc()[-6000:]))
+
+    began = time.monotonic()
+    thread = threading.Thread(target=play, name=name, daemon=True)
+    thread.start()
+    thread.join(PATIENCE_S * 2)
+    seconds = time.monotonic() - began
+    if ended:
+        return *ended[0], seconds
+    frame = sys._current_frames().get(thread.ident or 0)
+    return "failed", f"still running after {seconds:.0f} s\n{''.join(traceback.format_stack(frame))}", seconds
+
+
+def _tell(name: str, outcome: str, reason: str, seconds: float) -> None:
+    print(json.dumps({"test": name, "outcome": outcome, "reason": reason, "seconds": seconds}), flush=True)
