@@ -1,0 +1,240 @@
+"""A client in few words: requests with the fields that matter, and answers that are checked to their last byte."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.records import Record, TopicPartition, build_batch
+from tests.wire.peer import Peer
+from tests.wire.requests import request
+
+RANGE = {"range": b"metadata"}
+_names = itertools.count(1)
+
+
+def fresh(kind: str) -> str:
+    """A name that no other test has."""
+    return f"{kind}-{next(_names)}"
+
+
+def batch(*values: bytes | None, key: bytes | None = b"k", timestamp_ms: int | None = None, **options: Any) -> bytes:
+    """A batch of records with these values, written now unless told otherwise."""
+    at = int(time.time() * 1000) if timestamp_ms is None else timestamp_ms
+    return bytes(build_batch([Record(0, at, key, value, []) for value in values or (b"v",)], **options))
+
+
+class Client(Peer):
+    """A connection; every method sends one request and reads its answer unless it says otherwise."""
+
+    def call(self, key: ApiKey, version: int, **fields: Any) -> Any:
+        return self.ask(key, version, request(key, fields))
+
+    def start(self, key: ApiKey, version: int, **fields: Any) -> None:
+        """Send; the answer is to be read with `answer`."""
+        self.send(key, version, request(key, fields))
+
+    # Topics and their logs
+
+    def create(self, topic: str, partitions: int = 1, **configs: str) -> str:
+        """A topic with these settings; ``_`` stands for ``.`` in their names."""
+        rows = [{"name": name.replace("_", "."), "value": value} for name, value in configs.items()]
+        row = {"name": topic, "num_partitions": partitions, "replication_factor": 1, "configs": rows}
+        answer = self.call(ApiKey.CREATE_TOPICS, 7, topics=[row], timeout_ms=10_000)
+        assert answer.topics[0].error_code == 0, answer
+        return topic
+
+    def topic(self, partitions: int = 1, **configs: str) -> str:
+        return self.create(fresh("topic"), partitions, **configs)
+
+    def metadata(self, *topics: str, version: int = 12, create: bool = False) -> Any:
+        """Of these topics, or of all."""
+        rows = [{"name": topic} for topic in topics] or None
+        return self.call(ApiKey.METADATA, version, topics=rows, allow_auto_topic_creation=create)
+
+    def produce(
+        self,
+        topic: str,
+        data: bytes | None = None,
+        version: int = 9,
+        *,
+        partition: int = 0,
+        acks: int = -1,
+        transactional_id: str | None = None,
+    ) -> Any:
+        """What the partition says of it. By default one record."""
+        fields = produce_fields(topic, batch() if data is None else data, partition, acks, transactional_id)
+        return self.call(ApiKey.PRODUCE, version, **fields).responses[0].partition_responses[0]
+
+    def fetch(self, topic: str, offset: int = 0, version: int = 12, *, partition: int = 0, **options: Any) -> Any:
+        """What the partition says; at once unless ``max_wait_ms`` and ``min_bytes`` say otherwise."""
+        return (
+            self.call(ApiKey.FETCH, version, **fetch_fields(topic, offset, partition, **options))
+            .responses[0]
+            .partitions[0]
+        )
+
+    def offset(self, topic: str, timestamp: int = -1, version: int = 7, *, partition: int = 0, level: int = 0) -> Any:
+        """What ListOffsets says of a partition."""
+        place = {"partition_index": partition, "current_leader_epoch": -1, "timestamp": timestamp}
+        topics = [{"name": topic, "partitions": [place]}]
+        answer = self.call(ApiKey.LIST_OFFSETS, version, replica_id=-1, isolation_level=level, topics=topics)
+        return answer.topics[0].partitions[0]
+
+    # Groups
+
+    def join(self, group: str, version: int = 7, **options: Any) -> Any:
+        return self.call(ApiKey.JOIN_GROUP, version, **join_fields(group, **options))
+
+    def start_join(self, group: str, version: int = 7, **options: Any) -> None:
+        """Send only."""
+        self.start(ApiKey.JOIN_GROUP, version, **join_fields(group, **options))
+
+    def enter(self, group: str, version: int = 7, **options: Any) -> Any:
+        """Ask for a member id and join with it."""
+        member_id = self.join(group, version, **options).member_id
+        return self.join(group, version, member_id=member_id, **options)
+
+    def start_enter(self, group: str, version: int = 7, **options: Any) -> str:
+        """Ask for a member id, and send the join with it only; gives the id."""
+        member_id = str(self.join(group, version, **options).member_id)
+        self.start_join(group, version, member_id=member_id, **options)
+        return member_id
+
+    def start_sync(self, group: str, joined: Any, assignments: Mapping[str, bytes], version: int = 5) -> None:
+        """Send only. ``joined`` is the answer to the join."""
+        self.start(ApiKey.SYNC_GROUP, version, **sync_fields(group, joined, assignments))
+
+    def sync(self, group: str, joined: Any, assignments: Mapping[str, bytes] | None = None, version: int = 5) -> Any:
+        return self.call(ApiKey.SYNC_GROUP, version, **sync_fields(group, joined, assignments or {}))
+
+    def stable(self, group: str, **options: Any) -> Any:
+        """Become the only member, with an assignment; the answer to the join."""
+        joined = self.enter(group, **options)
+        assert joined.error_code == 0, joined
+        assert self.sync(group, joined, {joined.member_id: b"assigned"}).assignment == b"assigned"
+        return joined
+
+    def heartbeat(self, group: str, joined: Any, version: int = 4, **fields: Any) -> int:
+        """The error code."""
+        known = {"group_id": group, "generation_id": joined.generation_id, "member_id": joined.member_id}
+        return int(self.call(ApiKey.HEARTBEAT, version, **known | fields).error_code)
+
+    def leave(self, group: str, *members: str, version: int = 5) -> Any:
+        rows = [{"member_id": member} for member in members]
+        return self.call(ApiKey.LEAVE_GROUP, version, group_id=group, member_id=members[0], members=rows)
+
+    def describe(self, group: str, version: int = 5) -> Any:
+        return self.call(ApiKey.DESCRIBE_GROUPS, version, groups=[group]).groups[0]
+
+    def commit(self, group: str, topic: str, offset: int = 1, version: int = 8, **fields: Any) -> int:
+        """Commit for partition 0, by default from outside of the group; the error code."""
+        told = {"committed_leader_epoch": -1, "committed_metadata": "", "retention_time_ms": -1} | fields
+        place = {"committed_offset": offset} | {name: told.pop(name) for name in list(told) if name[:9] == "committed"}
+        answer = self.call(
+            ApiKey.OFFSET_COMMIT, version, group_id=group, topics=[{"name": topic, "partitions": [place]}], **told
+        )
+        return int(answer.topics[0].partitions[0].error_code)
+
+    def committed(self, group: str, topic: str, version: int = 8, **fields: Any) -> Any:
+        """What OffsetFetch says of partition 0, by name."""
+        topics = [{"name": topic, "partition_indexes": [0]}]
+        batched = [{"group_id": group, "topics": topics}]
+        answer = self.call(ApiKey.OFFSET_FETCH, version, group_id=group, topics=topics, groups=batched, **fields)
+        assert version < 2 or version >= 8 or answer.error_code == 0
+        if version >= 8:
+            answer = answer.groups[0]
+            assert answer.error_code == 0
+        return answer.topics[0].partitions[0]
+
+    # Producers
+
+    def producer(self, transactional_id: str | None = None, version: int = 4, **fields: Any) -> Any:
+        """The answer of InitProducerId."""
+        wanted = {"transaction_timeout_ms": 60_000, "producer_id": -1, "producer_epoch": -1} | fields
+        return self.call(ApiKey.INIT_PRODUCER_ID, version, transactional_id=transactional_id, **wanted)
+
+    def add_partitions(self, transactional_id: str, producer: Any, *tps: TopicPartition, version: int = 3) -> list[int]:
+        """Take partitions into the transaction; their error codes."""
+        fields = {
+            "v3_and_below_transactional_id": transactional_id,
+            "v3_and_below_producer_id": producer.producer_id,
+            "v3_and_below_producer_epoch": producer.producer_epoch,
+            "v3_and_below_topics": [{"name": tp.topic, "partitions": [tp.partition]} for tp in tps],
+        }
+        answer = self.call(ApiKey.ADD_PARTITIONS_TO_TXN, version, **fields)
+        rows = answer.results_by_topic_v3_and_below
+        return [place.partition_error_code for row in rows for place in row.results_by_partition]
+
+    def end(self, transactional_id: str, producer: Any, *, commit: bool, version: int = 3) -> Any:
+        return self.call(
+            ApiKey.END_TXN,
+            version,
+            transactional_id=transactional_id,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            committed=commit,
+        )
+
+
+def of(producer: Any, sequence: int = 0, *, transactional: bool = False) -> dict[str, Any]:
+    """What a batch of this producer says of it."""
+    return {
+        "producer_id": producer.producer_id,
+        "producer_epoch": producer.producer_epoch,
+        "base_sequence": sequence,
+        "is_transactional": transactional,
+    }
+
+
+def produce_fields(
+    topic: str, data: bytes, partition: int = 0, acks: int = -1, transactional_id: str | None = None
+) -> dict[str, Any]:
+    topics = [{"name": topic, "partition_data": [{"index": partition, "records": data}]}]
+    return {"transactional_id": transactional_id, "acks": acks, "timeout_ms": 10_000, "topic_data": topics}
+
+
+def fetch_fields(topic: str, offset: int = 0, partition: int = 0, **options: Any) -> dict[str, Any]:
+    """``options`` are fields of the request, or of its partition."""
+    place = {"current_leader_epoch": -1, "last_fetched_epoch": -1, "partition_max_bytes": 1 << 20}
+    place |= {name: options.pop(name) for name in list(place) if name in options}
+    place |= {"partition": partition, "fetch_offset": offset}
+    fields = {"max_wait_ms": 0, "min_bytes": 0, "max_bytes": 1 << 20, "session_epoch": -1}
+    return fields | {"topics": [{"topic": topic, "partitions": [place]}]} | options
+
+
+def join_fields(
+    group: str,
+    *,
+    member_id: str = "",
+    instance: str | None = None,
+    protocols: Mapping[str, bytes] | Sequence[tuple[str, bytes]] | None = None,
+    protocol_type: str = "consumer",
+    session_ms: int = 30_000,
+    rebalance_ms: int = 30_000,
+) -> dict[str, Any]:
+    chosen = RANGE if protocols is None else protocols
+    pairs = chosen.items() if isinstance(chosen, Mapping) else chosen
+    return {
+        "group_id": group,
+        "session_timeout_ms": session_ms,
+        "rebalance_timeout_ms": rebalance_ms,
+        "member_id": member_id,
+        "group_instance_id": instance,
+        "protocol_type": protocol_type,
+        "protocols": [{"name": name, "metadata": metadata} for name, metadata in pairs],
+    }
+
+
+def sync_fields(group: str, joined: Any, assignments: Mapping[str, bytes]) -> dict[str, Any]:
+    return {
+        "group_id": group,
+        "generation_id": joined.generation_id,
+        "member_id": joined.member_id,
+        "protocol_type": "consumer",
+        "protocol_name": joined.protocol_name or "range",
+        "assignments": [{"member_id": member, "assignment": data} for member, data in assignments.items()],
+    }
