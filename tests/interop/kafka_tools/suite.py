@@ -11,10 +11,10 @@ from tests.interop.jvm import compile_java, fetch_jars, jar_version, java_versio
 from tests.interop.kafka_tools import cluster, groups, loads, topics
 from tests.interop.kafka_tools.cases import CASES, NotHere, Stage
 from tests.interop.kafka_tools.tools import Tools, class_path
-from tests.interop.suite import Place, Result, Run, Suite, needs
+from tests.interop.suite import Outcome, Place, Result, Run, Suite, needs
 
 LIMIT_S = 60.0
-# Importing them has filled CASES, in this order.
+# Importing them has filled CASES.
 MODULES = (topics, groups, cluster, loads)
 
 
@@ -38,8 +38,9 @@ def run(run: Run) -> Iterator[Result]:
             if run.options.get("only", "") not in name:
                 continue
             began = time.monotonic()
-            outcome, reason = "passed", ""
-            # A tool that never ends is ended with its JVM, and the rest of the suite with it.
+            outcome: Outcome = "passed"
+            reason = ""
+            # A tool that never ends is ended with its JVM; the next test gets another.
             alarm = threading.Timer(LIMIT_S, tools.end)
             alarm.start()
             try:
@@ -51,8 +52,7 @@ def run(run: Run) -> Iterator[Result]:
                 outcome, reason = "failed", f"{type(error).__name__} in line {where.lineno}: {error}"
             finally:
                 alarm.cancel()
-            yield Result(name, "failed" if outcome == "failed" else "skipped" if outcome == "skipped" else "passed",
-                         reason, time.monotonic() - began)  # fmt: skip
+            yield Result(name, outcome, reason, time.monotonic() - began)
 
 
 SUITE = Suite(

@@ -75,18 +75,20 @@ class Tools:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        self._process = subprocess.Popen(
-            [*self._command, "ottla.tools.Tools"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )  # fmt: skip
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._process is not None
-        self._process.kill()
-        self._process.communicate()
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            [*self._command, "ottla.tools.Tools"], stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL
+        )
 
     def __call__(self, tool: str, *arguments: object, stdin: str = "", code: int | None = 0) -> Printed:
         """Run a tool with ``--bootstrap-server`` added.
@@ -101,7 +103,9 @@ class Tools:
 
     def bare(self, tool: str, *arguments: object, stdin: str = "", code: int | None = 0) -> Printed:
         """Run a tool with just these arguments."""
-        assert self._process is not None and self._process.stdin is not None
+        if self._process is None or self._process.poll() is not None:
+            self._process = self._start()
+        assert self._process.stdin is not None
         words = [CLASSES[tool], *map(str, arguments)]
         packed = [word.encode() for word in words] + [stdin.encode()]
         call = struct.pack(">i", len(words)) + b"".join(struct.pack(">i", len(text)) + text for text in packed)
@@ -135,7 +139,7 @@ class Tools:
         return data
 
     def end(self) -> None:
-        """Kill the JVM; whoever waits for a tool is told that it has ended."""
+        """Kill the JVM; whoever waits for a tool is told that it has ended. The next call starts another."""
         if self._process is not None:
             self._process.kill()
 
