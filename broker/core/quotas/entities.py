@@ -130,7 +130,7 @@ def _invalid_value(key: str, value: float, allowed: Mapping[str, int | None]) ->
     if value <= 0:
         return f"{key} must be greater than 0"
     if (most := allowed[key]) is not None:
-        if value > most:
+        if value > float(most):
             return f"{key} may be {most} at most"
         if abs(math.fmod(value, 1.0)) > _FRACTION:
             return f"{key} must be a whole number"

@@ -1,0 +1,106 @@
+"""SCRAM credentials: what is kept of a password, what may be changed, and what is told."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from base64 import b64decode
+
+import pytest
+
+from ottla.broker.core.refusal import Refusal
+from ottla.broker.core.security.scram import (
+    Credentials,
+    Deletion,
+    Mechanism,
+    Upsertion,
+    credentials_from_state,
+    credentials_state,
+    described,
+    plan,
+)
+from ottla.protocol.errors import ErrorCode
+
+SHA_256, SHA_512 = Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512
+
+
+def upsertion(user: str = "u", mechanism: int = SHA_256, iterations: int = 4096) -> Upsertion:
+    return Upsertion(user, mechanism, iterations, b"salt", b"password")
+
+
+def changed(
+    *upsertions: Upsertion, remove: tuple[tuple[str, int], ...] = (), present: Credentials | None = None
+) -> tuple[set[tuple[str, Mechanism]], dict[str, int]]:
+    planned = plan(present or {}, [Deletion(*each) for each in remove], upsertions)
+    codes = {user: refusal.error_code if refusal else 0 for user, refusal in planned.refusals.items()}
+    return set(planned.credentials), codes
+
+
+def test_the_keys_are_those_of_the_standard() -> None:
+    """The example of RFC 7677: user "user", password "pencil"."""
+    salt = b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
+    salted = hashlib.pbkdf2_hmac("sha256", b"pencil", salt, 4096)
+    planned = plan({}, [], [Upsertion("user", SHA_256, 4096, salt, salted)])
+    kept = planned.credentials["user", SHA_256]
+    auth_message = (
+        b"n=user,r=rOprNGfwEbeRWgbNEkqO,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,"
+        b"i=4096,c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
+    )
+    proof = b64decode("dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=")
+    signature = hmac.digest(kept.stored_key, auth_message, "sha256")
+    client_key = bytes(one ^ two for one, two in zip(proof, signature, strict=True))
+    assert hashlib.sha256(client_key).digest() == kept.stored_key
+    verifier = hmac.digest(kept.server_key, auth_message, "sha256")
+    assert verifier == b64decode("6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=")
+    assert salted not in kept
+
+
+def test_one_change_of_a_user_in_a_request() -> None:
+    assert changed(upsertion(), upsertion(mechanism=SHA_512)) == (set(), {"u": ErrorCode.DUPLICATE_RESOURCE})
+    three = changed(upsertion(), upsertion(), upsertion(), upsertion("v"))
+    assert three == ({("v", SHA_256)}, {"u": ErrorCode.DUPLICATE_RESOURCE, "v": 0})
+    present = plan({}, [], [upsertion()]).credentials
+    both = changed(upsertion(mechanism=SHA_512), remove=(("u", SHA_256),), present=present)
+    assert both == ({("u", SHA_256)}, {"u": ErrorCode.DUPLICATE_RESOURCE})
+    assert changed(remove=(("u", SHA_256),), present=present) == (set(), {"u": 0})
+
+
+def test_the_first_error_of_a_user_stays() -> None:
+    assert changed(upsertion(iterations=1), upsertion()) == (set(), {"u": ErrorCode.UNACCEPTABLE_CREDENTIAL})
+
+
+@pytest.mark.parametrize(
+    ("wanted", "code"),
+    [
+        (upsertion(iterations=4095), ErrorCode.UNACCEPTABLE_CREDENTIAL),
+        (upsertion(iterations=16_385), ErrorCode.UNACCEPTABLE_CREDENTIAL),
+        (upsertion(iterations=16_384), 0),
+        (upsertion(""), ErrorCode.UNACCEPTABLE_CREDENTIAL),
+        (upsertion(mechanism=0), ErrorCode.UNSUPPORTED_SASL_MECHANISM),
+        (upsertion(mechanism=3), ErrorCode.UNSUPPORTED_SASL_MECHANISM),
+    ],
+)
+def test_upsertions(wanted: Upsertion, code: int) -> None:
+    assert changed(wanted)[1] == {wanted.user: code}
+
+
+def test_what_is_not_there_cannot_be_removed() -> None:
+    assert changed(remove=(("u", SHA_256),)) == (set(), {"u": ErrorCode.RESOURCE_NOT_FOUND})
+    assert changed(remove=(("u", 9),)) == (set(), {"u": ErrorCode.UNSUPPORTED_SASL_MECHANISM})
+
+
+def test_what_is_told() -> None:
+    present = plan({}, [], [upsertion(), upsertion("v", SHA_512, 5000)]).credentials
+    present = plan(present, [], [upsertion(mechanism=SHA_512)]).credentials
+    everybody = {"u": [(SHA_256, 4096), (SHA_512, 4096)], "v": [(SHA_512, 5000)]}
+    assert described(present, []) == everybody
+    assert described(present, ["v"]) == {"v": everybody["v"]}
+    told = described(present, ["x", "v", "v", "v"])
+    codes = {user: row.error_code for user, row in told.items() if isinstance(row, Refusal)}
+    assert codes == {"x": ErrorCode.RESOURCE_NOT_FOUND, "v": ErrorCode.DUPLICATE_RESOURCE}
+
+
+def test_what_is_stored_is_read_again() -> None:
+    present = plan({}, [], [upsertion(), upsertion("v", SHA_512)]).credentials
+    assert credentials_from_state(json.loads(json.dumps(credentials_state(present)))) == present

@@ -1,0 +1,163 @@
+"""SCRAM credentials and access control rules through their messages: kept, described, and there after a restart."""
+
+import uuid
+
+import pytest
+
+from ottla.broker.handlers import handler
+from ottla.broker.handlers.api_versions import handle as api_versions
+from ottla.broker.settings import Settings
+from ottla.broker.storage.engine import StorageFull
+from ottla.broker.storage.local.engine import LocalEngine
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.errors import ErrorCode, MalformedFrame
+from ottla.protocol.messages import alter_user_scram_credentials as altering
+from ottla.protocol.messages import create_acls as creating
+from ottla.protocol.messages import delete_acls as deleting
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.describe_acls import DescribeAclsRequest
+from ottla.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
+
+pytestmark = pytest.mark.asyncio
+
+ANY, LITERAL, PREFIXED = 1, 3, 4
+EVERYTHING = {
+    "resource_type_filter": ANY,
+    "resource_name_filter": None,
+    "pattern_type_filter": ANY,
+    "principal_filter": None,
+    "host_filter": None,
+    "operation": ANY,
+    "permission_type": ANY,
+}
+
+
+async def set_credentials(world, *upsertions, remove=()):
+    """Upsertions are (user, mechanism, iterations), removals (user, mechanism); the codes by user."""
+    request = altering.AlterUserScramCredentialsRequest(
+        deletions=[altering.ScramCredentialDeletion(name=user, mechanism=mechanism) for user, mechanism in remove],
+        upsertions=[
+            altering.ScramCredentialUpsertion(
+                name=user, mechanism=mechanism, iterations=iterations, salt=b"salt", salted_password=b"secret"
+            )
+            for user, mechanism, iterations in upsertions
+        ],
+    )
+    return {row.user: row.error_code for row in (await world.ask(request, 0)).results}
+
+
+async def credentials(world, *users):
+    request = DescribeUserScramCredentialsRequest(users=[UserName(name=user) for user in users] or None)
+    return {
+        row.user: row.error_code or [(info.mechanism, info.iterations) for info in row.credential_infos]
+        for row in (await world.ask(request, 0)).results
+    }
+
+
+async def test_credentials_are_set_and_removed(world):
+    assert await set_credentials(world, ("u", 1, 4096), ("v", 2, 5000)) == {"u": 0, "v": 0}
+    assert await credentials(world) == {"u": [(1, 4096)], "v": [(2, 5000)]}
+    assert await credentials(world, "v", "x") == {"v": [(2, 5000)], "x": ErrorCode.RESOURCE_NOT_FOUND}
+    codes = await set_credentials(world, ("w", 1, 1), remove=[("v", 2), ("u", 2)])
+    assert codes == {"v": 0, "u": ErrorCode.RESOURCE_NOT_FOUND, "w": ErrorCode.UNACCEPTABLE_CREDENTIAL}
+    assert await credentials(world) == {"u": [(1, 4096)]}
+
+
+def creation(**fields):
+    rule = {"resource_type": 2, "resource_name": "t", "resource_pattern_type": LITERAL, "principal": "User:u",
+            "host": "*", "operation": 3, "permission_type": 3} | fields  # fmt: skip
+    return creating.AclCreation(**rule)
+
+
+async def allow(world, *creations, version=3):
+    rows = (await world.ask(creating.CreateAclsRequest(creations=list(creations)), version)).results
+    return [row.error_code for row in rows]
+
+
+async def rules(world, version=3, **fields):
+    wanted = EVERYTHING | fields
+    response = await world.ask(DescribeAclsRequest(**wanted), version)
+    assert response.error_code == 0
+    return {
+        (row.resource_name, row.pattern_type): [(acl.principal, acl.operation) for acl in row.acls]
+        for row in response.resources
+    }
+
+
+async def take_back(world, **fields):
+    wanted = EVERYTHING | fields
+    request = deleting.DeleteAclsRequest(filters=[deleting.DeleteAclsFilter(**wanted)])
+    (result,) = (await world.ask(request, 3)).filter_results
+    return result.error_code or sorted(acl.resource_name for acl in result.matching_acls)
+
+
+@pytest.mark.parametrize("version", range(1, 4))
+async def test_rules_are_made_described_and_removed(world, version):
+    other = creation(resource_name="p", resource_pattern_type=PREFIXED)
+    assert await allow(world, creation(), creation(operation=4), other, creation(), version=version) == [0, 0, 0, 0]
+    assert await rules(world, version) == {
+        ("t", LITERAL): [("User:u", 3), ("User:u", 4)],
+        ("p", PREFIXED): [("User:u", 3)],
+    }
+    assert await rules(world, version, operation=4) == {("t", LITERAL): [("User:u", 4)]}
+    assert await take_back(world, operation=3) == ["p", "t"]
+    assert await rules(world, version) == {("t", LITERAL): [("User:u", 4)]}
+    assert await take_back(world, operation=99) == ErrorCode.INVALID_REQUEST
+
+
+async def test_rules_that_are_none(world):
+    assert await allow(world, creation(principal="u"), creation()) == [ErrorCode.INVALID_REQUEST, 0]
+    assert await allow(world, creation(operation=ANY), creation()) == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
+
+
+async def test_what_a_client_cannot_mean_closes_its_connection(world):
+    with pytest.raises(MalformedFrame):
+        await allow(world, creation(operation=0))
+    with pytest.raises(MalformedFrame):
+        await rules(world, pattern_type_filter=0)
+    with pytest.raises(MalformedFrame):
+        await take_back(world, permission_type=0)
+
+
+async def test_a_storage_that_fails(world):
+    async def store(state):
+        raise StorageFull("no room")
+
+    await allow(world, creation())
+    world.engine.catalog.store = store
+    assert await set_credentials(world, ("u", 1, 4096)) == {"u": ErrorCode.KAFKA_STORAGE_ERROR}
+    assert await allow(world, creation(), creation(operation=4)) == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+    assert await take_back(world) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert (await credentials(world), await rules(world)) == ({}, {("t", LITERAL): [("User:u", 3)]})
+
+
+async def test_they_outlive_a_restart(new_world, tmp_path):
+    async def make():
+        world = new_world()
+        world.new_uuid = uuid.uuid4
+        world.engine = LocalEngine(str(tmp_path), node_id=1, new_uuid=uuid.uuid4, threaded=False)
+        return await world.start()
+
+    world = await make()
+    await set_credentials(world, ("u", 1, 4096))
+    await allow(world, creation())
+    kept = world.topics.catalog.credentials
+    await world.engine.close()
+    assert b"secret" not in (tmp_path / "catalog.json").read_bytes()
+    world = await make()
+    assert await credentials(world) == {"u": [(1, 4096)]}
+    assert world.topics.catalog.credentials == kept
+    assert await rules(world) == {("t", LITERAL): [("User:u", 3)]}
+
+
+@pytest.mark.parametrize("given", [False, True])
+async def test_they_are_advertised_to_those_who_asked(world, given):
+    world.services.settings = Settings(ottla_unenforced_security_apis_enable=given)
+    response = await world.ask(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3)
+    advertised = {row.api_key for row in response.api_keys}
+    kept = {key for key in ApiKey if handler(key).unenforced}
+    assert kept == {29, 30, 31, 50, 51}
+    assert (kept <= advertised) is given
+    assert bool(kept & advertised) is given
+    assert {48, 49, 74} <= advertised
+    assert api_versions is handler(ApiKey.API_VERSIONS).handle
