@@ -14,7 +14,7 @@ list of the aborted transactions whose batches they must skip (KIP-98).
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from typing import cast
 
 from ottla.broker.context import MeteredContext, RequestContext
 from ottla.broker.core.fetch_sessions import (
@@ -62,17 +62,38 @@ _NODE_ENDPOINTS_SINCE = 16
 
 
 class _Fetch:
-    """A request that is being served.
+    """A request that is being served, and what the last pass over its partitions gave.
 
     Attributes:
         asked: what it reads: the partitions that it names, or all of its session.
         session: the session that it goes on with.
-        begins_session: there shall be a session from its answer on.
         limit: the most bytes that it is answered with.
-        unserved: how many of its partitions there are not.
+        rows: of partitions that there are, but for those of which a session has told everything.
+        unserved: of those that there are not.
+        partitions: all that there are.
+        size: of the records.
+        hurry: there is something that must not wait for more bytes.
     """
 
-    __slots__ = ("asked", "begins_session", "ctx", "limit", "min_bytes", "request", "session", "unserved")
+    __slots__ = (
+        "asked",
+        "ctx",
+        "hurry",
+        "limit",
+        "min_bytes",
+        "partitions",
+        "request",
+        "rows",
+        "session",
+        "size",
+        "unserved",
+    )
+
+    rows: list[Row]
+    unserved: list[Row]
+    partitions: list[Partition]
+    size: int
+    hurry: bool
 
     def __init__(
         self,
@@ -86,37 +107,24 @@ class _Fetch:
         self.ctx = ctx
         self.asked = asked
         self.session = session
-        self.begins_session = session is None and request.session_epoch == INITIAL_EPOCH
         self.limit = min(request.max_bytes, services.settings.fetch_max_bytes)
         if ctx.meter is not None:
             # More would have to be waited for, however little was read lately.
             self.limit = min(self.limit, ctx.meter.most_fetched(cast(MeteredContext, ctx)))
         self.min_bytes = min(request.min_bytes, self.limit)
-        self.unserved = 0
-
-
-class _Read(NamedTuple):
-    """What one pass over the partitions gave. ``hurry``: there is something that must not wait for more bytes."""
-
-    rows: list[Row]
-    unserved: list[Row]
-    partitions: list[Partition]
-    size: int
-    hurry: bool
 
 
 def handle(request: FetchRequest, ctx: RequestContext, services: Services) -> FetchResponse | None:
     fetch = _opened(request, ctx, services)
     if isinstance(fetch, ErrorCode):
         return FetchResponse(error_code=fetch)
-    read = _read(fetch, services)
-    if read.rows and request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+    _read(fetch, services)
+    if fetch.partitions and request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
         return failed(request, ErrorCode.UNKNOWN_SERVER_ERROR)
-    fetch.unserved = len(read.unserved)
     wait_ms = min(request.max_wait_ms, services.settings.fetch_max_wait_ms)
-    if wait_ms <= 0 or _is_enough(fetch, read):
-        return _answer(fetch, read, services)
-    _park(fetch, read, services, services.clock.monotonic_ms() + wait_ms)
+    if wait_ms <= 0 or _is_enough(fetch):
+        return _answer(fetch, services)
+    _park(fetch, services, services.clock.monotonic_ms() + wait_ms)
     return None
 
 
@@ -127,11 +135,12 @@ def complete(parked: Parked, services: Services) -> None:
     if ctx.closed:
         return
     fetch: _Fetch = parked.request
-    read = _read(fetch, services)
-    if parked.expired or _is_enough(fetch, read) or len(read.unserved) > fetch.unserved:
-        ctx.reply(_answer(fetch, read, services))
+    served = len(fetch.partitions)
+    _read(fetch, services)
+    if parked.expired or _is_enough(fetch) or len(fetch.partitions) < served:
+        ctx.reply(_answer(fetch, services))
     else:
-        _park(fetch, read, services, parked.deadline_ms)
+        _park(fetch, services, parked.deadline_ms)
 
 
 def _opened(request: FetchRequest, ctx: RequestContext, services: Services) -> _Fetch | ErrorCode:
@@ -176,28 +185,28 @@ def _asked(request: FetchRequest, topics: Topics, by_id: bool) -> dict[Key, Aske
     return asked
 
 
-def _is_enough(fetch: _Fetch, read: _Read) -> bool:
-    return read.hurry or read.size >= fetch.min_bytes or not read.rows
+def _is_enough(fetch: _Fetch) -> bool:
+    return fetch.hurry or fetch.size >= fetch.min_bytes or not fetch.partitions
 
 
-def _park(fetch: _Fetch, read: _Read, services: Services, deadline_ms: int) -> None:
+def _park(fetch: _Fetch, services: Services, deadline_ms: int) -> None:
     committed = fetch.request.isolation_level == READ_COMMITTED
     stable: dict[TopicPartition, int] | None = {} if committed else None
     watched = {}
-    for partition in read.partitions:
+    for partition in fetch.partitions:
         watched[partition.tp] = partition.log.size_bytes
         if stable is not None:
             stable[partition.tp] = partition.last_stable_offset
-    missing = fetch.min_bytes - read.size
+    missing = fetch.min_bytes - fetch.size
     ctx = fetch.ctx
     parked = Parked(ctx, fetch, deadline_ms=deadline_ms, missing_bytes=missing, watched=watched, stable=stable)
     ctx.on_close = lambda: services.fetches.drop(parked)
     services.fetches.park(parked)
 
 
-def _answer(fetch: _Fetch, read: _Read, services: Services) -> FetchResponse:
+def _answer(fetch: _Fetch, services: Services) -> FetchResponse:
     """The answer; the session, if there is one, takes it for told."""
-    rows = read.rows + read.unserved if read.unserved else read.rows
+    rows = fetch.rows + fetch.unserved if fetch.unserved else fetch.rows
     session = fetch.session
     session_id = NO_SESSION
     if session is not None:
@@ -210,11 +219,11 @@ def _answer(fetch: _Fetch, read: _Read, services: Services) -> FetchResponse:
         rows = session.changed(rows)
     elif wait_ms := _wait_ms(fetch, rows):
         return FetchResponse(throttle_time_ms=wait_ms)
-    elif fetch.begins_session:
+    elif fetch.request.session_epoch == INITIAL_EPOCH:
         by_id = fetch.ctx.api_version >= _TOPIC_IDS_SINCE
         session_id = services.fetch_sessions.create(rows, by_id=by_id, now_ms=services.clock.monotonic_ms())
     response = FetchResponse(session_id=session_id, responses=_grouped(rows, fetch.ctx.api_version))
-    if fetch.ctx.api_version >= _NODE_ENDPOINTS_SINCE and read.hurry:
+    if fetch.ctx.api_version >= _NODE_ENDPOINTS_SINCE and fetch.hurry:
         _name_leaders(response, fetch.ctx, services)
     return response
 
@@ -260,19 +269,28 @@ def _name_leaders(response: FetchResponse, ctx: RequestContext, services: Servic
                     response.node_endpoints.append(NodeEndpoint(node_id=node.node_id, host=host, port=port))
 
 
-def _read(fetch: _Fetch, services: Services) -> _Read:
+def _read(fetch: _Fetch, services: Services) -> None:
     """Read every partition of a fetch, as far as its limit goes."""
     left = fetch.limit
     topics = services.topics
     by_name = topics.topics
     committed = fetch.request.isolation_level == READ_COMMITTED
-    rows: list[Row] = []
-    unserved: list[Row] = []
-    partitions: list[Partition] = []
+    fetch.rows = rows = []
+    fetch.unserved = unserved = []
+    fetch.partitions = partitions = []
     size = 0
     hurry = False
     for item in fetch.asked.values():
         want = item.want
+        name = item.name
+        if name is None:
+            name = _resolve(item, topics)
+        topic = None if name is None else by_name.get(name)
+        partition = topic.partition(want.partition) if topic is not None else None
+        if partition is not None:
+            partitions.append(partition)
+            if want.fetch_offset == item.high_watermark and _is_as_told(item, partition):
+                continue
         row = PartitionData(
             partition_index=want.partition,
             high_watermark=-1,
@@ -283,32 +301,45 @@ def _read(fetch: _Fetch, services: Services) -> _Read:
             current_leader=_NOBODY,
             snapshot_id=_NOTHING,
         )
-        name = item.name
-        if name is None:
-            name = _resolve(item, topics)
-        topic = None if name is None else by_name.get(name)
-        partition = topic.partition(want.partition) if topic is not None else None
-        if topic is None or partition is None:
+        if partition is None:
             row.error_code = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             row.aborted_transactions = []
             unserved.append((item, row))
             continue
         rows.append((item, row))
-        partitions.append(partition)
-        key = item.topic
-        if key is not name and key is not topic.topic_id and key != topic.topic_id:
-            row.error_code = ErrorCode.INCONSISTENT_TOPIC_ID  # another topic of that name
+        if _is_another(item, partition):
+            row.error_code = ErrorCode.INCONSISTENT_TOPIC_ID
         else:
             _read_partition(row, want, partition, left, size == 0, topics, committed)
-        if row.error_code:
+        if row.error_code or row.diverging_epoch.end_offset >= 0:
             row.aborted_transactions = None
-            hurry = True
-        elif row.diverging_epoch.end_offset >= 0:
             hurry = True
         elif row.records:
             size += len(row.records)
             left = max(0, left - len(row.records))
-    return _Read(rows, unserved, partitions, size, hurry)
+    fetch.size = size
+    fetch.hurry = hurry
+
+
+def _is_another(item: AskedPartition, partition: Partition) -> bool:
+    """Whether this is a partition of another topic of the name, as a session knows ids longer than they are there."""
+    key, topic_id = item.topic, partition.topic.topic_id
+    return key is not item.name and key is not topic_id and key != topic_id
+
+
+def _is_as_told(item: AskedPartition, partition: Partition) -> bool:
+    """Whether there is nothing to read and nothing to tell of a partition whose end a session has told, and reads from.
+
+    Most partitions of most sessions are like that at most times.
+    """
+    log, want = partition.log, item.want
+    return (
+        log.high_watermark == item.high_watermark
+        and log.log_start_offset == item.log_start_offset
+        and want.last_fetched_epoch < 0
+        and not _is_another(item, partition)
+        and not fence(partition, want.current_leader_epoch)
+    )
 
 
 def _resolve(item: AskedPartition, topics: Topics) -> str | None:

@@ -31,9 +31,12 @@ class Reader:
         topics = []
         for entry in wanted:
             name, index, offset = ("t", *entry) if len(entry) == 2 else entry
-            row = FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 20)
+            row = FetchPartition(
+                partition=index, fetch_offset=offset, **({"partition_max_bytes": 1 << 20} | options.get("row", {}))
+            )
             topic_id = name if not isinstance(name, str) else self.world.id_of(name)
             topics.append(FetchTopic(topic=str(name), topic_id=topic_id, partitions=[row]))
+        options.pop("row", None)
         session_id, epoch = session or (self.session_id, self.epoch)
         request = FetchRequest(
             max_wait_ms=max_wait_ms,
@@ -282,6 +285,39 @@ async def test_a_deleted_topic(world):
         await world.topic()
         again = reader.ask()
         assert again == {0: (ErrorCode.INCONSISTENT_TOPIC_ID, -1, []) if version == IDS else (0, 0, [])}
+
+
+async def test_a_topic_made_anew_is_told_from_one_of_its_name_that_looks_the_same(world):
+    await world.topic()
+    by_name, by_id = Reader(world, NAMES), Reader(world, IDS)
+    for reader in (by_name, by_id):
+        reader.ask((0, 0))
+    await delete(world)
+    await world.topic()
+    assert by_name.ask() == {}
+    assert by_id.ask() == {0: (ErrorCode.INCONSISTENT_TOPIC_ID, -1, [])}
+
+
+async def test_a_partition_without_news_is_looked_at_all_the_same(world, make_batch):
+    await world.topic()
+    world.produced(make_batch(b"x"))
+    await world.restart()
+    reader = Reader(world, IDS)
+    reader.ask((0, 1))
+    partition = world.topics.topics["t"].partitions[0]
+    for wrong, error in (
+        ({"current_leader_epoch": 0}, ErrorCode.FENCED_LEADER_EPOCH),
+        ({"current_leader_epoch": 9}, ErrorCode.UNKNOWN_LEADER_EPOCH),
+    ):
+        assert reader.ask((0, 1), row=wrong) == {0: (error, -1, [])}
+        assert reader.ask((0, 1)) == {0: (0, 1, [])}
+        assert reader.ask() == {}
+    response = reader.send((0, 1), row={"last_fetched_epoch": 9}).response
+    assert response.responses[0].partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    reader.epoch += 1
+    reader.ask((0, 1))
+    partition.offline = True
+    assert reader.ask() == {0: (ErrorCode.KAFKA_STORAGE_ERROR, -1, [])}
 
 
 async def test_an_id_that_is_nobody_s_yet(world, make_batch):

@@ -12,7 +12,8 @@ import pytest
 from kafka.protocol.schemas import load_json
 
 from ottla.protocol.apis import ApiKey
-from ottla.protocol.schema import FOREVER, ArrayOf, WireField, WireType
+from ottla.protocol.messages.fetch import EpochEndOffset, FetchableTopicResponse, FetchResponse, PartitionData
+from ottla.protocol.schema import FOREVER, ArrayOf, WireField, WireType, shared_default
 from tests.protocol.wire_values import APIS, HEADERS, MESSAGES, name_of
 
 KINDS = {
@@ -214,3 +215,18 @@ def test_header_versions(row: Any) -> None:
         assert row.request_header_version(version) == (2 if flexible else 1)
         expected = 1 if flexible and row.key is not ApiKey.API_VERSIONS else 0
         assert row.response_header_version(version) == expected
+
+
+def test_a_shared_default_is_written_as_any_other() -> None:
+    """As nothing: and what differs from it is written, though the field is of the same struct."""
+    shared = PartitionData(diverging_epoch=shared_default(EpochEndOffset))
+    layout = FetchResponse.layout(12)
+
+    def written(row: PartitionData) -> bytes:
+        return layout.encode(FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[row])]))
+
+    assert shared_default(EpochEndOffset) is shared_default(EpochEndOffset)
+    assert written(shared) == written(PartitionData())
+    other = PartitionData(diverging_epoch=EpochEndOffset(epoch=1, end_offset=2))
+    read = layout.decode(written(other)).responses[0].partitions[0]
+    assert (read.diverging_epoch.epoch, read.diverging_epoch.end_offset) == (1, 2)
