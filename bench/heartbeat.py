@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Measure heartbeats per second and server CPU per heartbeat of one Ottla process.
 
-Beside it run a bare uvloop server that answers without looking, and librdkafka's mock cluster.
+Beside it run a bare uvloop server that answers without looking, librdkafka's mock cluster, a real Apache Kafka
+and franz-go's kfake; the last two where Java and Go are there.
 
-The three take turns in every round, under the same load, and the table shows the medians of the
+They take turns in every round, under the same load, and the tables show the medians of the
 rounds. README.md next to this file says what is measured and how.
 """
 
@@ -14,11 +15,12 @@ import json
 import resource
 import statistics
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import beside
 import click
 from heartbeat_groups import form_groups, heartbeats
 from report import describe, rewrite_section
@@ -33,10 +35,14 @@ from servers import (
     choose_cores,
     compile_generator,
     measure,
+    prepared,
     running,
+    warm_up,
 )
 
-SERVERS = ("bare", "ottla", "mock")
+SERVERS = ("bare", "ottla", "mock", "kafka", "kfake")
+MANY_THREADS = frozenset({"kafka", "kfake"})
+"""Their threads wait for each other on the one core, which is not somebody else's doing."""
 OPTIONS = {
     # Long enough for all members of a group to join its first generation.
     "ottla": ("--ephemeral", "--set", "group.initial.rebalance.delay.ms=1000"),
@@ -110,14 +116,18 @@ class Row:
     @property
     def crowded(self) -> float:
         """Share of the time that server or generator, whichever waited more, was kept from its core."""
-        return self.median(lambda run: max(run.server_waited_seconds, run.generator_waited_seconds) / run.seconds)
+        share = 0 if self.server in MANY_THREADS else 1
+        return self.median(
+            lambda run: max(share * run.server_waited_seconds, run.generator_waited_seconds) / run.seconds
+        )
 
 
 class Results:
     """All rows of a run of the benchmark."""
 
-    def __init__(self) -> None:
+    def __init__(self, missing: Mapping[str, str] | None = None) -> None:
         self.rows: dict[tuple[int, int, str], Row] = {}
+        self.missing = dict(missing or {})
 
     def add(self, connections: int, window: int, server: str, run: Run) -> None:
         """Take the figures of one turn."""
@@ -128,6 +138,14 @@ class Results:
         """Throughput of a row as a share of another server's under the same load."""
         other = self.rows.get((row.connections, row.window, server))
         return row.per_second / other.per_second if other else None
+
+    def beside(self) -> list[beside.Beside]:
+        """Ottla against Apache Kafka and kfake."""
+        figures = {
+            (under(row.connections, row.window), row.server): beside.Figures(row.per_second, row.cpu_us)
+            for row in self.rows.values()
+        }
+        return beside.compare(figures, self.missing)
 
     def goals(self) -> list[tuple[Goal, float]]:
         """The goals that these results can be held against, and what was reached."""
@@ -177,7 +195,7 @@ class Results:
                 lines.append(f"unreliable: {where}: kept from its core {row.crowded:.0%} of the time")
             if row.generator_busy > max(0.9, row.server_busy):
                 lines.append(f"unreliable: {where}: the generator was the limit")
-        return lines
+        return [*lines, *(f"skipped: {name}: {reason}" for name, reason in self.missing.items())]
 
 
 HEADINGS = (
@@ -191,7 +209,7 @@ def as_plain(results: Results) -> str:
     lines = [HEADINGS, *results.cells()]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     table = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
-    return "\n".join([*table, "", *results.remarks()])
+    return "\n".join([*table, "", *results.remarks(), "", beside.as_plain(results.beside())]).rstrip()
 
 
 def as_rich(results: Results) -> Table:
@@ -214,6 +232,7 @@ def as_markdown(results: Results, about: dict[str, str]) -> str:
     lines += ["| " + " | ".join(HEADINGS) + " |", "|" + " ---: |" * len(HEADINGS)]
     lines += ["| " + " | ".join(cells) + " |" for cells in results.cells()]
     lines += ["", *(f"- {remark}" for remark in results.remarks())]
+    lines += ["", beside.as_markdown(results.beside(), "Ottla held against the others, medians of the same rounds:")]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -235,7 +254,8 @@ def as_json(results: Results, about: dict[str, str]) -> str:
             }
         )
     goals = [{**asdict(goal), "ratio": ratio, "reached": ratio >= goal.wanted} for goal, ratio in results.goals()]
-    return json.dumps({"about": about, "rows": rows, "goals": goals}, indent=2)
+    against = [asdict(row) for row in results.beside()]
+    return json.dumps({"about": about, "rows": rows, "goals": goals, "beside": against}, indent=2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +269,8 @@ class Plan:
     seconds: float
     pace_us: int
     pin: bool
+    warm_up: float
+    missing: Mapping[str, str]
 
 
 def run_plan(plan: Plan, step: Callable[[str], None]) -> Results:
@@ -257,7 +279,7 @@ def run_plan(plan: Plan, step: Callable[[str], None]) -> Results:
     Raises:
         BenchError: a server could not be started or measured.
     """
-    results = Results()
+    results = Results(plan.missing)
     generator = compile_generator()
     server_core, generator_core = choose_cores() if plan.pin else (None, None)
     for connections in plan.connections:
@@ -267,6 +289,8 @@ def run_plan(plan: Plan, step: Callable[[str], None]) -> Results:
             for name in plan.servers:
                 servers.append(stack.enter_context(running(name, server_core, OPTIONS.get(name, ()))))
                 loads[name] = heartbeats(form_groups(servers[-1], connections))
+            for server in servers:
+                warm_up(generator, server, loads[server.name], connections, plan.warm_up, generator_core)
             for window in plan.windows:
                 for turn in range(plan.rounds):
                     # Another server begins each round, so that none always follows the same one.
@@ -290,6 +314,8 @@ def run_plan(plan: Plan, step: Callable[[str], None]) -> Results:
 @click.option("--connections", multiple=True, default=(1, 50, 1000), show_default=True, type=click.IntRange(1))
 @click.option("--window", multiple=True, default=(1, 10), show_default=True, type=click.IntRange(1, 100))
 @click.option("--pace-us", default=0, show_default=True, help="Pause after each connection is opened.")
+@click.option("--warm-up", default=15.0, show_default=True, type=click.FloatRange(0.1),
+              help="Seconds of load before a JVM is measured.")  # fmt: skip
 @click.option("--pin/--no-pin", default=True, show_default=True, help="Server and generator on a core each.")
 @click.option("--format", "style", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--write", type=click.Path(dir_okay=False, path_type=Path), help="(Re)write the file's section.")
@@ -300,14 +326,15 @@ def main(
     connections: tuple[int, ...],
     window: tuple[int, ...],
     pace_us: int,
+    warm_up: float,
     pin: bool,
     style: str,
     write: Path | None,
 ) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    servers = [name for name in SERVERS if not only or name in only]
-    plan = Plan(servers, connections, window, rounds, seconds, pace_us, pin)
+    servers, missing = prepared([name for name in SERVERS if not only or name in only])
+    plan = Plan(servers, connections, window, rounds, seconds, pace_us, pin, warm_up, missing)
     total = rounds * len(servers) * len(connections) * len(window)
     try:
         # Drawn only between turns: a refreshing thread would take CPU from what is measured.
@@ -317,7 +344,7 @@ def main(
             results = run_plan(plan, lambda what: bar.update(task, advance=1, description=what, refresh=True))
     except BenchError as error:
         raise click.ClickException(str(error)) from error
-    about = describe(pin)
+    about = describe(pin, beside.versions(servers))
     if write is not None:
         rewrite_section(write, as_markdown(results, about))
     if style == "json":
@@ -326,7 +353,8 @@ def main(
         console = Console()
         console.print(as_rich(results))
         for remark in results.remarks():
-            console.print(remark, style="yellow" if remark.startswith(("missed", "unreliable")) else None)
+            console.print(remark, style="yellow" if remark.startswith(("missed", "unreliable", "skipped")) else None)
+        console.print(f"\n{beside.as_plain(results.beside())}", highlight=False)
     else:
         click.echo(as_plain(results))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import selectors
 import socket
 import struct
 import time
@@ -14,7 +15,9 @@ from servers import BenchError, Load, Server
 MEMBERS_PER_GROUP = 20
 SESSION_TIMEOUT_MS = 1_800_000
 """Kafka's largest (group.max.session.timeout.ms): nobody expires while another server has its turn."""
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
+QUIET_SECONDS = 1.5
+"""Longer than the initial delay of those that wait for more members."""
 
 API_VERSIONS, JOIN_GROUP, HEARTBEAT, SYNC_GROUP = 18, 11, 12, 14
 HEARTBEAT_VERSION = 4
@@ -116,25 +119,50 @@ class Member:
         if error := struct.unpack_from(">h", self.receive(), 4)[0]:
             raise BenchError(f"SyncGroup of {self.group_id} answered error {error}")
 
+    def fileno(self) -> int:
+        """Of its connection, so that it can be waited for."""
+        return self._socket.fileno()
+
     def close(self) -> None:
         """Close the connection; the member stays in its group."""
         self._socket.close()
 
 
 def join_all(members: Sequence[Member]) -> None:
-    """Bring every member into its group's first generation."""
-    waiting = list(members)
+    """Bring every member into one generation of its group.
+
+    A broker that does not wait for more members answers the first at once. The others then wait for that one: when
+    nothing has come for a while, those that have their answer ask again.
+    """
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while waiting:
-        for member in waiting:
-            member.send_join()
-        errors = [(member, member.receive_join()) for member in waiting]
-        waiting = [member for member, error in errors if error]
-        for member, error in errors:
-            if error and (error not in NOT_READY | {MEMBER_ID_REQUIRED} or time.monotonic() > deadline):
-                raise BenchError(f"JoinGroup of {member.group_id} answered error {error}")
-        if any(error in NOT_READY for _, error in errors):
-            time.sleep(0.1)
+    waiting = set(members)
+    for member in members:
+        member.send_join()
+    with selectors.DefaultSelector() as selector:
+        for member in members:
+            selector.register(member, selectors.EVENT_READ, member)
+        while waiting:
+            if time.monotonic() > deadline:
+                raise BenchError(f"{len(waiting)} members of {len(members)} could not join")
+            ready = [key.data for key, _ in selector.select(QUIET_SECONDS)]
+            not_ready = False
+            for member in ready:
+                error = member.receive_join()
+                if not error:
+                    waiting.remove(member)
+                elif error in NOT_READY | {MEMBER_ID_REQUIRED}:
+                    not_ready |= error in NOT_READY
+                    member.send_join()
+                else:
+                    raise BenchError(f"JoinGroup of {member.group_id} answered error {error}")
+            if not_ready:
+                time.sleep(0.1)
+            if not ready:
+                awaited = {member.group_id for member in waiting}
+                for member in members:
+                    if member.group_id in awaited and member not in waiting:
+                        member.send_join()
+                        waiting.add(member)
     if len({(m.group_id, m.generation) for m in members}) != len({m.group_id for m in members}):
         raise BenchError("the members of a group did not meet in one generation")
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Measure what one Ottla process appends, reads and commits, beside librdkafka's mock cluster.
+"""Measure what one Ottla process appends, reads and commits, beside librdkafka's mock cluster; commits also beside a
+real Apache Kafka and franz-go's kfake, where Java and Go are there.
 
 Producers and consumers are stock confluent-kafka clients; commits come from a generator in C. Ottla syncs every
 append to the disk before it answers (acks=all, ottla.durability=fsync); the mock cluster keeps everything in memory.
@@ -22,16 +23,33 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import beside
 import click
 from heartbeat_groups import compact
 from report import describe, rewrite_section
 from rich.console import Console
 from rich.progress import Progress
-from servers import HERE, BenchError, Load, Server, choose_cores, compile_generator, measure, pinned, running
+from servers import (
+    HERE,
+    BenchError,
+    Load,
+    Server,
+    choose_cores,
+    compile_generator,
+    measure,
+    pinned,
+    prepared,
+    running,
+    warm_up,
+)
 
-SERVERS = ("ottla", "ottla-memory", "mock")
+SERVERS = ("ottla", "ottla-os", "ottla-memory", "mock", "kafka", "kfake")
 USUAL = ("ottla", "mock")
 """Gigabytes in the memory of one server leave the others fewer pages for what they write."""
+WITH_RECORDS = ("ottla", "ottla-memory", "mock")
+COMMITTED_TO = ("ottla", "ottla-os", "mock", "kafka", "kfake")
+"""A commit is answered when it is synced (ottla), when the operating system has it (ottla-os and kafka), or when it is
+in memory (the others)."""
 PARTITIONS = 4
 """As many as a topic of the mock cluster has."""
 SIZES = {100: 1_000_000, 10_000: 40_000}
@@ -70,6 +88,7 @@ class Row:
     server: str
     record_bytes: int = 0
     per_second: list[float] = field(default_factory=list)
+    cpu_us: list[float] = field(default_factory=list)
     p50_us: list[float] = field(default_factory=list)
     p99_us: list[float] = field(default_factory=list)
 
@@ -79,6 +98,7 @@ class Results:
 
     def __init__(self) -> None:
         self.rows: dict[tuple[str, str], Row] = {}
+        self.missing: dict[str, str] = {}
 
     def row(self, load: str, server: str, record_bytes: int = 0) -> Row:
         """The row of a load on a server; a new one at first."""
@@ -90,6 +110,15 @@ class Results:
         if other is None or other is row or not (other.per_second and row.per_second):
             return None
         return statistics.median(row.per_second) / statistics.median(other.per_second)
+
+    def beside(self) -> list[beside.Beside]:
+        """The commits of Ottla against those of Apache Kafka and kfake."""
+        figures = {
+            key: beside.Figures(statistics.median(row.per_second), statistics.median(row.cpu_us))
+            for key, row in self.rows.items()
+            if row.cpu_us
+        }
+        return beside.compare(figures, self.missing, ("ottla", "ottla-os"))
 
     def remarks(self) -> list[str]:
         """The goals, and whether they were reached."""
@@ -104,7 +133,7 @@ class Results:
                 unit = "a second" if goal.against is None else f"of {goal.against}"
                 text = f"{reached:,.0f}" if goal.against is None else f"{reached:.2f}"
                 lines.append(f"{verdict}: {goal.row}: {text} {unit} (goal {goal.wanted:,})")
-        return lines
+        return [*lines, *(f"skipped: {name}: {reason}" for name, reason in self.missing.items())]
 
     def cells(self) -> list[tuple[str, ...]]:
         """The table, as text."""
@@ -122,6 +151,7 @@ class Results:
                     "" if rate is None or not row.record_bytes else f"{rate * row.record_bytes / 1e6:,.0f}",
                     "" if spread is None else f"{spread:.0%}",
                     "" if ratio is None else f"{ratio:.2f}",
+                    f"{statistics.median(row.cpu_us):,.1f}" if row.cpu_us else "",
                     f"{statistics.median(row.p50_us):,.0f}" if row.p50_us else "",
                     f"{statistics.median(row.p99_us):,.0f}" if row.p99_us else "",
                 )
@@ -129,7 +159,7 @@ class Results:
         return table
 
 
-HEADINGS = ("load", "server", "per second", "MB/s", "spread", "of mock", "p50 µs", "p99 µs")
+HEADINGS = ("load", "server", "per second", "MB/s", "spread", "of mock", "CPU µs", "p50 µs", "p99 µs")
 _LOADS = ("produce", "consume", "one at a time", "commit")
 
 
@@ -147,7 +177,7 @@ def as_plain(results: Results) -> str:
         cells = [cell.ljust(width) if place < 2 else cell.rjust(width)
                  for place, (cell, width) in enumerate(zip(line, widths, strict=True))]  # fmt: skip
         table.append("  ".join(cells).rstrip())
-    return "\n".join([*table, "", *results.remarks()])
+    return "\n".join([*table, "", *results.remarks(), "", beside.as_plain(results.beside())]).rstrip()
 
 
 def as_markdown(results: Results, about: dict[str, str]) -> str:
@@ -156,17 +186,22 @@ def as_markdown(results: Results, about: dict[str, str]) -> str:
     lines += ["| " + " | ".join(HEADINGS) + " |", "| --- | --- |" + " ---: |" * (len(HEADINGS) - 2)]
     lines += ["| " + " | ".join(cells) + " |" for cells in results.cells()]
     lines += ["", *(f"- {remark}" for remark in results.remarks())]
+    about_commits = (
+        "Commits held against the others, medians of the same rounds; ottla-os syncs no more than Kafka does:"
+    )
+    lines += ["", beside.as_markdown(results.beside(), about_commits)]
     return "\n".join(lines).rstrip() + "\n"
 
 
 class Bench:
     """Runs loads on servers and collects what they give."""
 
-    def __init__(self, rounds: int, seconds: float, scale: float, step: Callable[[str], None]) -> None:
+    def __init__(self, rounds: int, seconds: float, scale: float, warm_up: float, step: Callable[[str], None]) -> None:
         self.results = Results()
         self._rounds = rounds
         self._seconds = seconds
         self._scale = scale
+        self._warm_up = warm_up
         self._step = step
         self._server_core, self._client_core = choose_cores()
 
@@ -196,13 +231,15 @@ class Bench:
         """Offset commits of groups without members, one group a connection, each waiting for its answer."""
         load = commits(connections)
         for server in servers:
-            # The mock cluster makes a topic when somebody asks for it.
+            # Some make a topic when somebody asks for it.
             self._client(server, "produce", COMMITTED_TOPIC, 100, PARTITIONS)
+            warm_up(generator, server, load, connections, self._warm_up, self._client_core)
         for _, server in self._turns(servers):
             self._step(f"{server.name}: commits of {connections:,} connections")
             run = measure(generator, server, load, connections, 1, self._seconds, self._client_core)
             row = self.results.row(f"commit, {connections:,} connections", server.name)
             row.per_second.append(run.per_second)
+            row.cpu_us.append(run.cpu_us)
             row.p50_us.append(run.p50_us)
             row.p99_us.append(run.p99_us)
 
@@ -242,14 +279,20 @@ def commits(connections: int) -> Load:
 @contextlib.contextmanager
 def started(names: Sequence[str], core: int | None, directory: Path):  # type: ignore[no-untyped-def]
     """The servers, each with topics where it needs to be told."""
+    directory.mkdir()
     topics = [f"{kind}-{size}" for kind in ("bulk", "kept", "paced") for size in SIZES]
     wanted = [option for topic in topics for option in ("--create-topic", f"{topic}:{PARTITIONS}")]
     wanted += ["--create-topic", f"{COMMITTED_TOPIC}:{PARTITIONS}"]
-    options = {"ottla": ("--data-dir", str(directory), *wanted), "ottla-memory": ("--ephemeral", *wanted)}
+    options = {
+        "ottla": ("--data-dir", str(directory / "ottla"), *wanted),
+        "ottla-os": ("--data-dir", str(directory / "os"), "--set", "ottla.durability=os", *wanted),
+        "ottla-memory": ("--ephemeral", *wanted),
+        "kafka": (str(directory),),
+    }
     with contextlib.ExitStack() as stack:
         servers = []
         for name in names:
-            server = stack.enter_context(running(name.removesuffix("-memory"), core, options.get(name, ())))
+            server = stack.enter_context(running(name.partition("-")[0], core, options.get(name, ())))
             server.name = name
             servers.append(server)
         yield servers
@@ -260,41 +303,47 @@ def started(names: Sequence[str], core: int | None, directory: Path):  # type: i
 @click.option("--seconds", default=2.0, show_default=True, type=click.FloatRange(0.1), help="Of one turn of commits.")
 @click.option("--scale", default=1.0, show_default=True, type=click.FloatRange(0.01), help="Share of the records.")
 @click.option("--only", multiple=True, type=click.Choice(SERVERS), help="Servers to run; repeatable.")
+@click.option("--warm-up", "warm", default=15.0, show_default=True, type=click.FloatRange(0.1),
+              help="Seconds of load before a JVM is measured.")  # fmt: skip
 @click.option("--directory", type=click.Path(file_okay=False, path_type=Path), default=HERE / ".build",
               show_default=True, help="On the disk that is to be measured.")  # fmt: skip
 @click.option("--records/--no-records", default=True, help="Produce and consume.")
 @click.option("--commits/--no-commits", "with_commits", default=True, help="Commit offsets.")
 @click.option("--write", type=click.Path(dir_okay=False, path_type=Path), help="(Re)write the file's section.")
 def main(
-    rounds: int, seconds: float, scale: float, only: tuple[str, ...], directory: Path, records: bool,
+    rounds: int, seconds: float, scale: float, only: tuple[str, ...], warm: float, directory: Path, records: bool,
     with_commits: bool, write: Path | None,
 ) -> None:  # fmt: skip
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    names = [name for name in SERVERS if name in (only or USUAL)]
+    of_records = [name for name in WITH_RECORDS if records and name in (only or USUAL)]
+    of_commits = [name for name in COMMITTED_TO if with_commits and name in (only or COMMITTED_TO)]
+    of_commits, missing = prepared(of_commits)
     directory.mkdir(exist_ok=True)
     data = Path(tempfile.mkdtemp(prefix="data-", dir=directory))
     console = Console(stderr=True)
-    turns = rounds * len(names) * ((3 * len(SIZES) if records else 0) + (len(COMMITTERS) if with_commits else 0))
+    turns = rounds * (len(of_records) * 3 * len(SIZES) + len(of_commits) * len(COMMITTERS))
     try:
         with Progress(console=console, transient=True, auto_refresh=False, disable=not console.is_terminal) as bar:
             task = bar.add_task("starting the servers", total=turns)
             bench = Bench(
-                rounds, seconds, scale, lambda what: bar.update(task, advance=1, description=what, refresh=True)
+                *(rounds, seconds, scale, warm),
+                lambda what: bar.update(task, advance=1, description=what, refresh=True),
             )
+            bench.results.missing = missing
             generator = compile_generator()
             core, _ = choose_cores()
-            with started(names, core, data) as servers:
-                if records:
-                    bench.records(servers)
-                for connections in COMMITTERS if with_commits else ():
+            with started(of_records, core, data / "records") as servers:
+                bench.records(servers)
+            with started(of_commits, core, data / "commits") as servers:
+                for connections in COMMITTERS if of_commits else ():
                     bench.commits(servers, generator, connections)
     except BenchError as error:
         raise click.ClickException(str(error)) from error
     finally:
         shutil.rmtree(data, ignore_errors=True)
     if write is not None:
-        about = describe(core is not None)
+        about = describe(core is not None, beside.versions(of_commits))
         about["disk"] = f"{os.statvfs(directory).f_bsize}-byte blocks, {directory}"
         rewrite_section(write, as_markdown(bench.results, about))
     click.echo(as_plain(bench.results))

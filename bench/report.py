@@ -25,8 +25,8 @@ def rewrite_section(path: Path, section: str) -> None:
     path.write_text(text.rstrip("\n") + "\n")
 
 
-def describe(pinned: bool) -> dict[str, str]:
-    """The machine, the versions and the command."""
+def describe(pinned: bool, others: str = "") -> dict[str, str]:
+    """The machine, the versions, also those of other servers, and the command."""
     model = re.search(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text())
     cores = f"{os.cpu_count()} cores, server and generator {'each on one' if pinned else 'on any'}"
     names = []
@@ -37,6 +37,6 @@ def describe(pinned: bool) -> dict[str, str]:
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "machine": f"{model[1] if model else platform.machine()}, {cores}, Linux {platform.release()}",
-        "versions": ", ".join([f"Python {platform.python_version()}", *names]),
+        "versions": ", ".join([f"Python {platform.python_version()}", *names, *([others] if others else [])]),
         "command": f"`{shlex.join(command)}`",
     }

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,10 +20,14 @@ COMMANDS = {
     "bare": [sys.executable, str(HERE / "bare_server.py")],
     "mock": [sys.executable, str(HERE / "mock_server.py")],
     "ottla": [sys.executable, "-m", "ottla.cli.main", "serve", "--listen", "127.0.0.1:0"],
+    "kafka": [sys.executable, str(HERE / "kafka_server.py")],
+    "kfake": [str(HERE / ".build" / "kfake")],
 }
-START_SECONDS = 20.0
+START_SECONDS = {"kafka": 150.0}
+USUAL_START_SECONDS = 20.0
 STOP_SECONDS = 5.0
 WARM_UP_SECONDS = 0.5
+JUST_IN_TIME = frozenset({"kafka"})
 
 
 @dataclass(slots=True)
@@ -70,6 +75,46 @@ class BenchError(Exception):
     """A server could not be started or measured."""
 
 
+class Missing(Exception):
+    """What a server needs is not on this machine; the message says what."""
+
+
+def prepare(name: str) -> None:
+    """Fetch or build what a server needs, which is done once.
+
+    Raises:
+        Missing: it cannot be had here.
+    """
+    if name == "kafka":
+        from kafka_server import NoJava, jars
+
+        try:
+            jars()
+        except NoJava as error:
+            raise Missing(str(error)) from error
+    elif name == "kfake":
+        if shutil.which("go") is None:
+            raise Missing("go was not found")
+        build = ["go", "build", "-mod=readonly", "-o", COMMANDS[name][0], "."]
+        done = subprocess.run(
+            build, cwd=HERE / "kfake", env=os.environ | {"CGO_ENABLED": "0"}, capture_output=True, text=True
+        )
+        if done.returncode:
+            raise Missing(f"kfake could not be built: {' '.join(done.stderr.split())[-200:]}")
+
+
+def prepared(names: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Those of the servers that can be run here, and why the others cannot."""
+    there, missing = [], {}
+    for name in names:
+        try:
+            prepare(name)
+            there.append(name)
+        except Missing as error:
+            missing[name] = str(error)
+    return there, missing
+
+
 def compile_generator() -> Path:
     """Compile request_load.c if it changed; returns the program's path."""
     source, program = HERE / "request_load.c", HERE / ".build" / "request_load"
@@ -104,9 +149,9 @@ def running(name: str, core: int | None, options: Sequence[str] = ()) -> Iterato
         )
         assert process.stdout is not None and process.stdin is not None
         try:
-            overdue = threading.Timer(START_SECONDS, process.kill)
+            overdue = threading.Timer(START_SECONDS.get(name, USUAL_START_SECONDS), process.kill)
             overdue.start()
-            address = re.fullmatch(r"(.+):(\d+)\n", process.stdout.readline())
+            address = re.fullmatch(r"(.+):(\d+)(?: (\d+))?\n", process.stdout.readline())
             overdue.cancel()
             if address is None:
                 process.kill()
@@ -114,7 +159,8 @@ def running(name: str, core: int | None, options: Sequence[str] = ()) -> Iterato
                 log.seek(0)
                 tail = log.read().decode(errors="replace").strip().splitlines()[-1:]
                 raise BenchError(f"{name} did not start: {''.join(tail)}")
-            yield Server(name, process.pid, address[1], int(address[2]))
+            # One that is not the process that was started says which it is.
+            yield Server(name, int(address[3] or process.pid), address[1], int(address[2]))
         finally:
             process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -154,6 +200,16 @@ def measure(
     if run.errors or not run.responses:
         raise BenchError(f"{server.name}, {connections:,} at once: {run.errors} errors, first {run.first_error}")
     return run
+
+
+def warm_up(generator: Path, server: Server, load: Load, connections: int, seconds: float, core: int | None) -> None:
+    """Have a server that compiles itself while it runs do so before it is measured.
+
+    Raises:
+        BenchError: as in `measure`.
+    """
+    if server.name in JUST_IN_TIME:
+        measure(generator, server, load, connections, 1, seconds, core)
 
 
 def choose_cores() -> tuple[int | None, int | None]:
