@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from tests.interop.node import restarts
 from tests.interop.programs import json_lines
@@ -15,7 +17,12 @@ ROOT = KEPT.parents[1]
 
 
 def client_suite(
-    name: str, title: str, package: str, releases: Iterable[str], extras: Iterable[str] = (), **fields: object
+    name: str,
+    title: str,
+    package: str,
+    releases: Iterable[str],
+    extras: Iterable[str] = (),
+    before: Mapping[str, tuple[int, int]] = MappingProxyType({}),
 ) -> Suite:
     """The suite of a client: its ``main.py`` is played with each release.
 
@@ -23,8 +30,13 @@ def client_suite(
         package: its name on PyPI.
         releases: the newest, and one about two years old.
         extras: packages that it wants besides, for its codecs.
+        before: releases that need a Python older than this; elsewhere they are left out.
     """
-    wanted = {release: (f"{package}=={release}", *extras) for release in releases}
+    wanted = {
+        release: (f"{package}=={release}", *extras)
+        for release in releases
+        if sys.version_info < before.get(release, (4, 0))
+    }
 
     def prepare(place: Place) -> None:
         for release, requirements in wanted.items():
@@ -47,7 +59,6 @@ def client_suite(
         versions=_versions(title, wanted),
         settings={"group.min.session.timeout.ms": 500},
         run=run,
-        **fields,  # type: ignore[arg-type]
     )
 
 

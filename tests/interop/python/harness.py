@@ -25,6 +25,7 @@ PATIENCE_S = 45.0
 SESSION_MS = 1500
 """How long those are missed who stop without leaving."""
 AT_ONCE = 3
+_telling = threading.Lock()
 _RUN = f"{time.time_ns() // 1_000_000:x}"
 
 
@@ -115,4 +116,6 @@ def _play(kit: Kit, name: str, scenario: Scenario) -> tuple[str, str, float]:
 
 
 def _tell(name: str, outcome: str, reason: str, seconds: float) -> None:
-    print(json.dumps({"test": name, "outcome": outcome, "reason": reason, "seconds": seconds}), flush=True)
+    line = json.dumps({"test": name, "outcome": outcome, "reason": reason, "seconds": seconds})
+    with _telling:
+        print(line, flush=True)

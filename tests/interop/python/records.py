@@ -13,6 +13,7 @@ from tests.interop.python.kit import Row
 UNKNOWN_TOPIC = 3
 MESSAGE_TOO_LARGE = 10
 INVALID_TOPIC = 17
+INVALID_RECORD = 87
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -69,8 +70,8 @@ def headers_keys_tombstones(stage: Stage) -> None:
 def compacted_topics_want_keys(stage: Stage) -> None:
     kit, topic = stage.kit, stage.topic
     kit.create(topic, configs={"cleanup.policy": "compact"})
-    invalid_record = 87
-    assert refusal(stage, lambda: kit.produce(topic, [Row(b"no key")], partition=0)) == invalid_record
+    code = refusal(stage, lambda: kit.produce(topic, [Row(b"no key")], partition=0))
+    assert code == INVALID_RECORD or code < 0, f"{code}; old clients do not know the code that it has"
     assert kit.produce(topic, [Row(b"value", b"key")], partition=0) == [(0, 0)]
 
 

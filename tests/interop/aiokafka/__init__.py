@@ -1,0 +1,1 @@
+"""aiokafka: the newest release, and one about two years old."""

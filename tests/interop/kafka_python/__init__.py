@@ -1,0 +1,1 @@
+"""kafka-python: the newest release, and the one of two years ago."""
