@@ -6,6 +6,7 @@ import itertools
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
+from uuid import UUID
 
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.records import Record, TopicPartition, build_batch
@@ -13,6 +14,9 @@ from tests.wire.peer import Peer
 from tests.wire.requests import request
 
 RANGE = {"range": b"metadata"}
+IDS_SINCE = 13
+"""From these Produce and Fetch versions on topics go by their ids."""
+NOBODY = UUID(int=0xABCDEF)
 _names = itertools.count(1)
 
 
@@ -30,10 +34,10 @@ def batch(*values: bytes | None, key: bytes | None = b"k", timestamp_ms: int | N
 class Client(Peer):
     """A connection; every method sends one request and reads its answer unless it says otherwise."""
 
-    def call(self, key: ApiKey, version: int, **fields: Any) -> Any:
+    def call(self, key: ApiKey, version: int, /, **fields: Any) -> Any:
         return self.ask(key, version, request(key, fields))
 
-    def start(self, key: ApiKey, version: int, **fields: Any) -> None:
+    def start(self, key: ApiKey, version: int, /, **fields: Any) -> None:
         """Send; the answer is to be read with `answer`."""
         self.send(key, version, request(key, fields))
 
@@ -55,6 +59,11 @@ class Client(Peer):
         rows = [{"name": topic} for topic in topics] or None
         return self.call(ApiKey.METADATA, version, topics=rows, allow_auto_topic_creation=create)
 
+    def topic_id(self, topic: str) -> UUID:
+        """The id of a topic, or one that nobody has."""
+        told = self.metadata(topic).topics[0]
+        return NOBODY if told.error_code else UUID(bytes=told.topic_id.bytes)
+
     def produce(
         self,
         topic: str,
@@ -67,6 +76,8 @@ class Client(Peer):
     ) -> Any:
         """What the partition says of it. By default one record."""
         fields = produce_fields(topic, batch() if data is None else data, partition, acks, transactional_id)
+        if version >= IDS_SINCE:
+            fields["topic_data"][0]["topic_id"] = self.topic_id(topic)
         return self.call(ApiKey.PRODUCE, version, **fields).responses[0].partition_responses[0]
 
     def fetch(self, topic: str, offset: int = 0, version: int = 12, *, partition: int = 0, **options: Any) -> Any:

@@ -16,7 +16,6 @@ from ottla.protocol.errors import ErrorCode
 from tests.pitfalls.client import Client, fresh
 
 READ_COMMITTED = 1
-NAMED_FETCHES = [version for version in FETCHES if version <= 12]
 BY_NAME = [version for version in OFFSET_FETCHES if version <= 9]
 
 
@@ -49,7 +48,7 @@ def test_pitfall_13_no_quotas_are_an_empty_list(client: Client, version: int) ->
     assert refused.entries is None, "there is no answer"
 
 
-@pytest.mark.parametrize("version", NAMED_FETCHES)
+@pytest.mark.parametrize("version", FETCHES)
 def test_pitfall_14_records_of_a_fetch_are_never_null(client: Client, version: int) -> None:
     topic = client.topic()
     client.produce(topic)
@@ -72,7 +71,7 @@ def test_pitfall_15_metadata_of_an_offset_is_empty_and_not_null(client: Client, 
     assert client.committed(group, "nobody-has-it", version).metadata == ""
 
 
-@pytest.mark.parametrize("version", NAMED_FETCHES)
+@pytest.mark.parametrize("version", FETCHES)
 def test_pitfall_16_no_aborted_transactions_are_an_empty_list_for_who_reads_committed(
     client: Client, version: int
 ) -> None:
