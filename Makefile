@@ -8,10 +8,11 @@ WORKERS ?= 4
 DEMO ?=
 ROUNDS ?= 200
 SEEDS ?= 300
+MINUTES ?= 10
 COMMA := ,
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit e2e sim chaos differential interop types lint format bench image-check docs dist clean
+.PHONY: help demo test unit e2e sim chaos differential interop interop-java-churn types lint format bench image-check docs dist clean
 
 help: ## show the targets
 	@grep -E '^[a-z0-9%-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -57,6 +58,9 @@ differential: $(VENV)/.test ## hold Ottla against a real Apache Kafka; SEEDS=300
 
 interop: $(VENV)/.test ## every foreign client, tool and test-suite there is a toolchain for (about fifteen minutes)
 	@$(BIN)/python -m tests.interop.run all $(ARGS)
+
+interop-java-churn: $(VENV)/.test ## Java clients come, go and crash for MINUTES=10; their warnings beside those with Apache Kafka
+	@$(BIN)/python -m tests.interop.java.churn --minutes $(MINUTES) $(ARGS)
 
 interop-%: $(VENV)/.test ## one of them: make interop-franz-go
 	@$(BIN)/python -m tests.interop.run $* $(ARGS)
