@@ -140,4 +140,4 @@ test('broker_restart', async (t) => {
     const [{ partitions }] = await boss.fetchOffsets({ groupId: t.group, topics: [t.topic] });
     return partitions.every(({ offset }) => Number(offset) === n / 2);
   }, 'every record committed');
-}, { seconds: 60 });
+}, { seconds: 90 });

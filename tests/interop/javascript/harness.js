@@ -14,7 +14,7 @@ const tests = [];
 
 class Skipped extends Error {}
 
-function test(name, body, { seconds = 40 } = {}) {
+function test(name, body, { seconds = 60 } = {}) {
   tests.push({ name, body, seconds });
 }
 
@@ -72,7 +72,7 @@ async function runAll() {
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 // Waits until the condition gives something that is true, and gives it.
-async function until(condition, what, seconds = 20) {
+async function until(condition, what, seconds = 30) {
   const deadline = Date.now() + seconds * 1000;
   for (;;) {
     const found = await condition();

@@ -168,4 +168,4 @@ test('broker_restart', async (t) => {
   await reader.disconnect();
   const [{ partitions }] = await boss.fetchOffsets({ groupId: t.group, topics: [t.topic] });
   assert.deepEqual(sorted(partitions.map(({ offset }) => offset)), ['10', '10']);
-}, { seconds: 60 });
+}, { seconds: 90 });

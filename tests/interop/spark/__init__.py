@@ -1,0 +1,1 @@
+"""Spark's kafka source and sink, batch and structured streaming, against Ottla."""
