@@ -69,7 +69,7 @@ class _Fetch:
         session: the session that it goes on with.
         limit: the most bytes that it is answered with.
         rows: of partitions that there are, but for those of which a session has told everything.
-        unserved: of those that there are not.
+        unserved: of those that there are not; those of topics whose ids are nobody's come first.
         partitions: all that there are.
         size: of the records.
         hurry: there is something that must not wait for more bytes.
@@ -278,7 +278,7 @@ def _read(fetch: _Fetch, services: Services) -> None:
     fetch.rows = rows = []
     fetch.unserved = unserved = []
     fetch.partitions = partitions = []
-    size = 0
+    size = nameless = 0
     hurry = False
     for item in fetch.asked.values():
         want = item.want
@@ -302,9 +302,14 @@ def _read(fetch: _Fetch, services: Services) -> None:
             snapshot_id=_NOTHING,
         )
         if partition is None:
-            row.error_code = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             row.aborted_transactions = []
-            unserved.append((item, row))
+            if name is None:
+                row.error_code = ErrorCode.UNKNOWN_TOPIC_ID
+                unserved.insert(nameless, (item, row))
+                nameless += 1
+            else:
+                row.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                unserved.append((item, row))
             continue
         rows.append((item, row))
         if _is_another(item, partition):

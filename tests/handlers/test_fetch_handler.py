@@ -1,5 +1,7 @@
 """Fetch: what is read, when it is answered, and what an error looks like."""
 
+from uuid import UUID
+
 import pytest
 
 from ottla.protocol.compression import Codec
@@ -109,6 +111,17 @@ async def test_an_unknown_partition_is_told_when_the_others_are(world, make_batc
     rows = exchange.response.responses[0].partitions
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert [(row.partition_index, row.error_code) for row in rows] == [(1, 0), (0, 0), (7, unknown), (-1, unknown)]
+
+
+async def test_ids_that_are_nobody_s_are_told_before_partitions_that_there_are_not(world):
+    t = (await world.topic()).topic_id
+    topics = [
+        FetchTopic(topic_id=topic_id, partitions=[FetchPartition(partition=index)])
+        for topic_id, index in ((t, 7), (UUID(int=1 << 100), 0), (t, 0), (t, 8), (UUID(int=1 << 101), 1))
+    ]
+    response = world.send(FetchRequest(topics=topics), 13).response
+    found = [row.error_code for topic in response.responses for row in topic.partitions]
+    assert found == [0] + [ErrorCode.UNKNOWN_TOPIC_ID] * 2 + [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
 
 
 async def test_an_error_of_a_partition_that_there_is_is_told_at_once(world):
