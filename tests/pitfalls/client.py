@@ -82,11 +82,10 @@ class Client(Peer):
 
     def fetch(self, topic: str, offset: int = 0, version: int = 12, *, partition: int = 0, **options: Any) -> Any:
         """What the partition says; at once unless ``max_wait_ms`` and ``min_bytes`` say otherwise."""
-        return (
-            self.call(ApiKey.FETCH, version, **fetch_fields(topic, offset, partition, **options))
-            .responses[0]
-            .partitions[0]
-        )
+        fields = fetch_fields(topic, offset, partition, **options)
+        if version >= IDS_SINCE:
+            fields["topics"][0]["topic_id"] = self.topic_id(topic)
+        return self.call(ApiKey.FETCH, version, **fields).responses[0].partitions[0]
 
     def offset(self, topic: str, timestamp: int = -1, version: int = 7, *, partition: int = 0, level: int = 0) -> Any:
         """What ListOffsets says of a partition."""

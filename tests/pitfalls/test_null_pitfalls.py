@@ -52,12 +52,11 @@ def test_pitfall_13_no_quotas_are_an_empty_list(client: Client, version: int) ->
 def test_pitfall_14_records_of_a_fetch_are_never_null(client: Client, version: int) -> None:
     topic = client.topic()
     client.produce(topic)
-    for place in (
-        client.fetch(topic, 1, version),  # the end
-        client.fetch(topic, 99, version),
-        client.fetch(topic, 0, version, partition=7),
-        client.fetch("nobody-has-it", 0, version),
-    ):
+    places = client.fetch(topic, 1, version), client.fetch(topic, 99, version)
+    assert [place.error_code for place in places] == [0, ErrorCode.OFFSET_OUT_OF_RANGE]
+    missing = client.fetch(topic, 0, version, partition=7), client.fetch("nobody-has-it", 0, version)
+    assert all(place.error_code for place in missing)
+    for place in (*places, *missing):
         assert place.records == b""
         assert place.records is not None
 
@@ -77,7 +76,9 @@ def test_pitfall_16_no_aborted_transactions_are_an_empty_list_for_who_reads_comm
 ) -> None:
     topic = client.topic()
     client.produce(topic)
-    assert client.fetch(topic, 0, version, isolation_level=READ_COMMITTED).aborted_transactions == []
+    told = client.fetch(topic, 0, version, isolation_level=READ_COMMITTED)
+    assert told.records
+    assert told.aborted_transactions == []
     assert not client.fetch(topic, 0, version).aborted_transactions
 
 
