@@ -1,0 +1,236 @@
+"""Quotas, SCRAM credentials and access control rules with the admin clients of others, and with Kafka's own tools."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
+from kafka import KafkaAdminClient
+from kafka.admin import (
+    ACL,
+    ACLFilter,
+    ACLOperation,
+    ACLPermissionType,
+    ACLResourcePatternType,
+    ResourcePattern,
+    ResourcePatternFilter,
+)
+from kafka.admin import ResourceType as PythonResourceType
+from kafka.admin import ScramMechanism as PythonMechanism
+from kafka.admin import UserScramCredentialDeletion as PythonDeletion
+from kafka.admin import UserScramCredentialUpsertion as PythonUpsertion
+
+from ottla.testing import Broker, BrokerProcess
+from tests.differential.real_kafka import NoJava, jars
+from tests.e2e import confluent_client
+
+pytestmark = pytest.mark.e2e
+
+SETTINGS = {"ottla.unenforced.security.apis.enable": "true"}
+
+
+@pytest.fixture(scope="module")
+def keeping() -> Iterator[Broker]:
+    """A broker that keeps credentials and rules."""
+    with Broker(SETTINGS) as broker:
+        yield broker
+
+
+@pytest.fixture
+def admin(keeping: Broker) -> AdminClient:
+    return AdminClient({"bootstrap.servers": keeping.bootstrap_servers, **confluent_client.QUIET})
+
+
+@pytest.fixture
+def python_admin(keeping: Broker) -> Iterator[KafkaAdminClient]:
+    client = KafkaAdminClient(bootstrap_servers=keeping.bootstrap_servers)
+    yield client
+    client.close()
+
+
+EVERY_RULE = AclBindingFilter(
+    ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
+)
+
+
+def test_rules_with_confluent(admin: AdminClient) -> None:
+    one = AclBinding(
+        ResourceType.TOPIC, "t", ResourcePatternType.LITERAL, "User:u", "*", AclOperation.READ, AclPermissionType.ALLOW
+    )
+    two = AclBinding(
+        ResourceType.GROUP, "g", ResourcePatternType.PREFIXED, "User:u", "*", AclOperation.ALL, AclPermissionType.DENY
+    )
+    for future in admin.create_acls([one, two]).values():
+        assert future.result(30) is None
+    assert set(admin.describe_acls(EVERY_RULE).result(30)) == {one, two}
+    for future in admin.delete_acls([EVERY_RULE]).values():
+        assert set(future.result(30)) == {one, two}
+    assert admin.describe_acls(EVERY_RULE).result(30) == []
+
+
+def test_rules_with_kafka_python(python_admin: KafkaAdminClient) -> None:
+    pattern = ResourcePattern(PythonResourceType.TOPIC, "t")
+    rule = ACL("User:u", "*", ACLOperation.READ, ACLPermissionType.ALLOW, pattern)
+    told = python_admin.create_acls([rule])
+    assert (told["succeeded"], told["failed"]) == ([rule], [])
+    named = ResourcePatternFilter(PythonResourceType.TOPIC, "t", ACLResourcePatternType.LITERAL)
+    wanted = ACLFilter(None, None, ACLOperation.ANY, ACLPermissionType.ANY, named)
+    found, error = python_admin.describe_acls(wanted)
+    assert (found, error.errno) == ([rule], 0)
+    ((_, removed, error),) = python_admin.delete_acls([wanted])
+    assert (removed, error.errno) == ([rule], 0)
+
+
+def test_credentials_with_confluent(admin: AdminClient) -> None:
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 8192)
+    upsertion = UserScramCredentialUpsertion("u", info, b"secret", b"salt")
+    for future in admin.alter_user_scram_credentials([upsertion]).values():
+        assert future.result(30) is None
+    described: Any = admin.describe_user_scram_credentials().result(30)
+    assert [(each.mechanism, each.iterations) for each in described["u"].scram_credential_infos] == [
+        (ScramMechanism.SCRAM_SHA_256, 8192)
+    ]
+    deletion = UserScramCredentialDeletion("u", ScramMechanism.SCRAM_SHA_256)
+    for future in admin.alter_user_scram_credentials([deletion]).values():
+        assert future.result(30) is None
+    assert admin.describe_user_scram_credentials().result(30) == {}
+
+
+def test_credentials_with_kafka_python(python_admin: KafkaAdminClient) -> None:
+    python_admin.alter_user_scram_credentials([PythonUpsertion("p", PythonMechanism.SCRAM_SHA_512, "secret")])
+    told: Any = python_admin.describe_user_scram_credentials()
+    assert [info["mechanism"] for info in told["p"]["credential_infos"]] == [PythonMechanism.SCRAM_SHA_512]
+    python_admin.alter_user_scram_credentials([PythonDeletion("p", PythonMechanism.SCRAM_SHA_512)])
+
+
+def test_nothing_is_enforced_and_nothing_is_promised(broker: Broker) -> None:
+    """Without the setting the admin client says itself that the broker cannot do that."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, **confluent_client.QUIET})
+    with pytest.raises(Exception, match="not supported by broker"):
+        admin.describe_acls(EVERY_RULE).result(30)
+    with pytest.raises(Exception, match="not supported by broker"):
+        admin.describe_user_scram_credentials().result(30)
+
+
+# --------------------------------------------------------------------------------------------- Kafka's own tools
+
+Tool = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def java() -> list[str]:
+    try:
+        return ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{jars()}/*"]
+    except NoJava as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Iterator[BrokerProcess]:
+    with BrokerProcess(tmp_path, settings=SETTINGS, topics={"t": 1}) as broker:
+        yield broker
+
+
+@pytest.fixture
+def tool(java: list[str], process: BrokerProcess) -> Tool:
+    def run(main: str, *arguments: str) -> str:
+        command = [*java, main, "--bootstrap-server", process.bootstrap_servers, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    return run
+
+
+CONFIGS, ACLS = "kafka.admin.ConfigCommand", "org.apache.kafka.tools.AclCommand"
+
+
+@pytest.mark.slow
+def test_quotas_with_kafka_configs(tool: Tool, process: BrokerProcess) -> None:
+    client = ("--entity-type", "clients", "--entity-name", "slow")
+    tool(CONFIGS, "--alter", *client, "--add-config", "producer_byte_rate=10000,request_percentage=200")
+    tool(
+        CONFIGS,
+        "--alter",
+        "--entity-type",
+        "users",
+        "--entity-default",
+        *client,
+        "--add-config",
+        "consumer_byte_rate=5",
+    )
+    tool(CONFIGS, "--alter", "--entity-type", "ips", "--entity-name", "10.0.0.1", "--add-config",
+         "connection_creation_rate=7")  # fmt: skip
+    told = tool(CONFIGS, "--describe", *client)
+    assert "producer_byte_rate=10000.0" in told
+    assert "request_percentage=200.0" in told
+    waits = throttles(process, "slow")
+    assert max(waits) > 0.05
+    assert max(throttles(process, "fast")) == 0
+    process.restart()
+    assert max(throttles(process, "slow")) > 0.05
+    assert "connection_creation_rate=7.0" in tool(CONFIGS, "--describe", "--entity-type", "ips")
+    tool(CONFIGS, "--alter", *client, "--delete-config", "producer_byte_rate,request_percentage")
+    assert "producer_byte_rate" not in tool(CONFIGS, "--describe", *client)
+    assert max(throttles(process, "slow")) == 0
+
+
+def throttles(process: BrokerProcess, client_id: str) -> list[float]:
+    """For how long a real producer was told to wait, in seconds; it goes on all the same."""
+    waits: list[float] = [0.0]
+    producer = Producer(
+        {
+            "bootstrap.servers": process.bootstrap_servers,
+            "client.id": client_id,
+            "linger.ms": 0,
+            "throttle_cb": lambda event: waits.append(event.throttle_time),
+            **confluent_client.QUIET,
+        }
+    )
+    failed: list[Any] = []
+    for _ in range(3):
+        producer.produce("t", b"x" * 50_000, on_delivery=lambda error, message: error and failed.append(error))
+        assert producer.flush(30) == 0
+        producer.poll(0)
+        time.sleep(0)
+    assert not failed
+    return waits
+
+
+@pytest.mark.slow
+def test_credentials_with_kafka_configs(tool: Tool) -> None:
+    user = ("--entity-type", "users", "--entity-name", "alice")
+    tool(CONFIGS, "--alter", *user, "--add-config", "SCRAM-SHA-256=[iterations=8192,password=secret]")
+    assert "SCRAM-SHA-256=iterations=8192" in tool(CONFIGS, "--describe", *user)
+    tool(CONFIGS, "--alter", *user, "--delete-config", "SCRAM-SHA-256")
+    assert "SCRAM" not in tool(CONFIGS, "--describe", *user)
+
+
+@pytest.mark.slow
+def test_rules_with_kafka_acls(tool: Tool, process: BrokerProcess) -> None:
+    tool(ACLS, "--add", "--allow-principal", "User:bob", "--producer", "--topic", "t")
+    listed = tool(ACLS, "--list", "--topic", "t")
+    for operation in ("WRITE", "DESCRIBE", "CREATE"):
+        assert f"operation={operation}, permissionType=ALLOW" in listed
+    process.restart()
+    assert tool(ACLS, "--list", "--topic", "t") == listed
+    tool(ACLS, "--remove", "--force", "--topic", "t")
+    assert "bob" not in tool(ACLS, "--list")
