@@ -1,7 +1,9 @@
 'use strict';
 
-const { assert, BOOTSTRAP, numbers, sorted, test, until } = require('../javascript/harness');
-const { AssignerProtocol, ConfigResourceTypes, ConfigSource } = require('kafkajs');
+const { assert, BOOTSTRAP, numbers, skip, sorted, test, until } = require('../javascript/harness');
+const {
+  AclOperationTypes, AclPermissionTypes, AclResourceTypes, AssignerProtocol, ConfigResourceTypes, ConfigSource, ResourcePatternTypes,
+} = require('kafkajs');
 const { admin, consumer, failing, kafka, producer, readAll, topic, values } = require('./client');
 
 test('admin_topics', async (t) => {
@@ -145,6 +147,26 @@ test('admin_records', async (t) => {
     boss.deleteTopicRecords({ topic: t.topic, partitions: [{ partition: 0, offset: '99' }] }),
     failing('OFFSET_OUT_OF_RANGE'),
   );
+});
+
+test('admin_acls', async (t) => {
+  const boss = await admin(t, kafka({ retry: { retries: 1, initialRetryTime: 50 } }));
+  const rule = {
+    resourceType: AclResourceTypes.TOPIC, resourceName: t.topic, resourcePatternType: ResourcePatternTypes.LITERAL,
+    principal: 'User:kafka', host: '*', operation: AclOperationTypes.READ, permissionType: AclPermissionTypes.ALLOW,
+  };
+  const filter = { ...rule, principal: undefined, host: undefined, operation: AclOperationTypes.ANY, permissionType: AclPermissionTypes.ANY };
+  try {
+    assert.equal(await boss.createAcls({ acl: [rule, { ...rule, operation: AclOperationTypes.WRITE }] }), true);
+  } catch (error) {
+    if (failing('SECURITY_DISABLED')(error)) skip('the broker keeps no rules');
+    throw error;
+  }
+  const described = async () => (await boss.describeAcls(filter)).resources.flatMap(({ acls }) => acls.map(({ operation }) => operation));
+  assert.deepEqual(sorted(await described()), [AclOperationTypes.READ, AclOperationTypes.WRITE]);
+  const { filterResponses: [deleted] } = await boss.deleteAcls({ filters: [{ ...filter, operation: AclOperationTypes.WRITE }] });
+  assert.deepEqual(deleted.matchingAcls.map(({ resourceName, principal }) => [resourceName, principal]), [[t.topic, 'User:kafka']]);
+  assert.deepEqual(await described(), [AclOperationTypes.READ]);
 });
 
 test('admin_reassignments', async (t) => {

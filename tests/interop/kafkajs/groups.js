@@ -3,7 +3,7 @@
 
 const net = require('node:net');
 const path = require('node:path');
-const { assert, Member, needsRestarts, numbers, restartBroker, sorted, test, until } = require('../javascript/harness');
+const { assert, Member, needsRestarts, numbers, pause, restartBroker, sorted, test, until } = require('../javascript/harness');
 const { admin, consumer, kafka, logged, producer, readAll, topic, values } = require('./client');
 
 function member(t, name, options = {}) {
@@ -67,6 +67,44 @@ test('commit_and_resume', async (t) => {
   assert.deepEqual([committed.offset, committed.metadata], ['7', 'seven read']);
   const rest = await readAll(t, t.topic, 13, { group: t.group });
   assert.deepEqual(values(rest), numbers(13, 7).map(String));
+});
+
+test('a_slow_member_is_put_out_and_comes_back', async (t) => {
+  await topic(t);
+  const one = await producer(t);
+  await one.send({ topic: t.topic, messages: numbers(3).map((n) => ({ value: String(n) })) });
+  const reader = await consumer(t, t.group, { sessionTimeout: 1000 });
+  const joined = new Set();
+  reader.on(reader.events.GROUP_JOIN, ({ payload }) => joined.add(payload.memberId));
+  const got = [];
+  await reader.subscribe({ topics: [t.topic], fromBeginning: true });
+  await reader.run({
+    eachMessage: async ({ message, heartbeat }) => {
+      got.push(message.value.toString());
+      if (got.length > 1) return;
+      await pause(2000); // no heartbeat for two sessions
+      await heartbeat();
+    },
+  });
+  await until(() => got.includes('2'), () => `all three: ${got}`);
+  assert.equal(joined.size, 2); // it came back as another member
+  assert.deepEqual(got, ['0', '0', '1', '2']); // nothing was committed of what it did too late
+});
+
+test('partitions_that_are_added_are_read', async (t) => {
+  await topic(t);
+  const boss = await admin(t);
+  const reader = await consumer(t, t.group, { metadataMaxAge: 300 });
+  let owned = 0;
+  const got = new Set();
+  reader.on(reader.events.GROUP_JOIN, ({ payload }) => (owned = payload.memberAssignment[t.topic].length));
+  await reader.subscribe({ topics: [t.topic], fromBeginning: true });
+  await reader.run({ eachMessage: async ({ partition }) => void got.add(partition) });
+  await until(() => owned === 1, 'the first partition');
+  await boss.createPartitions({ topicPartitions: [{ topic: t.topic, count: 3 }] });
+  const one = await producer(t);
+  await one.send({ topic: t.topic, messages: numbers(3).map((partition) => ({ partition, value: 'x' })) });
+  await until(() => owned === 3 && got.size === 3, () => `three partitions: ${owned} ${[...got]}`);
 });
 
 test('empty_group_id', async (t) => {

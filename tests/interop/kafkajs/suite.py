@@ -23,6 +23,6 @@ SUITE = Suite(
     missing=needs_node,
     prepare=packages,
     versions=versions,
-    settings={"group.min.session.timeout.ms": 500},
+    settings={"group.min.session.timeout.ms": 500, "ottla.unenforced.security.apis.enable": True},
     run=run,
 )

@@ -38,6 +38,25 @@ test('transaction_abort', async (t) => {
   assert.deepEqual(values(dirty), ['never', 'shown', 'shown at last']);
 });
 
+test('readers_pass_over_aborted_records_at_the_end', async (t) => {
+  await topic(t);
+  const one = await transactional(t);
+  const got = [];
+  const reader = await consumer(t, t.group);
+  await reader.subscribe({ topics: [t.topic], fromBeginning: true });
+  await reader.run({ eachMessage: async ({ message }) => void got.push(message.offset) });
+  for (const round of numbers(3)) {
+    const aborted = await one.transaction();
+    await aborted.send({ topic: t.topic, messages: [{ value: 'never' }] });
+    await aborted.abort();
+    const committed = await one.transaction();
+    await committed.send({ topic: t.topic, messages: [{ value: 'shown' }] });
+    await committed.commit();
+    await until(() => got.length === round + 1, () => `round ${round}: ${got}`);
+  }
+  assert.deepEqual(got, ['2', '6', '10']);
+});
+
 test('an_open_transaction_holds_readers_back', async (t) => {
   await topic(t);
   const [plain, one] = [await producer(t), await transactional(t)];
