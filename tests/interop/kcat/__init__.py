@@ -1,0 +1,1 @@
+"""kcat, the command-line client on librdkafka."""
