@@ -45,6 +45,8 @@ TRANSACTIONAL_BIT: Final = 0x10
 CONTROL_BIT: Final = 0x20
 
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+_PLACE: Final = struct.Struct(">qi").unpack_from
+_DELTA: Final = struct.Struct(">i").unpack_from
 
 
 class TopicPartition(NamedTuple):
@@ -178,6 +180,20 @@ def iter_batches(data: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
             return
         yield header, view[position:end]
         position = end
+
+
+def end_of_batches(data: Buffer) -> int:
+    """The offset behind the last of one or more whole batches, as a log gives them: nothing is checked.
+
+    It looks at two numbers of each, so it costs a fraction of `iter_batches`.
+    """
+    at, size = 0, len(data)
+    while True:
+        base_offset, length = _PLACE(data, at)
+        behind = at + LOG_OVERHEAD + length
+        if behind >= size:
+            return int(base_offset + _DELTA(data, at + LAST_OFFSET_DELTA_AT)[0] + 1)
+        at = behind
 
 
 def batch_crc(batch: Buffer) -> int:

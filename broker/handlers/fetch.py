@@ -30,6 +30,7 @@ from ottla.broker.core.fetch_sessions import (
 from ottla.broker.core.fetches import Parked
 from ottla.broker.core.topics.partition import Partition
 from ottla.broker.handlers.services import Services, Topics
+from ottla.protocol.compression import Buffer
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch import (
     AbortedTransaction,
@@ -43,7 +44,7 @@ from ottla.protocol.messages.fetch import (
     PartitionData,
     SnapshotId,
 )
-from ottla.protocol.records import TopicPartition, iter_batches
+from ottla.protocol.records import TopicPartition, end_of_batches
 from ottla.protocol.schema import shared_default
 
 VERSIONS = range(4, 19)
@@ -55,6 +56,9 @@ _NOWHERE, _NOBODY, _NOTHING = (
     shared_default(LeaderIdAndEpoch),
     shared_default(SnapshotId),
 )
+
+_SMALL_LIMIT = 64 * 1024
+"""Up to this limit of a fetch it matters to the partitions behind what a cut one is counted as."""
 
 _STORAGE_ERROR_SINCE = 6
 _TOPIC_IDS_SINCE = 13
@@ -275,9 +279,9 @@ def _read(fetch: _Fetch, services: Services) -> None:
     topics = services.topics
     by_name = topics.topics
     committed = fetch.request.isolation_level == READ_COMMITTED
-    fetch.rows = rows = []
-    fetch.unserved = unserved = []
-    fetch.partitions = partitions = []
+    rows: list[Row] = []
+    unserved: list[Row] = []
+    partitions: list[Partition] = []
     size = nameless = 0
     hurry = False
     for item in fetch.asked.values():
@@ -319,11 +323,26 @@ def _read(fetch: _Fetch, services: Services) -> None:
         if row.error_code or row.diverging_epoch.end_offset >= 0:
             row.aborted_transactions = None
             hurry = True
-        elif row.records:
-            size += len(row.records)
-            left = max(0, left - len(row.records))
-    fetch.size = size
-    fetch.hurry = hurry
+        elif records := row.records:
+            taken = len(records)
+            if (size + taken < fetch.min_bytes or fetch.limit <= _SMALL_LIMIT) and taken < left:
+                taken = _counted(records, min(want.partition_max_bytes, left), partition, committed)
+            size += taken
+            left = max(0, left - taken)
+    fetch.rows, fetch.unserved, fetch.partitions = rows, unserved, partitions
+    fetch.size, fetch.hurry = size, hurry
+
+
+def _counted(records: Buffer, most: int, partition: Partition, committed: bool) -> int:
+    """How many bytes count as read where up to ``most`` were asked for.
+
+    If more batches follow, all that was asked for: whole batches alone may never come to what a consumer waits for.
+    """
+    taken = len(records)
+    if taken >= most:
+        return taken
+    upto = partition.last_stable_offset if committed else partition.log.high_watermark
+    return most if end_of_batches(records) < upto else taken
 
 
 def _is_another(item: AskedPartition, partition: Partition) -> bool:
@@ -380,6 +399,8 @@ def _read_partition(
         upto = partition.last_stable_offset if committed else log.high_watermark
         if offset < upto and (most > 0 or min_one_batch):
             records = log.read(offset, max_bytes=most, upto_offset=upto, min_one_batch=min_one_batch)
+            if not records and most > 0:
+                row.aborted_transactions = None  # as Kafka, which drops a part of a batch together with the list
     except topics.storage_error:
         row.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         return
@@ -391,12 +412,9 @@ def _read_partition(
 
 def _aborted_among(offset: int, records: bytes, partition: Partition) -> list[AbortedTransaction]:
     """The aborted transactions that the records, read from ``offset`` on, have something of."""
-    end = offset
-    for header, _ in iter_batches(records):
-        end = header.last_offset + 1
     return [
         AbortedTransaction(producer_id=producer_id, first_offset=first_offset)
-        for producer_id, first_offset in partition.aborted_in(offset, end)
+        for producer_id, first_offset in partition.aborted_in(offset, end_of_batches(records))
     ]
 
 

@@ -292,6 +292,31 @@ def trace_fetch_order(t: Trace) -> None:
             t.call(WHO, ApiKey.FETCH, version, max_wait_ms=50, min_bytes=1, max_bytes=100, topics=topics)
 
 
+def trace_fetch_limits(t: Trace) -> None:
+    """What a limit cuts off counts as read: for what a fetch waits for, and for the partitions behind."""
+    name = made(t, count=2)
+    identify(t, name)
+    for index in range(2):
+        for data in LARGE[:3]:
+            produce(t, name, data, partition=index)
+    size = len(LARGE[0])
+    limits = [1, size - 1, size, size + 1, 2 * size - 1, 2 * size, 3 * size, 3 * size + 1, 4 * size + 9, 9 * size]
+    for isolation in (0, 1):
+        reader = Session(t, IDS)
+        for limit in limits:
+            for offset in (0, 2):
+                wanted = [(name, 0, offset), (name, 1, 0)]
+                reader.ask(*wanted, session=(0, -1), max_bytes=limit, isolation_level=isolation)
+                reader.ask(*wanted, session=(0, -1), isolation_level=isolation, row={"partition_max_bytes": limit})
+    for limit in limits:
+        for least in (limit - 1, limit, limit + 1, 2 * limit):
+            reader = Session(t, IDS)
+            reader.park((name, 0, 0), session=(0, -1), min_bytes=least, row={"partition_max_bytes": limit},
+                        max_wait_ms=100)  # fmt: skip
+            t.settle()
+            t.settle(120)
+
+
 def trace_fetch_by_id(t: Trace) -> None:
     name = made(t, count=2)
     identify(t, name)

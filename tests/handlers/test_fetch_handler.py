@@ -348,6 +348,45 @@ async def test_a_partition_asked_twice_is_read_once_as_it_was_asked_last(world, 
     assert [values(row.records) for row in exchange.response.responses[0].partitions] == [[b"x"]]
 
 
+async def test_what_the_limit_cuts_off_counts_as_read(world, make_batch):
+    """Otherwise whole batches might never come to min_bytes, and each fetch would wait for its time to be up."""
+    await world.topic("t", 2)
+    fill(world, make_batch, 3, size=700)
+    size = len(make_batch(b"0" * 700))
+    limit = size + 100
+    enough = world.fetch(max_wait_ms=5000, min_bytes=limit, partition_max_bytes=limit)
+    assert len(enough.response.responses[0].partitions[0].records) == size
+    assert world.fetch(max_wait_ms=5000, min_bytes=limit, partition_max_bytes=9000, max_bytes=limit).finished
+    assert not world.fetch(max_wait_ms=5000, min_bytes=limit + 1, partition_max_bytes=limit).finished
+    # Nothing is cut off where nothing follows.
+    assert not world.fetch(2, max_wait_ms=5000, min_bytes=limit, partition_max_bytes=limit).finished
+    await world.topic("u")
+    world.produced(make_batch(b"0" * 700), topic="u")
+    world.produce(make_batch(b"1" * 700), topic="u")  # which is not durable yet
+    assert not world.fetch(topic="u", max_wait_ms=5000, min_bytes=limit, partition_max_bytes=limit).finished
+
+
+async def test_a_small_limit_is_used_up_by_what_it_cuts_off(world, make_batch):
+    await world.topic("t", 2)
+    fill(world, make_batch, 2, size=700)
+    fill(world, make_batch, 1, partition=1)
+    size = len(make_batch(b"0" * 700))
+    rows = world.fetch(partitions=(0, 1), max_bytes=size + 200).response.responses[0].partitions
+    assert [values(row.records) for row in rows] == [[b"0" * 700], []]
+    rows = world.fetch(1, partitions=(0,), max_bytes=size + 200).response.responses[0].partitions
+    assert [len(values(row.records)) for row in rows] == [1]
+
+
+async def test_no_list_of_aborted_transactions_where_the_first_batch_does_not_fit(world, make_batch):
+    await world.topic("t", 2)
+    for partition in (0, 1):
+        fill(world, make_batch, 1, partition=partition)
+    size = len(make_batch(b"0"))
+    for limit, found in ((2 * size, []), (2 * size - 1, None), (size + 1, None), (size, []), (1, [])):
+        rows = world.fetch(partitions=(0, 1), max_bytes=limit, isolation_level=1).response.responses[0].partitions
+        assert (rows[0].aborted_transactions, rows[1].aborted_transactions) == ([], found)
+
+
 async def test_no_more_is_waited_for_than_may_be_given(world, make_batch):
     await world.topic()
     fill(world, make_batch, 1)

@@ -25,6 +25,7 @@ from ottla.protocol.records import (
     build_batch,
     check_crc,
     decode_batch,
+    end_of_batches,
     iter_batches,
     parse_header,
     patch_base_offset,
@@ -182,6 +183,17 @@ def test_iter_batches_leaves_out_an_incomplete_last_one(parts, cut):
     whole = [build_batch(sent) for sent in parts]
     data = b"".join(whole) + build_batch([Record(value=b"v" * 200)])[:cut]
     assert [bytes(batch) for _, batch in iter_batches(data)] == whole
+
+
+@pytest.mark.parametrize("counts", [[1], [3], [1, 1, 1], [2, 5, 1], [1] * 50])
+def test_the_end_of_batches_is_behind_the_last_one(counts):
+    data, offset = b"", 7
+    for count in counts:
+        batch = build_batch([Record(0, 0, None, b"v" * count, []) for _ in range(count)])
+        data += struct.pack(">q", offset) + batch[8:]
+        offset += count
+    for view in (data, memoryview(data)):
+        assert end_of_batches(view) == offset
 
 
 class TestBatchBuilder:
