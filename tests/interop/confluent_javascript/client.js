@@ -10,12 +10,18 @@ const { ErrorCodes, Kafka, logLevel } = KafkaJS;
 const logged = [];
 const note = (label) => (message) => void logged.push(`${label} ${message}`);
 const logger = {
-  info: note('INFO'), warn: note('WARN'), error: note('ERROR'), debug: () => {}, setLogLevel: () => {},
+  info: note('INFO'),
+  warn: note('WARN'),
+  error: note('ERROR'),
+  debug: () => {},
+  setLogLevel: () => {},
   namespace: () => logger,
 };
 
 function kafka(options = {}) {
-  return new Kafka({ kafkaJS: { clientId: 'javascript-suite', brokers: [BOOTSTRAP], logLevel: logLevel.WARN, logger, ...options } });
+  return new Kafka({
+    kafkaJS: { clientId: 'javascript-suite', brokers: [BOOTSTRAP], logLevel: logLevel.WARN, logger, ...options },
+  });
 }
 
 async function connected(closing, client) {
@@ -30,7 +36,11 @@ const producer = ({ closing }, options = {}, rest = {}) =>
 const admin = ({ closing }) => connected(closing, kafka().admin());
 
 const CONSUMER = {
-  sessionTimeout: 6000, rebalanceTimeout: 6000, heartbeatInterval: 200, maxWaitTimeInMs: 100, fromBeginning: true,
+  sessionTimeout: 6000,
+  rebalanceTimeout: 6000,
+  heartbeatInterval: 200,
+  maxWaitTimeInMs: 100,
+  fromBeginning: true,
   autoCommit: false,
 };
 const consumer = ({ closing }, groupId, options = {}, rest = {}) =>
@@ -57,19 +67,36 @@ async function readAll(t, name, count, { options = {}, group = `${t.group}-read`
   const records = [];
   await reader.subscribe({ topics: [name] });
   await reader.run({ eachMessage: async ({ partition, message }) => void records.push({ partition, ...message }) });
-  await until(() => records.length >= count, () => `${count} records: ${records.length}`);
+  await until(
+    () => records.length >= count,
+    () => `${count} records: ${records.length}`,
+  );
   await reader.disconnect();
   return records;
 }
 
 const failing = (name) => (error) => {
-  const codes = [error.code, error.cause?.code, ...(error.errors || []).map((one) => one.code), ...(error.groups || []).map((one) => one.errorCode),
-    ...(error.partitions || []).map((one) => one.error?.code)];
+  const codes = [
+    error.code,
+    error.cause?.code,
+    ...(error.errors || []).map((one) => one.code),
+    ...(error.groups || []).map((one) => one.errorCode),
+    ...(error.partitions || []).map((one) => one.error?.code),
+  ];
   return codes.includes(ErrorCodes[name]);
 };
 
 const values = (records) => records.map((record) => (record.value === null ? null : record.value.toString()));
 
 module.exports = {
-  admin, callbackAdmin, consumer, failing, kafka, logged, producer, readAll, topic, values,
+  admin,
+  callbackAdmin,
+  consumer,
+  failing,
+  kafka,
+  logged,
+  producer,
+  readAll,
+  topic,
+  values,
 };

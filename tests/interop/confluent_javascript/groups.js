@@ -1,7 +1,17 @@
 'use strict';
 
 const path = require('node:path');
-const { assert, Member, needsRestarts, numbers, pause, restartBroker, sorted, test, until } = require('../javascript/harness');
+const {
+  assert,
+  Member,
+  needsRestarts,
+  numbers,
+  pause,
+  restartBroker,
+  sorted,
+  test,
+  until,
+} = require('../javascript/harness');
 const { admin, consumer, producer, readAll, topic, values } = require('./client');
 
 function member(t, name, options = {}) {
@@ -18,14 +28,21 @@ test('group_join_and_leave', async (t) => {
   await Promise.all([one.owns(2), two.owns(2), three.owns(2)]);
   assert.deepEqual(sorted([...one.partitions, ...two.partitions, ...three.partitions]), numbers(6));
   const boss = await admin(t);
-  const { groups: [group] } = await boss.describeGroups([t.group]);
+  const {
+    groups: [group],
+  } = await boss.describeGroups([t.group]);
   assert.deepEqual([group.state, group.protocolType, group.partitionAssignor], [3, 'consumer', 'roundrobin']);
   assert.deepEqual(sorted(group.members.map(({ clientId }) => clientId)), ['one', 'three', 'two']);
-  assert.deepEqual(sorted(group.members.flatMap(({ assignment }) => assignment.topicPartitions.map(({ partition }) => partition))), numbers(6));
+  assert.deepEqual(
+    sorted(group.members.flatMap(({ assignment }) => assignment.topicPartitions.map(({ partition }) => partition))),
+    numbers(6),
+  );
   await two.leave();
   await Promise.all([one.owns(3), three.owns(3)]);
   await Promise.all([one.leave(), three.leave()]);
-  const { groups: [empty] } = await boss.describeGroups([t.group]);
+  const {
+    groups: [empty],
+  } = await boss.describeGroups([t.group]);
   assert.deepEqual([empty.state, empty.members], [5, []]);
 });
 
@@ -38,7 +55,10 @@ test('group_crash', async (t) => {
   await dies.kill();
   await one.send({ topic: t.topic, messages: orphans.map((partition) => ({ partition, value: `for ${partition}` })) });
   await stays.owns(4);
-  await until(() => stays.records.length === 2, () => `the records of the dead: ${JSON.stringify(stays.records)}`);
+  await until(
+    () => stays.records.length === 2,
+    () => `the records of the dead: ${JSON.stringify(stays.records)}`,
+  );
   assert.deepEqual(sorted(stays.records.map(({ partition }) => partition)), sorted(orphans));
 });
 
@@ -57,7 +77,9 @@ test('group_static_member', async (t) => {
   // A static member that leaves is still in the group.
   await returns.leave();
   const boss = await admin(t);
-  const { groups: [group] } = await boss.describeGroups([t.group]);
+  const {
+    groups: [group],
+  } = await boss.describeGroups([t.group]);
   assert.deepEqual(sorted(group.members.map(({ groupInstanceId }) => groupInstanceId)), ['a', 'b']);
   assert.equal(stays.assignments.length, before);
 });
@@ -68,7 +90,10 @@ test('group_static_member_is_fenced_by_another', async (t) => {
   await first.owns(2);
   const second = member(t, 'second', { instance: 'same' });
   await second.owns(2);
-  await until(() => /fatal/i.test(first.errors), () => `the end of the first: ${first.errors}`);
+  await until(
+    () => /fatal/i.test(first.errors),
+    () => `the end of the first: ${first.errors}`,
+  );
 });
 
 test('group_cooperative', async (t) => {
@@ -103,41 +128,67 @@ test('commit_and_resume', async (t) => {
   assert.deepEqual([own.offset, own.metadata], ['7', 'seven read']);
   await first.disconnect();
   const boss = await admin(t);
-  const [{ partitions: [committed] }] = await boss.fetchOffsets({ groupId: t.group, topics: [t.topic] });
+  const [
+    {
+      partitions: [committed],
+    },
+  ] = await boss.fetchOffsets({ groupId: t.group, topics: [t.topic] });
   assert.deepEqual([committed.offset, committed.metadata, committed.error], ['7', 'seven read', null]);
   const rest = await readAll(t, t.topic, 13, { group: t.group });
   assert.deepEqual(values(rest), numbers(13, 7).map(String));
 });
 
-test('broker_restart', async (t) => {
-  needsRestarts();
-  await topic(t, { partitions: 2 });
-  const one = await producer(t, { idempotent: true }, { 'reconnect.backoff.ms': 50, 'reconnect.backoff.max.ms': 200 });
-  const reader = await consumer(t, t.group, { autoCommit: true, autoCommitInterval: 100 }, { 'reconnect.backoff.max.ms': 200 });
-  const got = [];
-  await reader.subscribe({ topics: [t.topic] });
-  await reader.run({ eachMessage: async ({ message }) => void got.push(message.value.toString()) });
-  let n = 0;
-  let over = false;
-  const sending = (async () => {
-    while (!over || n % 10) {
-      await one.send({ topic: t.topic, messages: [{ partition: n % 2, value: String(n) }] });
-      n += 1;
-    }
-  })();
-  await until(() => got.length >= 20, () => `twenty records: ${got.length}`);
-  await restartBroker();
-  const sofar = n;
-  await until(() => n > sofar + 20, 'records after the restart');
-  over = true;
-  await sending;
-  await until(() => new Set(got).size === n, () => `${n} records: ${new Set(got).size}`);
-  const boss = await admin(t);
-  const offsets = await boss.fetchTopicOffsets(t.topic);
-  assert.deepEqual(offsets.map(({ high }) => Number(high)), [n / 2, n / 2]); // each record is there once
-  // It finds its coordinator again, is still a member and goes on committing.
-  await until(async () => {
-    const [{ partitions }] = await boss.fetchOffsets({ groupId: t.group, topics: [t.topic] });
-    return partitions.every(({ offset }) => Number(offset) === n / 2);
-  }, 'every record committed');
-}, { seconds: 90 });
+test(
+  'broker_restart',
+  async (t) => {
+    needsRestarts();
+    await topic(t, { partitions: 2 });
+    const one = await producer(
+      t,
+      { idempotent: true },
+      { 'reconnect.backoff.ms': 50, 'reconnect.backoff.max.ms': 200 },
+    );
+    const reader = await consumer(
+      t,
+      t.group,
+      { autoCommit: true, autoCommitInterval: 100 },
+      { 'reconnect.backoff.max.ms': 200 },
+    );
+    const got = [];
+    await reader.subscribe({ topics: [t.topic] });
+    await reader.run({ eachMessage: async ({ message }) => void got.push(message.value.toString()) });
+    let n = 0;
+    let over = false;
+    const sending = (async () => {
+      while (!over || n % 10) {
+        await one.send({ topic: t.topic, messages: [{ partition: n % 2, value: String(n) }] });
+        n += 1;
+      }
+    })();
+    await until(
+      () => got.length >= 20,
+      () => `twenty records: ${got.length}`,
+    );
+    await restartBroker();
+    const sofar = n;
+    await until(() => n > sofar + 20, 'records after the restart');
+    over = true;
+    await sending;
+    await until(
+      () => new Set(got).size === n,
+      () => `${n} records: ${new Set(got).size}`,
+    );
+    const boss = await admin(t);
+    const offsets = await boss.fetchTopicOffsets(t.topic);
+    assert.deepEqual(
+      offsets.map(({ high }) => Number(high)),
+      [n / 2, n / 2],
+    ); // each record is there once
+    // It finds its coordinator again, is still a member and goes on committing.
+    await until(async () => {
+      const [{ partitions }] = await boss.fetchOffsets({ groupId: t.group, topics: [t.topic] });
+      return partitions.every(({ offset }) => Number(offset) === n / 2);
+    }, 'every record committed');
+  },
+  { seconds: 90 },
+);

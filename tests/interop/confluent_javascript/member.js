@@ -14,8 +14,14 @@ async function main() {
   const owned = new Set();
   const consumer = kafka.consumer({
     kafkaJS: {
-      groupId: options.group, sessionTimeout: options.session || 6000, rebalanceTimeout: 6000, heartbeatInterval: 200,
-      maxWaitTimeInMs: 100, fromBeginning: true, autoCommit: true, autoCommitInterval: 100,
+      groupId: options.group,
+      sessionTimeout: options.session || 6000,
+      rebalanceTimeout: 6000,
+      heartbeatInterval: 200,
+      maxWaitTimeInMs: 100,
+      fromBeginning: true,
+      autoCommit: true,
+      autoCommitInterval: 100,
       partitionAssigners: [KafkaJS.PartitionAssigners[options.assignor || 'roundRobin']],
     },
     ...(options.instance ? { 'group.instance.id': options.instance } : {}),

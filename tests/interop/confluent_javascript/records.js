@@ -45,7 +45,8 @@ test('headers_keys_tombstones', async (t) => {
     { key: 'a', value: null },
     { key: null, value: '' },
     { key: bytes, value: bytes, timestamp: '1600000000000' },
-  ]) await one.send({ topic: t.topic, messages: [message] });
+  ])
+    await one.send({ topic: t.topic, messages: [message] });
   const [first, tombstone, empty, binary] = await readAll(t, t.topic, 4);
   assert.equal(first.headers.one.toString(), 'first');
   assert.deepEqual(first.headers.raw, bytes);
@@ -66,7 +67,10 @@ test('big_messages', async (t) => {
   const rest = { 'fetch.message.max.bytes': 1000, 'fetch.max.bytes': 10_000, 'message.max.bytes': 9000 };
   const records = await readAll(t, t.topic, 2, { rest });
   assert.ok(records.every((record) => record.value.equals(value)));
-  await assert.rejects(one.send({ topic: t.topic, messages: [{ value: Buffer.alloc(3_100_000) }] }), failing('ERR_MSG_SIZE_TOO_LARGE'));
+  await assert.rejects(
+    one.send({ topic: t.topic, messages: [{ value: Buffer.alloc(3_100_000) }] }),
+    failing('ERR_MSG_SIZE_TOO_LARGE'),
+  );
 });
 
 test('read_from_timestamp', async (t) => {
@@ -85,7 +89,10 @@ test('read_from_timestamp', async (t) => {
   await reader.subscribe({ topics: [t.topic] });
   await reader.run({ eachMessage: async ({ message }) => void got.push(message.value.toString()) });
   reader.seek({ topic: t.topic, partition: 0, offset });
-  await until(() => got.includes('4.3') && got.includes('2.2'), () => `the last ten: ${got}`);
+  await until(
+    () => got.includes('4.3') && got.includes('2.2'),
+    () => `the last ten: ${got}`,
+  );
   assert.deepEqual(got.slice(got.indexOf('2.2'), got.indexOf('2.2') + 2), ['2.2', '2.3']);
 });
 
@@ -98,11 +105,23 @@ test('pause_and_resume', async (t) => {
   await reader.run({ eachMessage: async ({ partition, message }) => void got.push(`${partition}:${message.value}`) });
   await until(() => reader.assignment().length === 2, 'both partitions');
   reader.pause([{ topic: t.topic, partitions: [0] }]);
-  await one.send({ topic: t.topic, messages: [{ partition: 0, value: 'a' }, { partition: 1, value: 'b' }] });
-  await until(() => got.includes('1:b'), () => `the other partition: ${got}`);
+  await one.send({
+    topic: t.topic,
+    messages: [
+      { partition: 0, value: 'a' },
+      { partition: 1, value: 'b' },
+    ],
+  });
+  await until(
+    () => got.includes('1:b'),
+    () => `the other partition: ${got}`,
+  );
   assert.deepEqual(got, ['1:b']);
   reader.resume([{ topic: t.topic, partitions: [0] }]);
-  await until(() => got.includes('0:a'), () => `the paused partition: ${got}`);
+  await until(
+    () => got.includes('0:a'),
+    () => `the paused partition: ${got}`,
+  );
 });
 
 test('regular_expression', async (t) => {
@@ -114,7 +133,10 @@ test('regular_expression', async (t) => {
   const got = [];
   await reader.subscribe({ topics: [new RegExp(`^${t.topic}\\..*`)] });
   await reader.run({ eachMessage: async ({ topic: from }) => void got.push(from) });
-  await until(() => got.length === 2, () => `both topics: ${got}`);
+  await until(
+    () => got.length === 2,
+    () => `both topics: ${got}`,
+  );
   assert.deepEqual(sorted(got), names);
 });
 
@@ -129,7 +151,10 @@ test('partitions_that_are_added_are_read', async (t) => {
   await until(() => reader.assignment().length === 3, 'three partitions');
   const one = await producer(t);
   await one.send({ topic: t.topic, messages: numbers(3).map((partition) => ({ partition, value: 'x' })) });
-  await until(() => new Set(got).size === 3, () => `all partitions: ${got}`);
+  await until(
+    () => new Set(got).size === 3,
+    () => `all partitions: ${got}`,
+  );
 });
 
 test('topics_are_created_on_demand', async (t) => {
@@ -156,11 +181,16 @@ test('acks_0_and_1', async (t) => {
 test('idempotent_producer', async (t) => {
   await topic(t, { partitions: 2 });
   const one = await producer(t, { idempotent: true }, { 'batch.num.messages': 7 });
-  await Promise.all(numbers(500).map((n) => one.send({ topic: t.topic, messages: [{ partition: n % 2, value: String(n) }] })));
+  await Promise.all(
+    numbers(500).map((n) => one.send({ topic: t.topic, messages: [{ partition: n % 2, value: String(n) }] })),
+  );
   const records = await readAll(t, t.topic, 500);
   for (const wanted of [0, 1]) {
     const got = values(records.filter(({ partition }) => partition === wanted));
-    assert.deepEqual(got, numbers(250).map((n) => String(2 * n + wanted)));
+    assert.deepEqual(
+      got,
+      numbers(250).map((n) => String(2 * n + wanted)),
+    );
   }
 });
 
@@ -178,6 +208,9 @@ test('streams', async (t) => {
   stream.on('data', (message) => got.push(message.value.toString()));
   t.closing.add(() => new Promise((resolve) => stream.close(resolve)));
   t.closing.add(() => new Promise((resolve) => out.close(resolve)));
-  await until(() => got.length === 20, () => `twenty records: ${got}`);
+  await until(
+    () => got.length === 20,
+    () => `twenty records: ${got}`,
+  );
   assert.deepEqual(got, numbers(20).map(String));
 });

@@ -11,7 +11,13 @@ test('transaction_commit', async (t) => {
   const one = await transactional(t);
   for (const round of numbers(3)) {
     const transaction = await one.transaction();
-    await transaction.send({ topic: t.topic, messages: [{ partition: 0, value: `a${round}` }, { partition: 1, value: `b${round}` }] });
+    await transaction.send({
+      topic: t.topic,
+      messages: [
+        { partition: 0, value: `a${round}` },
+        { partition: 1, value: `b${round}` },
+      ],
+    });
     assert.ok(transaction.isActive());
     await transaction.commit();
   }
@@ -19,7 +25,10 @@ test('transaction_commit', async (t) => {
   assert.deepEqual(values(records.filter(({ partition }) => partition === 0)), ['a0', 'a1', 'a2']);
   assert.deepEqual(values(records.filter(({ partition }) => partition === 1)), ['b0', 'b1', 'b2']);
   // Each transaction ends with a marker that takes an offset.
-  assert.deepEqual(records.filter(({ partition }) => partition === 0).map(({ offset }) => offset), ['0', '2', '4']);
+  assert.deepEqual(
+    records.filter(({ partition }) => partition === 0).map(({ offset }) => offset),
+    ['0', '2', '4'],
+  );
 });
 
 test('transaction_abort', async (t) => {
@@ -50,7 +59,10 @@ test('an_open_transaction_holds_readers_back', async (t) => {
   assert.deepEqual(values(dirty), ['in it', 'behind it']);
   assert.deepEqual(got, []);
   await open.commit();
-  await until(() => got.length === 2, () => `both records: ${got}`);
+  await until(
+    () => got.length === 2,
+    () => `both records: ${got}`,
+  );
 });
 
 test('transaction_offsets', async (t) => {
@@ -60,7 +72,15 @@ test('transaction_offsets', async (t) => {
   await plain.send({ topic: t.topic, messages: numbers(10).map((n) => ({ value: String(n) })) });
   const boss = await admin(t);
   const committed = async () => {
-    const [{ partitions: [{ offset }] }] = await boss.fetchOffsets({ groupId: t.group, topics: [{ topic: t.topic, partitions: [0] }], requireStableOffsets: true });
+    const [
+      {
+        partitions: [{ offset }],
+      },
+    ] = await boss.fetchOffsets({
+      groupId: t.group,
+      topics: [{ topic: t.topic, partitions: [0] }],
+      requireStableOffsets: true,
+    });
     return offset;
   };
   const source = await consumer(t, t.group); // its generation goes along with the offsets (KIP-447)
@@ -69,7 +89,10 @@ test('transaction_offsets', async (t) => {
   await source.run({ eachMessage: async () => void (read += 1) });
   await until(() => read === 10, 'ten records');
   const one = await transactional(t);
-  const offsets = (offset) => ({ consumer: source, topics: [{ topic: t.topic, partitions: [{ partition: 0, offset }] }] });
+  const offsets = (offset) => ({
+    consumer: source,
+    topics: [{ topic: t.topic, partitions: [{ partition: 0, offset }] }],
+  });
   const aborted = await one.transaction();
   await aborted.send({ topic: `${t.topic}-out`, messages: [{ value: 'not this' }] });
   await aborted.sendOffsets(offsets('9'));

@@ -39,7 +39,12 @@ class Closing {
 
   async close() {
     for (const one of this.open.reverse()) {
-      await Promise.race([Promise.resolve().then(one).catch(() => {}), pause(15000)]);
+      await Promise.race([
+        Promise.resolve()
+          .then(one)
+          .catch(() => {}),
+        pause(15000),
+      ]);
     }
   }
 }
@@ -82,7 +87,8 @@ async function until(condition, what, seconds = 30) {
   }
 }
 
-// A member of a group in a process of its own, which can be killed. It prints a line of JSON for each thing that happens.
+// A member of a group in a process of its own, which can be killed.
+// It prints a line of JSON for each thing that happens.
 class Member {
   constructor(script, options) {
     this.assignments = [];
@@ -110,8 +116,10 @@ class Member {
   }
 
   owns(count) {
-    return until(() => this.partitions && this.partitions.length === count, () =>
-      `${count} partitions; it has ${JSON.stringify(this.partitions)} ${this.errors}`);
+    return until(
+      () => this.partitions && this.partitions.length === count,
+      () => `${count} partitions; it has ${JSON.stringify(this.partitions)} ${this.errors}`,
+    );
   }
 
   kill() {
@@ -191,5 +199,18 @@ const numbers = (count, from = 0) => Array.from({ length: count }, (_, at) => at
 const sorted = (values) => [...values].sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
 
 module.exports = {
-  assert, BOOTSTRAP, RUN, Member, needsRestarts, numbers, pause, restartBroker, runAll, skip, sorted, storedCodec, test, until,
+  assert,
+  BOOTSTRAP,
+  RUN,
+  Member,
+  needsRestarts,
+  numbers,
+  pause,
+  restartBroker,
+  runAll,
+  skip,
+  sorted,
+  storedCodec,
+  test,
+  until,
 };

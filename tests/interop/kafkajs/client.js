@@ -21,14 +21,20 @@ CompressionCodecs[CompressionTypes.ZSTD] = () => ({
 
 // What a test's clients have logged: some pitfalls show nowhere else.
 const logged = [];
-const logCreator = () => ({ namespace, label, log }) => {
-  logged.push(`${label} ${namespace} ${log.message} ${log.error || ''}`);
-};
+const logCreator =
+  () =>
+  ({ namespace, label, log }) => {
+    logged.push(`${label} ${namespace} ${log.message} ${log.error || ''}`);
+  };
 
 function kafka(options = {}) {
   return new Kafka({
-    clientId: 'kafkajs-suite', brokers: [BOOTSTRAP], logLevel: logLevel.WARN, logCreator,
-    retry: { initialRetryTime: 50, retries: 8 }, ...options,
+    clientId: 'kafkajs-suite',
+    brokers: [BOOTSTRAP],
+    logLevel: logLevel.WARN,
+    logCreator,
+    retry: { initialRetryTime: 50, retries: 8 },
+    ...options,
   });
 }
 
@@ -61,7 +67,10 @@ async function readAll(t, name, count, { options = {}, group = `${t.group}-read`
     autoCommit: false,
     eachMessage: async ({ partition, message }) => void records.push({ partition, ...message }),
   });
-  await until(() => (enough ? enough(records) : records.length >= count), () => `${count} records: ${records.length}`);
+  await until(
+    () => (enough ? enough(records) : records.length >= count),
+    () => `${count} records: ${records.length}`,
+  );
   await reader.disconnect();
   return records;
 }
@@ -70,7 +79,9 @@ async function readAll(t, name, count, { options = {}, group = `${t.group}-read`
 const holds = (error, type) =>
   Boolean(error) &&
   (error.type === type ||
-    [error.cause, error.error, ...(error.errors || []), ...(error.groups || []), ...(error.partitions || [])].some((one) => holds(one, type)));
+    [error.cause, error.error, ...(error.errors || []), ...(error.groups || []), ...(error.partitions || [])].some(
+      (one) => holds(one, type),
+    ));
 const failing = (type) => (error) => holds(error, type);
 
 const values = (records) => records.map((record) => (record.value === null ? null : record.value.toString()));

@@ -3,7 +3,17 @@
 
 const net = require('node:net');
 const path = require('node:path');
-const { assert, Member, needsRestarts, numbers, pause, restartBroker, sorted, test, until } = require('../javascript/harness');
+const {
+  assert,
+  Member,
+  needsRestarts,
+  numbers,
+  pause,
+  restartBroker,
+  sorted,
+  test,
+  until,
+} = require('../javascript/harness');
 const { admin, consumer, kafka, logged, producer, readAll, topic, values } = require('./client');
 
 function member(t, name, options = {}) {
@@ -20,14 +30,21 @@ test('group_join_and_leave', async (t) => {
   await Promise.all([one.owns(2), two.owns(2), three.owns(2)]);
   assert.deepEqual(sorted([...one.partitions, ...two.partitions, ...three.partitions]), numbers(6));
   const boss = await admin(t);
-  const { groups: [group] } = await boss.describeGroups([t.group]);
+  const {
+    groups: [group],
+  } = await boss.describeGroups([t.group]);
   assert.deepEqual([group.state, group.protocolType, group.protocol], ['Stable', 'consumer', 'RoundRobinAssigner']);
   assert.deepEqual(sorted(group.members.map(({ clientId }) => clientId)), ['one', 'three', 'two']);
-  assert.deepEqual(sorted(group.members.map(({ memberId }) => memberId)), sorted([one, two, three].map((m) => m.memberId)));
+  assert.deepEqual(
+    sorted(group.members.map(({ memberId }) => memberId)),
+    sorted([one, two, three].map((m) => m.memberId)),
+  );
   await two.leave();
   await Promise.all([one.owns(3), three.owns(3)]);
   await Promise.all([one.leave(), three.leave()]);
-  const { groups: [empty] } = await boss.describeGroups([t.group]);
+  const {
+    groups: [empty],
+  } = await boss.describeGroups([t.group]);
   assert.deepEqual([empty.state, empty.members], ['Empty', []]);
 });
 
@@ -40,7 +57,10 @@ test('group_crash', async (t) => {
   await dies.kill();
   await one.send({ topic: t.topic, messages: orphans.map((partition) => ({ partition, value: `for ${partition}` })) });
   await stays.owns(4);
-  await until(() => stays.records.length === 2, () => `the records of the dead: ${JSON.stringify(stays.records)}`);
+  await until(
+    () => stays.records.length === 2,
+    () => `the records of the dead: ${JSON.stringify(stays.records)}`,
+  );
   assert.deepEqual(sorted(stays.records.map(({ partition }) => partition)), sorted(orphans));
 });
 
@@ -63,7 +83,11 @@ test('commit_and_resume', async (t) => {
   await until(() => before.length === 20, '20 records');
   await first.disconnect();
   const boss = await admin(t);
-  const [{ partitions: [committed] }] = await boss.fetchOffsets({ groupId: t.group, topics: [t.topic] });
+  const [
+    {
+      partitions: [committed],
+    },
+  ] = await boss.fetchOffsets({ groupId: t.group, topics: [t.topic] });
   assert.deepEqual([committed.offset, committed.metadata], ['7', 'seven read']);
   const rest = await readAll(t, t.topic, 13, { group: t.group });
   assert.deepEqual(values(rest), numbers(13, 7).map(String));
@@ -86,7 +110,10 @@ test('a_slow_member_is_put_out_and_comes_back', async (t) => {
       await heartbeat();
     },
   });
-  await until(() => got.includes('2'), () => `all three: ${got}`);
+  await until(
+    () => got.includes('2'),
+    () => `all three: ${got}`,
+  );
   assert.equal(joined.size, 2); // it came back as another member
   assert.deepEqual(got, ['0', '0', '1', '2']); // nothing was committed of what it did too late
 });
@@ -104,7 +131,10 @@ test('partitions_that_are_added_are_read', async (t) => {
   await boss.createPartitions({ topicPartitions: [{ topic: t.topic, count: 3 }] });
   const one = await producer(t);
   await one.send({ topic: t.topic, messages: numbers(3).map((partition) => ({ partition, value: 'x' })) });
-  await until(() => owned === 3 && got.size === 3, () => `three partitions: ${owned} ${[...got]}`);
+  await until(
+    () => owned === 3 && got.size === 3,
+    () => `three partitions: ${owned} ${[...got]}`,
+  );
 });
 
 test('empty_group_id', async (t) => {
@@ -129,15 +159,24 @@ test('members_come_and_go_without_unknown_member_errors', async (t) => {
   for (const n of numbers(4)) {
     const reader = await consumer(t, t.group);
     await reader.subscribe({ topics: [t.topic], fromBeginning: true });
-    await reader.run({ autoCommitThreshold: 1, eachMessage: async ({ message }) => void seen.add(message.value.toString()) });
+    await reader.run({
+      autoCommitThreshold: 1,
+      eachMessage: async ({ message }) => void seen.add(message.value.toString()),
+    });
     joiners.push(reader);
     await one.send({ topic: t.topic, messages: numbers(30).map((m) => ({ partition: m % 6, value: `${n}:${m}` })) });
   }
   for (const reader of joiners.slice(1)) {
     await reader.disconnect();
-    await one.send({ topic: t.topic, messages: numbers(6).map((partition) => ({ partition, value: `${joiners.indexOf(reader)}>${partition}` })) });
+    await one.send({
+      topic: t.topic,
+      messages: numbers(6).map((partition) => ({ partition, value: `${joiners.indexOf(reader)}>${partition}` })),
+    });
   }
-  await until(() => seen.size === 4 * 30 + 3 * 6, () => `every record: ${seen.size}`);
+  await until(
+    () => seen.size === 4 * 30 + 3 * 6,
+    () => `every record: ${seen.size}`,
+  );
   const bad = logged.slice(from).filter((line) => /not aware of this member|generation/i.test(line));
   assert.deepEqual(bad, []);
 });
@@ -185,25 +224,38 @@ test('a_producer_without_idempotence_repeats_itself', async (t) => {
   assert.deepEqual(values(await readAll(t, t.topic, 2)), ['sent twice', 'sent twice']);
 });
 
-test('broker_restart', async (t) => {
-  needsRestarts();
-  await topic(t, { partitions: 2 });
-  const patient = kafka({ retry: { initialRetryTime: 100, retries: 20, maxRetryTime: 500 } });
-  const one = await producer(t, { idempotent: true, maxInFlightRequests: 1 }, patient);
-  const reader = await consumer(t, t.group, {}, patient);
-  const got = [];
-  await reader.subscribe({ topics: [t.topic], fromBeginning: true });
-  await reader.run({ autoCommitThreshold: 1, eachMessage: async ({ message }) => void got.push(message.value.toString()) });
-  const send = (n) => one.send({ topic: t.topic, messages: [{ partition: n % 2, value: String(n) }] });
-  for (const n of numbers(10)) await send(n);
-  await until(() => got.length >= 10, () => `ten records: ${got}`);
-  await restartBroker();
-  for (const n of numbers(10, 10)) await send(n);
-  await until(() => new Set(got).size === 20, () => `twenty records: ${got}`);
-  const boss = await admin(t);
-  const offsets = await boss.fetchTopicOffsets(t.topic);
-  assert.deepEqual(sorted(offsets.map(({ high }) => high)), ['10', '10']);
-  await reader.disconnect();
-  const [{ partitions }] = await boss.fetchOffsets({ groupId: t.group, topics: [t.topic] });
-  assert.deepEqual(sorted(partitions.map(({ offset }) => offset)), ['10', '10']);
-}, { seconds: 90 });
+test(
+  'broker_restart',
+  async (t) => {
+    needsRestarts();
+    await topic(t, { partitions: 2 });
+    const patient = kafka({ retry: { initialRetryTime: 100, retries: 20, maxRetryTime: 500 } });
+    const one = await producer(t, { idempotent: true, maxInFlightRequests: 1 }, patient);
+    const reader = await consumer(t, t.group, {}, patient);
+    const got = [];
+    await reader.subscribe({ topics: [t.topic], fromBeginning: true });
+    await reader.run({
+      autoCommitThreshold: 1,
+      eachMessage: async ({ message }) => void got.push(message.value.toString()),
+    });
+    const send = (n) => one.send({ topic: t.topic, messages: [{ partition: n % 2, value: String(n) }] });
+    for (const n of numbers(10)) await send(n);
+    await until(
+      () => got.length >= 10,
+      () => `ten records: ${got}`,
+    );
+    await restartBroker();
+    for (const n of numbers(10, 10)) await send(n);
+    await until(
+      () => new Set(got).size === 20,
+      () => `twenty records: ${got}`,
+    );
+    const boss = await admin(t);
+    const offsets = await boss.fetchTopicOffsets(t.topic);
+    assert.deepEqual(sorted(offsets.map(({ high }) => high)), ['10', '10']);
+    await reader.disconnect();
+    const [{ partitions }] = await boss.fetchOffsets({ groupId: t.group, topics: [t.topic] });
+    assert.deepEqual(sorted(partitions.map(({ offset }) => offset)), ['10', '10']);
+  },
+  { seconds: 90 },
+);

@@ -9,7 +9,10 @@ const say = (event) => process.stdout.write(`${JSON.stringify(event)}\n`);
 async function main() {
   const kafka = new Kafka({ clientId: options.name, brokers: [options.bootstrap], logLevel: logLevel.ERROR });
   const consumer = kafka.consumer({
-    groupId: options.group, sessionTimeout: options.session || 6000, rebalanceTimeout: 6000, heartbeatInterval: 200,
+    groupId: options.group,
+    sessionTimeout: options.session || 6000,
+    rebalanceTimeout: 6000,
+    heartbeatInterval: 200,
     maxWaitTimeInMs: 200,
   });
   consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {

@@ -82,7 +82,10 @@ test('read_from_timestamp', async (t) => {
   const one = await producer(t);
   const start = 1_700_000_000_000;
   for (const n of numbers(5)) {
-    await one.send({ topic: t.topic, messages: numbers(4).map((m) => ({ value: `${n}.${m}`, timestamp: String(start + n * 1000 + m) })) });
+    await one.send({
+      topic: t.topic,
+      messages: numbers(4).map((m) => ({ value: `${n}.${m}`, timestamp: String(start + n * 1000 + m) })),
+    });
   }
   const boss = await admin(t);
   const [{ offset }] = await boss.fetchTopicOffsetsByTimestamp(t.topic, start + 2002);
@@ -94,7 +97,10 @@ test('read_from_timestamp', async (t) => {
   await reader.subscribe({ topics: [t.topic] });
   await reader.run({ eachMessage: async ({ message }) => void got.push(message.value.toString()) });
   reader.seek({ topic: t.topic, partition: 0, offset });
-  await until(() => got.length >= 10, () => `10 records: ${got}`);
+  await until(
+    () => got.length >= 10,
+    () => `10 records: ${got}`,
+  );
   assert.equal(got[0], '2.2');
 });
 
@@ -103,7 +109,10 @@ test('each_batch_with_transparent_resolving', async (t) => {
   const one = await producer(t);
   await one.sendBatch({
     acks: -1,
-    topicMessages: numbers(4).map((partition) => ({ topic: t.topic, messages: numbers(25).map((n) => ({ partition, value: `${partition}:${n}` })) })),
+    topicMessages: numbers(4).map((partition) => ({
+      topic: t.topic,
+      messages: numbers(25).map((n) => ({ partition, value: `${partition}:${n}` })),
+    })),
   });
   const reader = await consumer(t, t.group);
   const got = [];
@@ -122,7 +131,10 @@ test('each_batch_with_transparent_resolving', async (t) => {
       await commitOffsetsIfNecessary();
     },
   });
-  await until(() => got.length >= 100, () => `100 records: ${got.length}`);
+  await until(
+    () => got.length >= 100,
+    () => `100 records: ${got.length}`,
+  );
   assert.equal(new Set(got).size, 100);
 });
 
@@ -134,12 +146,24 @@ test('pause_and_resume', async (t) => {
   await reader.subscribe({ topics: [t.topic], fromBeginning: true });
   await reader.run({ eachMessage: async ({ partition, message }) => void got.push(`${partition}:${message.value}`) });
   reader.pause([{ topic: t.topic, partitions: [0] }]);
-  await one.send({ topic: t.topic, messages: [{ partition: 0, value: 'a' }, { partition: 1, value: 'b' }] });
-  await until(() => got.includes('1:b'), () => `the other partition: ${got}`);
+  await one.send({
+    topic: t.topic,
+    messages: [
+      { partition: 0, value: 'a' },
+      { partition: 1, value: 'b' },
+    ],
+  });
+  await until(
+    () => got.includes('1:b'),
+    () => `the other partition: ${got}`,
+  );
   assert.deepEqual(reader.paused(), [{ topic: t.topic, partitions: [0] }]);
   assert.deepEqual(got, ['1:b']);
   reader.resume([{ topic: t.topic }]);
-  await until(() => got.includes('0:a'), () => `the paused partition: ${got}`);
+  await until(
+    () => got.includes('0:a'),
+    () => `the paused partition: ${got}`,
+  );
 });
 
 test('regular_expression_and_new_topics', async (t) => {
@@ -151,7 +175,10 @@ test('regular_expression_and_new_topics', async (t) => {
   const got = [];
   await reader.subscribe({ topics: [new RegExp(`^${t.topic}\\.`)], fromBeginning: true });
   await reader.run({ eachMessage: async ({ topic: from }) => void got.push(from) });
-  await until(() => got.length === 2, () => `both topics: ${got}`);
+  await until(
+    () => got.length === 2,
+    () => `both topics: ${got}`,
+  );
   assert.deepEqual(sorted(got), names);
 });
 
@@ -195,13 +222,23 @@ test('offset_out_of_range_goes_to_the_start', async (t) => {
   const before = await consumer(t, t.group);
   await before.subscribe({ topics: [t.topic] });
   await before.run({ autoCommit: false, eachMessage: async () => {} });
-  await until(() => before.commitOffsets([{ topic: t.topic, partition: 0, offset: '1' }]).then(() => true, () => false), 'a commit');
+  await until(
+    () =>
+      before.commitOffsets([{ topic: t.topic, partition: 0, offset: '1' }]).then(
+        () => true,
+        () => false,
+      ),
+    'a commit',
+  );
   await before.disconnect();
   const reader = await consumer(t, t.group);
   const got = [];
   await reader.subscribe({ topics: [t.topic], fromBeginning: true });
   await reader.run({ eachMessage: async ({ message }) => void got.push(message.value.toString()) });
-  await until(() => got.length >= 6, () => `six records: ${got}`);
+  await until(
+    () => got.length >= 6,
+    () => `six records: ${got}`,
+  );
   assert.deepEqual(got, ['4', '5', '6', '7', '8', '9']);
 });
 
@@ -222,7 +259,9 @@ test('a_long_poll_ends_when_a_record_arrives', async (t) => {
 test('many_requests_on_one_connection', async (t) => {
   await topic(t, { partitions: 6 });
   const one = await producer(t, { maxInFlightRequests: 20 });
-  await Promise.all(numbers(200).map((n) => one.send({ topic: t.topic, messages: [{ partition: n % 6, value: String(n) }] })));
+  await Promise.all(
+    numbers(200).map((n) => one.send({ topic: t.topic, messages: [{ partition: n % 6, value: String(n) }] })),
+  );
   const records = await readAll(t, t.topic, 200);
   assert.equal(new Set(values(records)).size, 200);
 });
@@ -242,7 +281,21 @@ test('newest_versions_it_knows_are_used', async (t) => {
   await reader.connect();
   await reader.subscribe({ topics: [t.topic], fromBeginning: true });
   await reader.run({ autoCommitThreshold: 1, eachMessage: async () => {} });
-  const expected = { ApiVersions: 2, Metadata: 6, Produce: 7, Fetch: 11, GroupCoordinator: 2, JoinGroup: 5, SyncGroup: 3, OffsetFetch: 4, OffsetCommit: 5, Heartbeat: 3 };
-  await until(() => Object.keys(expected).every((name) => seen.has(name)), () => `all of them: ${[...seen.keys()]}`);
+  const expected = {
+    ApiVersions: 2,
+    Metadata: 6,
+    Produce: 7,
+    Fetch: 11,
+    GroupCoordinator: 2,
+    JoinGroup: 5,
+    SyncGroup: 3,
+    OffsetFetch: 4,
+    OffsetCommit: 5,
+    Heartbeat: 3,
+  };
+  await until(
+    () => Object.keys(expected).every((name) => seen.has(name)),
+    () => `all of them: ${[...seen.keys()]}`,
+  );
   for (const [name, version] of Object.entries(expected)) assert.equal(seen.get(name), version, name);
 });

@@ -4,7 +4,12 @@ const { assert, numbers, test, until } = require('../javascript/harness');
 const { admin, consumer, producer, readAll, topic, values } = require('./client');
 
 const transactional = (t, id = t.name) =>
-  producer(t, { transactionalId: `${id}-${t.group}`, idempotent: true, maxInFlightRequests: 1, transactionTimeout: 10000 });
+  producer(t, {
+    transactionalId: `${id}-${t.group}`,
+    idempotent: true,
+    maxInFlightRequests: 1,
+    transactionTimeout: 10000,
+  });
 
 test('transaction_commit', async (t) => {
   await topic(t, { partitions: 2 });
@@ -21,7 +26,10 @@ test('transaction_commit', async (t) => {
   assert.deepEqual(values(records.filter(({ partition }) => partition === 0)), ['a0', 'a1', 'a2']);
   assert.deepEqual(values(records.filter(({ partition }) => partition === 1)), ['b0', 'b1', 'b2']);
   // Each transaction ends with a marker that takes an offset.
-  assert.deepEqual(records.filter(({ partition }) => partition === 0).map(({ offset }) => offset), ['0', '2', '4']);
+  assert.deepEqual(
+    records.filter(({ partition }) => partition === 0).map(({ offset }) => offset),
+    ['0', '2', '4'],
+  );
 });
 
 test('transaction_abort', async (t) => {
@@ -52,7 +60,10 @@ test('readers_pass_over_aborted_records_at_the_end', async (t) => {
     const committed = await one.transaction();
     await committed.send({ topic: t.topic, messages: [{ value: 'shown' }] });
     await committed.commit();
-    await until(() => got.length === round + 1, () => `round ${round}: ${got}`);
+    await until(
+      () => got.length === round + 1,
+      () => `round ${round}: ${got}`,
+    );
   }
   assert.deepEqual(got, ['2', '6', '10']);
 });
@@ -71,7 +82,10 @@ test('an_open_transaction_holds_readers_back', async (t) => {
   assert.deepEqual(values(dirty), ['in it', 'behind it']);
   assert.deepEqual(got, []);
   await open.commit();
-  await until(() => got.length === 2, () => `both records: ${got}`);
+  await until(
+    () => got.length === 2,
+    () => `both records: ${got}`,
+  );
 });
 
 test('transaction_offsets', async (t) => {
@@ -81,11 +95,18 @@ test('transaction_offsets', async (t) => {
   await plain.send({ topic: t.topic, messages: numbers(10).map((n) => ({ value: String(n) })) });
   const boss = await admin(t);
   const committed = async () => {
-    const [{ partitions: [{ offset }] }] = await boss.fetchOffsets({ groupId: t.group, topics: [t.topic] });
+    const [
+      {
+        partitions: [{ offset }],
+      },
+    ] = await boss.fetchOffsets({ groupId: t.group, topics: [t.topic] });
     return offset;
   };
   const one = await transactional(t);
-  const offsets = (offset) => ({ consumerGroupId: t.group, topics: [{ topic: t.topic, partitions: [{ partition: 0, offset }] }] });
+  const offsets = (offset) => ({
+    consumerGroupId: t.group,
+    topics: [{ topic: t.topic, partitions: [{ partition: 0, offset }] }],
+  });
   const aborted = await one.transaction();
   await aborted.send({ topic: `${t.topic}-out`, messages: [{ value: 'not this' }] });
   await aborted.sendOffsets(offsets('9'));
@@ -114,7 +135,8 @@ test('a_second_producer_of_an_id_fences_the_first', async (t) => {
       await stale.send({ topic: t.topic, messages: [{ value: 'too late' }] });
       await stale.commit();
     })(),
-    (error) => /INVALID_PRODUCER_EPOCH|PRODUCER_FENCED|INVALID_TXN_STATE/.test(error.type || error.cause?.type || error),
+    (error) =>
+      /INVALID_PRODUCER_EPOCH|PRODUCER_FENCED|INVALID_TXN_STATE/.test(error.type || error.cause?.type || error),
   );
   assert.deepEqual(values(await readAll(t, t.topic, 1)), ['of the second']);
 });
@@ -126,7 +148,10 @@ test('many_transactions_at_once', async (t) => {
       const one = await transactional(t, `at-once-${n}`);
       for (const round of numbers(4)) {
         const transaction = await one.transaction();
-        await transaction.send({ topic: t.topic, messages: numbers(3).map((partition) => ({ partition, value: `${n}.${round}` })) });
+        await transaction.send({
+          topic: t.topic,
+          messages: numbers(3).map((partition) => ({ partition, value: `${n}.${round}` })),
+        });
         await (round % 2 ? transaction.abort() : transaction.commit());
       }
     }),
@@ -134,4 +159,3 @@ test('many_transactions_at_once', async (t) => {
   const records = await readAll(t, t.topic, 30);
   assert.deepEqual(new Set(values(records)), new Set(numbers(5).flatMap((n) => [`${n}.0`, `${n}.2`])));
 });
-

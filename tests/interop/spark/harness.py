@@ -142,6 +142,7 @@ class T:
 
     def _options(self, reader: Any, topic: str | None, options: dict[str, object]) -> Any:
         reader = reader.format("kafka").option("kafka.bootstrap.servers", BOOTSTRAP)
+        reader = reader.option("fetchOffset.retryIntervalMs", "50")  # a second, else, between tries that all fail
         if not {"subscribe", "subscribePattern", "assign"} & set(options):
             reader = reader.option("subscribe", topic or self.topic)
         for key, value in options.items():
