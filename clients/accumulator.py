@@ -29,6 +29,8 @@ from ottla.protocol.compression import Codec
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import BatchBuilder, TopicPartition, decode_batch, record_size_bound
 
+HALF_OF_THE_NUMBERS = 1 << 30
+"""Sequence numbers go round: what is farther ahead than this lies behind."""
 MAX_EPOCH = 0x7FFF
 NO_SEQUENCE = -1
 CONCURRENT_PAUSE_MS = 20
@@ -240,12 +242,12 @@ class Accumulator:
         return head.created_ms if full or self.flushing else head.created_ms + self.linger_ms
 
     def _first(self, partition: PartitionQueue) -> bool:
-        """Whether the broker has nothing of a transactional producer's epoch yet.
+        """Whether the broker has nothing of a producer's epoch yet.
 
-        It may refuse the first batch, as the transaction before is not ended everywhere, and one that knows nothing
-        of the producer would take the second in its place.
+        It may refuse the first batch, as the topic is new or the transaction before is not ended everywhere; and one
+        that knows nothing of the producer would take the second in its place, and the first never again.
         """
-        return self.transactional and partition.last_acked_sequence == NO_SEQUENCE
+        return self.idempotent and partition.last_acked_sequence == NO_SEQUENCE
 
     def take(self, tps: Iterable[TopicPartition], max_bytes: int, now_ms: float) -> list[Batch]:
         """Put the ready batches of some partitions in flight, one of each, as long as they fit into a request."""
@@ -311,11 +313,11 @@ class Accumulator:
             partition.bump_wanted = True
             retriable = not self.transactional
         elif numbered and code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            # One that follows another that failed is simply retried after it. One that should have been next tells
-            # of a gap that no retry closes.
+            # One that follows another that failed is simply retried after it. One that should have been next, or was
+            # overtaken, tells of a gap that no retry closes.
             retriable = True
             expected = 0 if partition.last_acked_sequence < 0 else (partition.last_acked_sequence + 1) & 0x7FFFFFFF
-            if batch.sequence == expected:
+            if batch.sequence == expected or (batch.sequence - expected) & 0x7FFFFFFF > HALF_OF_THE_NUMBERS:
                 partition.bump_wanted = True
                 retriable = not self.transactional
         if batch.abandoned or not retriable or now_ms >= batch.deadline_ms:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.clients.accumulator import MAX_EPOCH, Accumulator, Batch
+from ottla.clients.accumulator import MAX_EPOCH, Accumulator, Batch, PartitionQueue
 from ottla.clients.backoff import Backoff
 from ottla.protocol.compression import Codec
 from ottla.protocol.errors import ErrorCode
@@ -16,7 +16,8 @@ T0 = TopicPartition("t", 0)
 T1 = TopicPartition("t", 1)
 
 
-def make(**options: Any) -> Accumulator:
+def make(*, begun: bool = True, **options: Any) -> Accumulator:
+    """``begun``: partitions have acknowledged batches, and their numbers have just gone round to 0 again."""
     defaults = {
         "batch_size": 300,
         "linger_ms": 10,
@@ -27,6 +28,10 @@ def make(**options: Any) -> Accumulator:
     accumulator = Accumulator(**{**defaults, **options})
     if accumulator.idempotent:
         accumulator.set_producer_id(77, 0)
+    for tp in (T0, T1) if begun and accumulator.idempotent else ():
+        partition = accumulator._partitions[tp] = PartitionQueue()
+        partition.restart(77, 0)
+        partition.last_acked_sequence = (1 << 31) - 1
     return accumulator
 
 
@@ -137,8 +142,33 @@ def test_without_idempotence_there_are_no_numbers() -> None:
     assert numbers(one(accumulator, 10)) == (-1, -1, -1)
 
 
+def test_the_first_batch_of_a_partition_goes_alone() -> None:
+    """A new topic's leader may refuse it at first, and would take the second in its place."""
+    accumulator = make(begun=False, linger_ms=0)
+    for name in "abc":
+        add(accumulator, name, size=290)
+    first = one(accumulator, 0)
+    assert take(accumulator, 0) == []
+    assert accumulator.failed(first, ErrorCode.NOT_LEADER_OR_FOLLOWER, 0)
+    assert take(accumulator, 0) == []
+    accumulator.succeeded(one(accumulator, 100))
+    assert [numbers(one(accumulator, 100)) for _ in "bc"] == [(77, 0, 1), (77, 0, 2)], "then several"
+
+
+def test_a_batch_that_was_overtaken_moves_to_the_next_epoch() -> None:
+    accumulator = make(linger_ms=0)
+    for name in "ab":
+        add(accumulator, name, size=290)
+    first, second = one(accumulator, 0), one(accumulator, 0)
+    assert accumulator.failed(first, ErrorCode.NOT_LEADER_OR_FOLLOWER, 0)
+    accumulator.succeeded(second)
+    assert numbers(one(accumulator, 100)) == (77, 0, 0)
+    assert accumulator.failed(first, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 100)
+    assert numbers(one(accumulator, 500)) == (77, 1, 0)
+
+
 def test_nothing_goes_out_before_the_producer_id() -> None:
-    accumulator = make()
+    accumulator = make(begun=False)
     accumulator.producer_id = -1
     add(accumulator, "a")
     assert accumulator.needs_producer_id
@@ -273,7 +303,7 @@ def test_a_failure_for_good_leaves_a_gap(code: ErrorCode) -> None:
 
 
 def test_the_last_epoch_is_followed_by_another_producer_id() -> None:
-    accumulator = make(linger_ms=0)
+    accumulator = make(begun=False, linger_ms=0)
     accumulator.set_producer_id(77, MAX_EPOCH)
     add(accumulator, "a")
     a = one(accumulator, 0)
