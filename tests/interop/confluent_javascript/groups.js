@@ -139,6 +139,34 @@ test('commit_and_resume', async (t) => {
 });
 
 test(
+  'members_stay_members_when_the_broker_restarts',
+  async (t) => {
+    needsRestarts();
+    await topic(t, { partitions: 4 });
+    const members = [member(t, 'one'), member(t, 'two', { instance: 'static' })];
+    await Promise.all(members.map((one) => one.owns(2)));
+    const before = members.map((one) => one.assignments.length);
+    await restartBroker();
+    const one = await producer(t);
+    await one.send({ topic: t.topic, messages: numbers(4).map((partition) => ({ partition, value: 'after' })) });
+    await until(() => members.every((each) => each.records.length === 2), 'two records each');
+    const boss = await admin(t);
+    await until(async () => {
+      const [found] = await boss.fetchOffsets({
+        groupId: t.group,
+        topics: [{ topic: t.topic, partitions: numbers(4) }],
+      });
+      return found.partitions.every(({ offset }) => offset === '1');
+    }, 'every record committed');
+    assert.deepEqual(
+      members.map((each) => each.assignments.length),
+      before,
+    );
+  },
+  { seconds: 90 },
+);
+
+test(
   'broker_restart',
   async (t) => {
     needsRestarts();

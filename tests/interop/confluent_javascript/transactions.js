@@ -1,6 +1,6 @@
 'use strict';
 
-const { assert, numbers, test, until } = require('../javascript/harness');
+const { assert, needsRestarts, numbers, restartBroker, test, until } = require('../javascript/harness');
 const { admin, consumer, producer, readAll, topic, values } = require('./client');
 
 const transactional = (t, id = t.name) =>
@@ -120,3 +120,25 @@ test('a_second_producer_of_an_id_fences_the_first', async (t) => {
   await assert.rejects(stale.commit(), (error) => /fenced/i.test(error.message));
   assert.deepEqual(values(await readAll(t, t.topic, 1)), ['of the second']);
 });
+
+test(
+  'a_transaction_goes_on_when_the_broker_restarts',
+  async (t) => {
+    needsRestarts();
+    await topic(t);
+    const one = await transactional(t);
+    const ends = { commit: ['a', 'b'], abort: ['c', 'd'] };
+    for (const [end, [before, after]] of Object.entries(ends)) {
+      const transaction = await one.transaction();
+      await transaction.send({ topic: t.topic, messages: [{ value: before }] });
+      await restartBroker();
+      await transaction.send({ topic: t.topic, messages: [{ value: after }] });
+      await transaction[end]();
+    }
+    const last = await one.transaction();
+    await last.send({ topic: t.topic, messages: [{ value: 'e' }] });
+    await last.commit();
+    assert.deepEqual(values(await readAll(t, t.topic, 3)), ['a', 'b', 'e']);
+  },
+  { seconds: 90 },
+);

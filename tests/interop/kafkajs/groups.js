@@ -3,6 +3,7 @@
 
 const net = require('node:net');
 const path = require('node:path');
+const { AssignerProtocol } = require('kafkajs');
 const {
   assert,
   Member,
@@ -135,6 +136,52 @@ test('partitions_that_are_added_are_read', async (t) => {
     () => owned === 3 && got.size === 3,
     () => `three partitions: ${owned} ${[...got]}`,
   );
+});
+
+test('group_with_an_assignor_that_others_know', async (t) => {
+  // kafkajs has one of its own only; those who share a group with other clients write theirs.
+  const { MemberAssignment, MemberMetadata } = AssignerProtocol;
+  const ours = ({ cluster }) => ({
+    name: 'range',
+    version: 1,
+    protocol: ({ topics }) => ({
+      name: 'range',
+      metadata: MemberMetadata.encode({ version: 1, topics, userData: Buffer.from('mine') }),
+    }),
+    assign: async ({ members, topics: [name] }) => {
+      const partitions = cluster.findTopicPartitionMetadata(name).map(({ partitionId }) => partitionId);
+      return members.map(({ memberId, memberMetadata }, at) => {
+        assert.deepEqual(MemberMetadata.decode(memberMetadata).userData, Buffer.from('mine'));
+        const assignment = { [name]: partitions.filter((partition) => partition % members.length === at) };
+        return {
+          memberId,
+          memberAssignment: MemberAssignment.encode({ version: 1, assignment, userData: Buffer.from('yours') }),
+        };
+      });
+    },
+  });
+  await topic(t, { partitions: 4 });
+  const owned = [];
+  for (const n of numbers(2)) {
+    const reader = await consumer(t, t.group, { partitionAssigners: [ours] });
+    reader.on(reader.events.GROUP_JOIN, ({ payload }) => {
+      assert.equal(payload.groupProtocol, 'range');
+      owned[n] = payload.memberAssignment[t.topic];
+    });
+    await reader.subscribe({ topics: [t.topic] });
+    await reader.run({ eachMessage: async () => {} });
+  }
+  await until(
+    () => owned.length === 2 && owned[0].length === 2,
+    () => JSON.stringify(owned),
+  );
+  assert.deepEqual(sorted(owned.flat()), numbers(4));
+  const boss = await admin(t);
+  const {
+    groups: [group],
+  } = await boss.describeGroups([t.group]);
+  assert.equal(group.protocol, 'range');
+  assert.deepEqual(MemberAssignment.decode(group.members[0].memberAssignment).userData, Buffer.from('yours'));
 });
 
 test('empty_group_id', async (t) => {

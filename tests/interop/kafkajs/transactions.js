@@ -1,6 +1,6 @@
 'use strict';
 
-const { assert, numbers, test, until } = require('../javascript/harness');
+const { assert, needsRestarts, numbers, restartBroker, test, until } = require('../javascript/harness');
 const { admin, consumer, producer, readAll, topic, values } = require('./client');
 
 const transactional = (t, id = t.name) =>
@@ -159,3 +159,25 @@ test('many_transactions_at_once', async (t) => {
   const records = await readAll(t, t.topic, 30);
   assert.deepEqual(new Set(values(records)), new Set(numbers(5).flatMap((n) => [`${n}.0`, `${n}.2`])));
 });
+
+test(
+  'a_transaction_goes_on_when_the_broker_restarts',
+  async (t) => {
+    needsRestarts();
+    await topic(t);
+    const one = await transactional(t);
+    const ends = { commit: ['a', 'b'], abort: ['c', 'd'] };
+    for (const [end, [before, after]] of Object.entries(ends)) {
+      const transaction = await one.transaction();
+      await transaction.send({ topic: t.topic, messages: [{ value: before }] });
+      await restartBroker();
+      await transaction.send({ topic: t.topic, messages: [{ value: after }] });
+      await transaction[end]();
+    }
+    const last = await one.transaction();
+    await last.send({ topic: t.topic, messages: [{ value: 'e' }] });
+    await last.commit();
+    assert.deepEqual(values(await readAll(t, t.topic, 3)), ['a', 'b', 'e']);
+  },
+  { seconds: 90 },
+);
