@@ -12,7 +12,7 @@ MINUTES ?= 10
 COMMA := ,
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit e2e sim chaos differential interop interop-java-churn types lint format bench image-check docs dist clean
+.PHONY: help demo test unit e2e sim chaos differential client-on-kafka interop interop-java-churn types lint format bench image-check docs dist clean
 
 help: ## show the targets
 	@grep -E '^[a-z0-9%-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -55,6 +55,9 @@ chaos: $(VENV)/.test ## kill a broker under load, and applications besides (ROUN
 differential: $(VENV)/.test ## hold Ottla against a real Apache Kafka; SEEDS=300; needs Java 17 and, the first time, Maven
 	@if command -v java >/dev/null && { command -v mvn >/dev/null || ls $${OTTLA_DIFFERENTIAL_CACHE:-$$HOME/.cache/ottla-differential}/jars-* >/dev/null 2>&1; }; \
 	then $(BIN)/python -m tests.differential.run --seeds $(SEEDS) $(ARGS); else echo "skipped: no Java 17 with Maven"; fi
+
+client-on-kafka: $(VENV)/.test ## the included client against a real Apache Kafka; needs what differential needs (under two minutes)
+	@$(BIN)/python -m pytest tests/clients/test_on_kafka.py tests/clients/test_kafka_transactions.py $(ARGS)
 
 interop: $(VENV)/.test ## every foreign client, tool and test-suite there is a toolchain for (about fifteen minutes)
 	@$(BIN)/python -m tests.interop.run all $(ARGS)

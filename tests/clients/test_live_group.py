@@ -158,7 +158,7 @@ async def test_committing_everything_says_that_it_is_finished(broker: Broker, na
         await read(a, 2)
         await a.commit()
         async with asyncio.timeout(10), Consumer(name, **options) as b:
-            assert shared(2, a, b)
+            await until(lambda: shared(2, a, b), "shared")
 
 
 async def test_a_failure_leaves_its_records_uncommitted(broker: Broker, name: str) -> None:
