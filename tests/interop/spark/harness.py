@@ -23,6 +23,9 @@ RUN = f"{time.time_ns():x}"[-8:]
 TESTS: list[tuple[str, Callable[[T], None]]] = []
 
 
+AVAILABLE = {"availableNow": True}
+
+
 class Skipped(Exception):
     """The test does not apply; the text says why."""
 
@@ -158,14 +161,14 @@ class T:
         writer.save()
 
     def start(self, frame: DataFrame, sink: str, checkpoint: str = "checkpoint", **options: object) -> StreamingQuery:
-        """Start a query of a checkpoint in the test's directory. ``mode`` and ``trigger`` are Spark's own."""
+        """Start a query of a checkpoint in the test's directory. ``mode`` and ``trigger`` (a dict) are Spark's own."""
         mode, trigger = str(options.pop("mode", "append")), options.pop("trigger", None)
         writer = frame.writeStream.format(sink).outputMode(mode)
         writer = writer.option("checkpointLocation", str(self.directory / checkpoint))
         if sink == "kafka":
             writer = writer.option("kafka.bootstrap.servers", BOOTSTRAP)
-        if trigger == "availableNow":
-            writer = writer.trigger(availableNow=True)
+        if isinstance(trigger, dict):
+            writer = writer.trigger(**trigger)
         for key, value in options.items():
             writer = writer.queryName(str(value)) if key == "name" else writer.option(dotted(key), text_of(value))
         query = writer.start()

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from harness import SCRATCH, T, session, test, until
+from harness import AVAILABLE, SCRATCH, T, session, test, until
 
 ROUND = 20  # offsets in a micro-batch
 
@@ -53,7 +53,7 @@ def stream_killed_and_restarted_exactly_once(t: T) -> None:
         reader = t.stream(maxOffsetsPerTrigger=200).selectExpr(
             "partition", "offset", "CAST(CAST(value AS STRING) AS BIGINT) AS number"
         )
-        t.finish(t.start(reader, "parquet", path=t.directory / "out", trigger="availableNow"))
+        t.finish(t.start(reader, "parquet", path=t.directory / "out", trigger=AVAILABLE))
         return sorted(row.number for row in t.spark.read.parquet(str(t.directory / "out")).collect())
 
     wanted = sorted(partition * 1000 + n for partition in range(3) for n in range(220))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness import T, raises, restart_broker, test, until, values
+from harness import AVAILABLE, T, raises, restart_broker, test, until, values
 
 START = 1_700_000_000_000
 LOST = ("DATA_LOSS", "data loss", "failOnDataLoss", "may have been missed")
@@ -54,7 +54,7 @@ def stream_stateful(t: T) -> None:
 
     def counts() -> dict[str, int]:
         words = t.stream().selectExpr("CAST(value AS STRING) AS word").groupBy("word").count()
-        t.finish(t.start(words, "memory", mode="complete", trigger="availableNow", name=t.name))
+        t.finish(t.start(words, "memory", mode="complete", trigger=AVAILABLE, name=t.name))
         return {row.word: row["count"] for row in t.spark.table(t.name).collect()}
 
     for partition in range(2):
@@ -90,7 +90,7 @@ def stream_max_offsets_per_trigger(t: T) -> None:
     t.kafka.create_topic(t.topic, 3)
     for partition in range(3):
         t.kafka.send(t.topic, range(40), partition=partition)
-    query = t.start(t.stream(maxOffsetsPerTrigger=30), "memory", trigger="availableNow", name=t.name)
+    query = t.start(t.stream(maxOffsetsPerTrigger=30), "memory", trigger=AVAILABLE, name=t.name)
     t.finish(query)
     sizes = [one["numInputRows"] for one in query.recentProgress if one["numInputRows"]]
     assert sum(sizes) == 120
@@ -151,7 +151,7 @@ def stream_fail_on_data_loss(t: T) -> None:
 
     def go_on(name: str, fail: bool) -> list[str]:
         frame = t.stream(failOnDataLoss=fail).selectExpr("CAST(value AS STRING) AS value")
-        t.finish(t.start(frame, "parquet", name, trigger="availableNow", path=t.directory / f"{name}-out"))
+        t.finish(t.start(frame, "parquet", name, trigger=AVAILABLE, path=t.directory / f"{name}-out"))
         return [row.value for row in t.spark.read.parquet(str(t.directory / f"{name}-out")).collect()]
 
     go_on("strict", True)
@@ -167,7 +167,7 @@ def stream_fail_on_data_loss(t: T) -> None:
 def stream_of_a_topic_made_again(t: T) -> None:
     def go_on() -> None:
         out = t.directory / "out"
-        t.finish(t.start(t.stream().select("value"), "parquet", trigger="availableNow", path=out))
+        t.finish(t.start(t.stream().select("value"), "parquet", trigger=AVAILABLE, path=out))
 
     t.kafka.create_topic(t.topic)
     t.kafka.send(t.topic, range(10))
@@ -184,7 +184,7 @@ def stream_min_partitions(t: T) -> None:
     t.kafka.create_topic(t.topic, 2)
     for partition in range(2):
         t.kafka.send(t.topic, range(60), partition=partition)
-    query = t.start(t.stream(minPartitions=6), "memory", trigger="availableNow", name=t.name)
+    query = t.start(t.stream(minPartitions=6), "memory", trigger=AVAILABLE, name=t.name)
     t.finish(query)
     assert sorted(values(t.spark.table(t.name))) == sorted(str(n) for n in range(60) for _ in range(2))
 
@@ -201,9 +201,37 @@ def stream_joined_with_a_stream(t: T) -> None:
     )
     left, right = left.withWatermark("left_time", "1 minute"), right.withWatermark("time", "1 minute")
     joined = left.join(right, left.key == right.right_key)
-    t.finish(t.start(joined, "memory", trigger="availableNow", name=t.name))
+    t.finish(t.start(joined, "memory", trigger=AVAILABLE, name=t.name))
     found = {row.key for row in t.spark.table(t.name).collect()}
     assert found == {f"k{n}" for n in range(10, 20)}
+
+
+@test
+def stream_in_real_time(t: T) -> None:
+    """The trigger without micro-batches in between: offsets are asked for once in each long batch."""
+    t.kafka.create_topic(t.topic)
+    out = t.kafka.create_topic(f"{t.topic}-out")
+    frame = t.stream().select("key", "value")
+    query = t.start(frame, "kafka", mode="update", topic=out, trigger={"realTime": "5 seconds"})
+    for n in range(0, 30, 10):
+        t.kafka.send(t.topic, range(n, n + 10))
+        until(lambda n=n: query.exception() or t.read(out).count() == n + 10, f"{n + 10} records")
+    assert query.exception() is None, query.exception()
+    query.stop()
+    assert values(t.read(out)) == [str(n) for n in range(30)]
+
+
+@test
+def stream_continuous(t: T) -> None:
+    t.kafka.create_topic(t.topic)
+    out = t.kafka.create_topic(f"{t.topic}-out")
+    query = t.start(t.stream().select("key", "value"), "kafka", topic=out, trigger={"continuous": "500 milliseconds"})
+    for n in range(0, 30, 10):
+        t.kafka.send(t.topic, range(n, n + 10))
+        until(lambda n=n: query.exception() or t.read(out).count() == n + 10, f"{n + 10} records")
+    assert query.exception() is None, query.exception()
+    query.stop()
+    assert values(t.read(out)) == [str(n) for n in range(30)]
 
 
 @test
