@@ -35,6 +35,12 @@ def handle(request: MetadataRequest, ctx: RequestContext, services: Services) ->
     if not missing:
         return _answer(request, wanted, ctx, services, {})
 
+    if any(services.topics.was_deleted(name) for name in missing):
+        # A producer may have batches with the old id under way. Told of the new id now, it would send the next batch
+        # before it repeats those, and none of them would be in order any more. As in Kafka it has to ask again.
+        services.topics.auto_create(missing, lambda outcomes: None)
+        return _answer(request, wanted, ctx, services, {})
+
     def created(outcomes: Sequence[Outcome]) -> None:
         refused = {
             name: outcome.error_code

@@ -65,6 +65,18 @@ _RETRIED: Mapping[int, ErrorCode] = dict.fromkeys(
 )
 """What a producer would not retry, though it may, becomes an error that it does retry, without fresh metadata."""
 
+_SELF_EXPLAINING = (
+    ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.MESSAGE_TOO_LARGE,
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.INVALID_TXN_STATE,
+)
+"""What producers see to themselves and log each time: as in Kafka without words that would be in all of those lines."""
+
+_EXPLAINED = (ErrorCode.INVALID_TXN_STATE, ErrorCode.NOT_ENOUGH_REPLICAS)
+"""What comes with words, as in Kafka, if the coordinator did not confirm a transaction."""
+
 
 class _Answer:
     """A Produce request whose batches are on their way. Answered when the last of them is settled.
@@ -116,6 +128,8 @@ def handle(request: ProduceRequest, ctx: RequestContext, services: Services) -> 
         topic_id = topic_data.topic_id
         name = topic_data.name
         topic = services.topics.by_id.get(topic_id) if by_id else services.topics.topics.get(name)
+        if not topic_data.partition_data:
+            continue  # nothing is asked, and nothing is answered
         rows: list[PartitionProduceResponse] = []
         answer.response.responses.append(TopicProduceResponse(name=name, topic_id=topic_id, partition_responses=rows))
         for data in topic_data.partition_data:
@@ -182,7 +196,7 @@ def _append(
 ) -> None:
     def settled(base_offset: int, error: ErrorCode) -> None:
         if error:
-            _fail(answer, row, partition.tp.topic, error)
+            _fail(answer, row, partition.tp.topic, _unless_deleted(error, answer, partition, services))
         else:
             row.base_offset = base_offset
             row.log_start_offset = partition.log.log_start_offset
@@ -195,16 +209,26 @@ def _append(
         partition.produce(data.records, answer.ctx.api_version, wall_ms, settled, verified)
     except BatchError as error:
         answer.open -= 1
-        _fail(answer, row, partition.tp.topic, error.error_code, str(error))
+        words = None if error.error_code in _SELF_EXPLAINING else str(error)
+        _fail(answer, row, partition.tp.topic, error.error_code, words)
         if isinstance(error, InvalidBatch) and not isinstance(error, NotABatch):
             row.log_start_offset = partition.log.log_start_offset
             row.record_errors = [
                 BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=text)
                 for index, text in error.record_errors
             ]
-    except services.topics.storage_error as error:
+    except services.topics.storage_error:
         answer.open -= 1
-        _fail(answer, row, partition.tp.topic, ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+        failure = _unless_deleted(ErrorCode.KAFKA_STORAGE_ERROR, answer, partition, services)
+        _fail(answer, row, partition.tp.topic, failure)
+
+
+def _unless_deleted(error: ErrorCode, answer: _Answer, partition: Partition, services: Services) -> ErrorCode:
+    """Why a batch was not written: its log may be gone because its topic was deleted while the batch was under way."""
+    if services.topics.by_id.get(partition.topic.topic_id) is partition.topic:
+        return error
+    by_id = answer.ctx.api_version >= TOPIC_IDS_SINCE
+    return ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _fail(
@@ -301,7 +325,8 @@ def _verified(
         tp = batch.partition.tp
         if error := _shown(errors[tp], answer.ctx.api_version):
             reason = "the partition could not be verified to be part of the transaction"
-            _fail(answer, batch.row, tp.topic, error, f"{reason}: {errors[tp].name}")
+            words = f"{reason}: {errors[tp].name}" if error in _EXPLAINED else None
+            _fail(answer, batch.row, tp.topic, error, words)
         else:
             _append(answer, batch.row, batch.partition, batch.data, wall_ms, services, verification)
     answer.settled()

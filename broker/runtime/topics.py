@@ -37,6 +37,9 @@ from ottla.protocol.records import BatchError, TopicPartition
 CONFIGURED_TOPICS = 100
 """Topics that are told of a change of the broker's settings in one turn of the loop."""
 
+REMEMBERED_DELETIONS = 1_000
+"""Names of deleted topics that are kept in mind: whoever writes to one of them may not have heard of it."""
+
 Outcome = TopicEntry | Refusal
 T = TypeVar("T")
 
@@ -94,6 +97,7 @@ class TopicManager:
         self._change = asyncio.Lock()
         self._producer_ids: Iterator[int] = iter(())
         self._tasks: set[asyncio.Task[None]] = set()
+        self._deleted: dict[str, None] = {}
 
     @property
     def broker_ids(self) -> Collection[int]:
@@ -194,6 +198,7 @@ class TopicManager:
                 self._take_offline(topic.add_partition(OfflineLog(self._engine.leader_epoch)), error)
         self.topics[entry.name] = topic
         self.by_id[entry.topic_id] = topic
+        self._deleted.pop(entry.name, None)
         return topic
 
     def _log_config(self, config: TopicConfig) -> LogConfig:
@@ -354,6 +359,9 @@ class TopicManager:
     async def _drop(self, topic: Topic) -> None:
         del self.topics[topic.name]
         del self.by_id[topic.topic_id]
+        self._deleted[topic.name] = None
+        if len(self._deleted) > REMEMBERED_DELETIONS:
+            del self._deleted[next(iter(self._deleted))]
         self._log.info("topic deleted", topic=topic.name, topic_id=str(topic.topic_id))
         for partition in topic.partitions:
             self._producer_states.forget(partition.tp)
@@ -409,6 +417,10 @@ class TopicManager:
     def catalog(self) -> Catalog:
         """What is in force. Never changed, but replaced."""
         return self._catalog
+
+    def was_deleted(self, name: str) -> bool:
+        """Whether there was a topic of that name since the start, and there is none now."""
+        return name in self._deleted
 
     @property
     def group_configs(self) -> Mapping[str, Mapping[str, str]]:

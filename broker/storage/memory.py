@@ -363,7 +363,8 @@ class MemoryEngine:
             except Exception as failure:
                 failures.append(failure)
         for tp in moved:
-            self.on_appended(tp)
+            if tp in self._open:  # it may have been deleted meanwhile
+                self.on_appended(tp)
         if failures:
             # One caller's bug must not keep the others from hearing of their appends.
             raise ExceptionGroup("callbacks of appends failed", failures)

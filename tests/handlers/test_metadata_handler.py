@@ -4,6 +4,7 @@ import pytest
 
 from ottla.broker.handlers.services import Node
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.describe_cluster import DescribeClusterRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.primitives import ZERO_UUID
@@ -80,6 +81,23 @@ async def test_not_created_when_the_client_or_the_broker_says_so(world, new_worl
         (row,) = (await where.ask(request, 12)).topics
         assert (row.error_code, row.name) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "new")
         assert where.topics.partition_count("new") == 0
+
+
+async def test_a_deleted_topic_is_created_anew_but_not_told_of_at_once(world):
+    """Else a producer would begin in the new topic before it repeats what it had sent to the old one."""
+    await world.topic("t")
+    old = world.id_of("t")
+    await world.ask(DeleteTopicsRequest(topic_names=["t"]), 5)
+    assert world.topics.was_deleted("t")
+    exchange = world.send(named("t"), 12)
+    assert exchange.finished
+    (row,) = exchange.response.topics
+    assert (row.error_code, row.topic_id) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ZERO_UUID)
+    await world.idle()
+    (row,) = (await world.ask(named("t"), 12)).topics
+    assert (row.error_code, row.topic_id) == (0, world.id_of("t"))
+    assert world.id_of("t") != old
+    assert not world.topics.was_deleted("t")
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "ü", "x" * 250, "a b"])

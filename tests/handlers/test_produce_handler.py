@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from ottla.broker.storage.engine import StorageFull
+from ottla.broker.storage.engine import StorageFull, Unavailable
 from ottla.protocol.compression import Codec
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
@@ -180,7 +180,7 @@ async def test_broken_batches_are_refused(world, make_batch, spoil, error, count
     await world.topic()
     row = world.produced(spoil(make_batch(*[b"v"] * count)))
     assert row.error_code == error
-    assert row.error_message
+    assert bool(row.error_message) == (error != ErrorCode.CORRUPT_MESSAGE)
     assert world.fetched().high_watermark == 0
 
 
@@ -392,4 +392,26 @@ async def test_answering_versions(world, make_batch):
     for version in range(3, 10):
         assert world.produced(make_batch(b"v"), version=version).error_code == 0
     # Before version 8 the reason cannot be told.
-    assert world.produced(corrupt(make_batch(b"v")), version=7).error_message is None
+    assert world.produced(b"", version=7).error_message is None
+
+
+async def test_what_producers_log_at_each_retry_has_no_words(world, make_batch):
+    await world.topic(max_message_bytes=1000)
+    world.produced(sequenced(make_batch, 0))
+    early, large = world.produced(sequenced(make_batch, 5)), world.produced(make_batch(b"x" * 2000))
+    assert (early.error_code, early.error_message) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, None)
+    assert (large.error_code, large.error_message) == (ErrorCode.MESSAGE_TOO_LARGE, None)
+
+
+@pytest.mark.parametrize(
+    ("version", "error"), [(12, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), (13, ErrorCode.UNKNOWN_TOPIC_ID)]
+)
+async def test_a_topic_that_is_deleted_under_a_batch_is_unknown(world, make_batch, version, error):
+    await world.topic()
+    data = [PartitionProduceData(index=0, records=make_batch(b"v"))]
+    topic = TopicProduceData(name="t" if version < 13 else "", topic_id=world.id_of("t"), partition_data=data)
+    exchange = world.send(ProduceRequest(acks=-1, topic_data=[topic]), version)
+    world.engine.fault = lambda tp, offset: Unavailable("the log is deleted")
+    await world.ask(DeleteTopicsRequest(topic_names=["t"]), 5)
+    world.run()
+    assert exchange.response.responses[0].partition_responses[0].error_code == error

@@ -1,6 +1,7 @@
 """What every engine promises. An engine that passes here can carry the broker."""
 
 import asyncio
+import contextlib
 import re
 import uuid
 
@@ -137,6 +138,23 @@ async def test_watermarks_move_before_done_and_waiters_are_woken_after(opened, a
     for log in (first, second):
         last = max(index for index, entry in enumerate(trace) if entry[0] == log.tp.topic)
         assert trace.index(("woken", log.tp), last) > last
+
+
+async def test_nobody_is_woken_for_a_log_that_is_deleted_meanwhile(opened, appends):
+    woken = []
+    opened.engine.on_appended = woken.append
+    kept, doomed = opened.log("kept"), opened.log("doomed")
+    deletion = opened.engine.delete_log(doomed.tp)
+
+    def begin_deletion(base_offset, error):
+        with contextlib.suppress(StopIteration):
+            deletion.send(None)
+
+    for log, done in ((doomed, begin_deletion), (kept, appends.done)):
+        log.append(appends.batch([b"v"]), count=1, max_timestamp_ms=1, done=done)
+    await opened.engine.close()
+    deletion.close()
+    assert woken == [kept.tp]
 
 
 async def test_appending_from_done_is_a_new_append(opened, appends):

@@ -436,7 +436,8 @@ class LocalEngine:
             except Exception as failure:
                 failures.append(failure)
         for log in moved:
-            self.on_appended(log.tp)
+            if self._logs.get(log.tp) is log:  # it may have been deleted meanwhile
+                self.on_appended(log.tp)
         if fatal is not None:
             self._keeper.fail(Unavailable(str(fatal)))
             self._tell_fatal(fatal)
