@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
@@ -196,13 +196,17 @@ class AsyncMember(Member):
 
 
 class ProcessMember(Watched):
-    """A member in a process of its own, which tells what happens line by line."""
+    """A member in a process of its own, which tells what happens line by line.
 
-    def __init__(self, role: Role) -> None:
+    Args:
+        command: a program that takes the role as its last argument and behaves as tests/e2e/member_process.py does.
+    """
+
+    def __init__(self, role: Role, command: Sequence[str] = (sys.executable, "-m", "tests.e2e.member_process")) -> None:
         super().__init__(role)
         self._errors = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - it lives as long as the process
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.e2e.member_process", json.dumps(asdict(role))],
+            [*command, json.dumps(asdict(role))],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -1,0 +1,1 @@
+"""Members of clients in several languages in one group."""
