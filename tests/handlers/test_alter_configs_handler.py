@@ -210,13 +210,15 @@ async def test_validating_changes_nothing(world):
         ("a b", ("segment.ms", APPEND, "1"), ErrorCode.INVALID_CONFIG),
         ("", ("segment.ms", APPEND, "1"), ErrorCode.INVALID_CONFIG),
         ("a b", ("segment.ms", SET, None), ErrorCode.INVALID_REQUEST),
+        ("t", ("segment.ms", APPEND, "1", "retention.ms", SET, None), ErrorCode.INVALID_REQUEST),
         ("a b", ("segment.ms", SET, "x"), ErrorCode.INVALID_TOPIC_EXCEPTION),
         ("", ("segment.ms", SET, "x"), ErrorCode.INVALID_REQUEST),
         ("absent", ("segment.ms", SET, "x"), ErrorCode.INVALID_CONFIG),
     ],
 )
 async def test_what_is_asked_is_looked_at_before_of_whom(world, name, change_of_it, error):
-    assert await change(world, TOPIC, name, change_of_it) == error
+    changes = [change_of_it[at : at + 3] for at in range(0, len(change_of_it), 3)]
+    assert await change(world, TOPIC, name, *changes) == error
 
 
 async def test_resources_are_changed_each_for_itself_but_not_twice(world):

@@ -166,14 +166,14 @@ def altered(
     names = [change.name for change in alteration.changes]
     if len(set(names)) != len(names):
         return _bad_request("A key may be named once only")
+    for change in alteration.changes:
+        if change.value is None and change.operation != Operation.DELETE:
+            return _bad_request(f"{change.name} needs a value")
     configs = {} if alteration.replaces else dict(present)
     for name, value, operation in alteration.changes:
-        if operation == Operation.DELETE:
+        if operation == Operation.DELETE or value is None:
             configs.pop(name, None)
-            continue
-        if value is None:
-            return _bad_request(f"{name} needs a value")
-        if operation == Operation.SET:
+        elif operation == Operation.SET:
             configs[name] = value.strip() if list_of(name) is None else _listed("", value, append=True)
         elif operation in (Operation.APPEND, Operation.SUBTRACT):
             items = list_of(name)
