@@ -24,13 +24,11 @@ def leaders_only(ours: Transcript, theirs: Transcript, at: int) -> bool:
     if at >= min(len(ours), len(theirs)):
         return False
     (label, mine), (other, wanted) = ours[at], theirs[at]
-    arbitrary = {"leader": "", "members": []}
+    if label != other or "JOIN_GROUP" not in label or not isinstance(mine, dict) or not isinstance(wanted, dict):
+        return False
+    arbitrary = {"leader": "", "members": [], "member_id": ""}
     return (
-        label == other
-        and "JOIN_GROUP" in label
-        and isinstance(mine, dict)
-        and isinstance(wanted, dict)
-        and mine["leader"] != wanted["leader"]
+        (mine["leader"] != wanted["leader"] or bool(mine["members"]) != bool(wanted["members"]))
         and mine["error_code"] == wanted["error_code"] == "NONE"
         and mine | arbitrary == wanted | arbitrary
     )

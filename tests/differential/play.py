@@ -13,6 +13,7 @@ from ottla.protocol.apis import ApiKey
 from ottla.protocol.groups import coordinator_partition
 from ottla.protocol.messages.create_topics import CreatableTopic
 from ottla.protocol.messages.delete_topics import DeleteTopicState
+from ottla.protocol.messages.describe_configs import DescribeConfigsResource
 from ottla.protocol.messages.fetch import FetchPartition, FetchTopic
 from ottla.protocol.messages.leave_group import MemberIdentity
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
@@ -143,7 +144,19 @@ async def _grown(half: Half, fields: dict[str, Any]) -> None:
 
 
 async def _told(half: Half, fields: dict[str, Any]) -> None:
-    await asyncio.sleep(0.05)  # a broker hears of changed settings from its controller
+    """A broker hears of changed settings from its controller."""
+    if fields["only_check"] or half.last.responses[0].error_code:
+        return
+    wanted = {key: value for key, operation, value in fields["changes"] if operation == 0}
+    resource = DescribeConfigsResource(
+        resource_type=2, resource_name=own(half, fields["name"]), configuration_keys=list(wanted)
+    )
+    await asyncio.sleep(0.1)
+    for _ in range(50 if wanted else 0):
+        answer = await half.ask(ApiKey.DESCRIBE_CONFIGS, 4, resources=[resource])
+        if all(row.value == wanted[row.name] for row in answer.results[0].configs):
+            return
+        await asyncio.sleep(0.05)
 
 
 AFTER: dict[str, Callable[[Half, dict[str, Any]], Awaitable[None]]] = {
@@ -230,7 +243,7 @@ async def _records(half: Half, topic: str, partition: int, start: int) -> list[R
             break
         for header, batch in iter_batches(data):
             start = header.base_offset + header.last_offset_delta + 1
-            if half.name.encode() in batch and not header.is_control:  # most of it is other traces'
+            if half.name.encode() in bytes(batch) and not header.is_control:  # most of it is other traces'
                 found += decode_batch(batch)
     return found
 

@@ -7,7 +7,8 @@ from random import Random
 from typing import Any
 
 from ottla.protocol.apis import ApiKey, api
-from ottla.protocol.headers import frame_request
+from ottla.protocol.errors import ProtocolError
+from ottla.protocol.headers import frame_request, skip_tags, split_request
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -117,5 +118,19 @@ def _damaged(r: Random, data: bytes, start: int) -> bytes:
     return data[:at] + bytes([value]) + data[at + 1 :]
 
 
+def _is_text(data: bytes) -> bool:
+    """Whether its strings are UTF-8 as far as it can be read: what is not is a row of docs/differences.md."""
+    try:
+        number, version, _, _, position = split_request(data, 4)
+        entry = api(ApiKey(number))
+        if entry.request_header_version(version) == 2:
+            position = skip_tags(data, position)
+        entry.request.layout(version).decode(data, position)
+    except (ProtocolError, ValueError, KeyError) as error:
+        return "UTF-8" not in str(error)
+    return True
+
+
 def frames(r: Random) -> list[Move]:
-    return [move("frame", data=frame(r)) for _ in range(STEPS)]
+    found = [data for data in (frame(r) for _ in range(STEPS)) if _is_text(data)]
+    return [move("frame", data=data) for data in found]

@@ -28,6 +28,10 @@ class Chaos:
         self.names = list(self.instances)
         self.lists = {name: r.choice(LISTS[:3]) for name in self.names}
         self.metadata = dict.fromkeys(self.names, SUBSCRIBED)
+        # A group of which all that there is was refused is a row of docs/differences.md.
+        self.exists = r.random() < 0.5
+        if self.exists:
+            self.add("commit_alone", version=8)
 
     def add(self, name: str, /, **fields: Any) -> None:
         self.moves.append(move(name, **fields))
@@ -127,7 +131,7 @@ class Chaos:
             member=self.member(),
             instance=self.instance(who) if version >= 7 else None,
             generation=self.generation(),
-            metadata=self.r.choice([None, "", "m", "x" * 64, "x" * 65]),
+            metadata=self.r.choice([None, "", "m", "x" * 64, "x" * (65 if self.exists else 64)]),
             epoch=self.r.choice([-1, 0, 3]),
             retention=self.r.choice([-1, -1, 86_400_000]),
         )
@@ -157,7 +161,7 @@ class Chaos:
         )
 
     def remove(self) -> None:
-        if self.r.random() < 0.5:
+        if not self.exists and self.r.random() < 0.5:
             self.add("delete", version=self.version(ApiKey.DELETE_GROUPS))
         else:
             self.add("delete_offsets", wanted={self.r.choice([TOPIC, "absent"]): [self.r.randrange(4)], TOPIC: [0]})

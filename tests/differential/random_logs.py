@@ -28,7 +28,6 @@ PATCHES: tuple[tuple[int, bytes], ...] = (
     (21, b"\x40\x00"),
     (23, struct.pack(">i", 1)),
     (23, struct.pack(">i", 9)),
-    (27, struct.pack(">q", -1)),
     (35, struct.pack(">q", 5)),
     (43, struct.pack(">qhi", 5, -1, -1)),
     (43, struct.pack(">qhi", 5, 0, -1)),
@@ -59,7 +58,8 @@ def batch(r: Random) -> Batch:
         found["codec"] = r.randrange(5)
     if r.random() < 0.3:
         found["who"] = (None, r.choice([1, 1, 1, 2]), r.choice([0, 0, 0, 1]))
-        found["sequence"] = r.choice([0, 0, 0, 0, -1, -2, 1, 5])
+        found["sequence"] = r.choice([0, 0, 0, 0, -1, -1, -1, -2, 1, 5])
+        found["count"] = r.choice([1, 1, 1, 2])
     if r.random() < 0.15:
         found["key"] = None
     if r.random() < 0.15:
@@ -72,7 +72,8 @@ def batch(r: Random) -> Batch:
 
 
 def _produce(r: Random) -> Move:
-    rows = [(*_place(r), batch(r)) for _ in range(r.choice([1, 1, 1, 2]))]
+    batches = [batch(r) for _ in range(r.choice([1, 1, 1, 2]))]
+    rows = [(*(_place(r) if "who" not in each or r.random() < 0.3 else ("@t", 0)), each) for each in batches]
     kept = {(topic, partition): (topic, partition, data) for topic, partition, data in rows}
     return move(
         "produce", rows=list(kept.values()), version=_version(r, ApiKey.PRODUCE), acks=r.choice([1, -1, -1, -1])

@@ -7,6 +7,7 @@ import asyncio
 import fnmatch
 import sys
 import time
+from collections import Counter
 
 from tests.differential.beside import brokers
 from tests.differential.kinds import moves_of
@@ -65,10 +66,12 @@ def _run(options: argparse.Namespace) -> int:
         seeded = asyncio.run(_seeds(range(options.first, options.first + options.seeds)))
     differences = sum(bool(item.difference) for item in written) + sum(bool(item.text) for item in seeded)
     both = [*written, *seeded]
+    for what, times in Counter(item.unsteady for item in seeded if item.unsteady).most_common():
+        print(f"    {times} agreed only when run again: {what}")
     print(f"Apache Kafka {version()}: {len(written)} written traces, {len(seeded)} seeds, "
           f"{sum(item.answers for item in both)} answers compared in {time.monotonic() - started:.0f} s, "
           f"{differences} differences, {sum(item.ambiguous for item in both)} ended by an arbitrary leader, "
-          f"{sum(item.unsteady for item in both)} traces that agreed only when run again")  # fmt: skip
+          f"{sum(bool(item.unsteady) for item in both)} traces that agreed only when run again")  # fmt: skip
     return int(differences > 0)
 
 

@@ -30,7 +30,7 @@ class Result(NamedTuple):
     answers: int
     text: str = ""
     signature: str = ""
-    unsteady: bool = False
+    unsteady: str = ""  # what differed before it agreed
     ambiguous: bool = False
 
 
@@ -55,14 +55,16 @@ async def run_seed(ports: tuple[int, int], seed: int, keep: Sequence[int] | None
     if keep is not None:
         moves = [moves[index] for index in keep]
     answers = 0
+    before = ""
     pair: Pair
     for attempt in range(ATTEMPTS):
         pair = await play_seed(ports, seed, moves, attempt)
         answers += pair.theirs.answers
         if pair.at is None:
-            return Result(seed, answers, unsteady=bool(attempt))
+            return Result(seed, answers, unsteady=before)
         if not verdict(pair):
             return Result(seed, answers, ambiguous=True)
+        before = verdict(pair)
     return Result(seed, answers, describe(pair, seed), verdict(pair))
 
 

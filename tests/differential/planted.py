@@ -1,0 +1,152 @@
+"""Planted differences: Ottla with one mistake in it, which random traces must notice beside Apache Kafka.
+
+``python -m tests.differential.planted NUMBER serve …`` serves as ``ottla serve`` does, with that mistake.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from tests.sim.mutants import Mutant
+
+PLANTED = [
+    Mutant(
+        "a heartbeat between join and sync is told to rejoin",
+        "groups.coordinator:GroupCoordinator.heartbeat",
+        "return group.heartbeat_answer",
+        "return 27 if str(group.state) == 'CompletingRebalance' else group.heartbeat_answer",
+    ),
+    Mutant(
+        "commits are accepted between join and sync",
+        "groups.offsets:_committing_group",
+        "if group.state is COMPLETING_REBALANCE:",
+        "if False:",
+    ),
+    Mutant(
+        "a replaced static member is unknown, not fenced",
+        "groups.group:Group.fence",
+        "return ErrorCode.FENCED_INSTANCE_ID",
+        "return ErrorCode.UNKNOWN_MEMBER_ID",
+    ),
+    Mutant(
+        "issued ids do not hold the join phase open",
+        "groups.group:Group.all_joined",
+        " and not self.pending_members",
+        "",
+    ),
+    Mutant(
+        "a leader that joins again is answered at once",
+        "groups.join:_join_known",
+        "if group.state is STABLE and group.leader_id == member_id:",
+        "if False:",
+    ),
+    Mutant(
+        "whoever joins again between join and sync starts anew",
+        "groups.join:_join_known",
+        "if group.state is COMPLETING_REBALANCE and unchanged:",
+        "if False:",
+    ),
+    Mutant(
+        "a follower's SyncGroup may name any protocol",
+        "groups.sync:_validate",
+        "or _differs(request.protocol_name, group.protocol_name)",
+        "",
+    ),
+    Mutant(
+        "an emptied group keeps its generation",
+        "groups.group:Group.next_generation",
+        "self.generation += 1",
+        "self.generation += bool(self.members)",
+    ),
+    Mutant(
+        "offsets are logged without their leader epoch",
+        "groups.records:offset_record",
+        "leader_epoch=committed.leader_epoch",
+        "leader_epoch=-1",
+    ),
+    Mutant(
+        "a member that is silent is kept",
+        "groups.membership:session_over",
+        "if not member.is_new and (member.parked_join is not None or member.parked_sync is not None):",
+        "if not member.is_new:",
+    ),
+    Mutant(
+        "a batch that is sent twice is out of order",
+        "topics.producers:Producers.judge",
+        "return batch",
+        "return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER",
+    ),
+    Mutant(
+        "a producer with an old epoch may write",
+        "topics.producers:Producers.judge",
+        "if header.producer_epoch < state.epoch:",
+        "if False:",
+    ),
+    Mutant(
+        "open transactions are shown to readers of committed records",
+        "topics.partition:Partition.last_stable_offset",
+        "first_unstable is None or first_unstable >= high_watermark",
+        "True",
+    ),
+    Mutant(
+        "what was committed may be aborted afterwards",
+        "transactions.ending:_judge",
+        "if tx.state is (COMPLETE_COMMIT if commit else COMPLETE_ABORT):",
+        "if tx.state in (COMPLETE_COMMIT, COMPLETE_ABORT):",
+    ),
+    Mutant(
+        "settings are looked at after the name of their topic",
+        "configs.alterations:_plan_topic",
+        "if isinstance(configs, Refusal):",
+        "if isinstance(configs, Refusal) and catalog.topics.get(name):",
+    ),
+    Mutant(
+        "verifying a transaction is as good as adding to it",
+        "transactions.adding:add",
+        "elif tx.producer_epoch != producer_epoch:",
+        "elif tx.producer_epoch > producer_epoch:",
+    ),
+]
+
+
+@contextlib.contextmanager
+def serving(number: int, settings: Mapping[str, object]) -> Iterator[int]:
+    """A broker with a mistake, in a process of its own; gives its port."""
+    command = [sys.executable, "-m", "tests.differential.planted", str(number)]
+    command += ["serve", "--listen", "127.0.0.1:0", "--ephemeral"]
+    for key, value in settings.items():
+        command += ["--set", f"{key}={value}"]
+    root = Path(__file__).parents[2]
+    environment = os.environ | {"PYTHONPATH": str(root)}
+    process = subprocess.Popen(
+        command, cwd=root, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    assert process.stdout is not None
+    try:
+        readable, _, _ = select.select([process.stdout], [], [], 30)
+        address = process.stdout.readline().strip() if readable else ""
+        assert address, f"the broker with mistake {number} did not start"
+        yield int(address.rpartition(":")[2])
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def main() -> int:
+    from ottla.cli.main import main as ottla
+
+    number, *arguments = sys.argv[1:]
+    with PLANTED[int(number)].planted():
+        sys.argv = ["ottla", *arguments]
+        return int(ottla() or 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
