@@ -11,9 +11,9 @@ from uuid import UUID
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.records import Record, TopicPartition, build_batch
 from tests.wire.peer import Peer
-from tests.wire.requests import request
+from tests.wire.requests import SUBSCRIBED, request
 
-RANGE = {"range": b"metadata"}
+RANGE = {"range": SUBSCRIBED}
 IDS_SINCE = 13
 """From these Produce and Fetch versions on topics go by their ids."""
 NOBODY = UUID(int=0xABCDEF)

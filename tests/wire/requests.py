@@ -76,9 +76,9 @@ class World:
         """Ask for something that a later request needs."""
         return self.peer.ask(key, version, request(key, values))
 
-    def fresh(self, kind: str = "wire") -> str:
+    def fresh(self, kind: str) -> str:
         """A name that was not used before."""
-        return f"{kind}-{next(self._numbers)}"
+        return f"wire-{kind}-{next(self._numbers)}"
 
     def minimal(self, key: ApiKey, version: int) -> Any:
         """A valid request. It can be sent once, since it may use up what it names."""
