@@ -129,7 +129,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--tries", type=int, default=1, help="further runs against Kafka for what it did not log")
+    parser.add_argument("--tries", type=int, default=2, help="further runs against Kafka for what it did not log")
     parser.add_argument("--logs", type=Path, help="a directory that keeps the logs; it must not exist")
     given = parser.parse_args()
     try:

@@ -32,7 +32,7 @@ abstract class Actor implements Runnable {
     }
 
     final void join() throws InterruptedException {
-        thread.join(10_000);
+        thread.join(25_000);
     }
 
     @Override

@@ -46,6 +46,8 @@ final class Check {
     static <E extends Throwable> E fails(Class<E> kind, Scenario call) {
         try {
             call.run();
+        } catch (Scenario.Skipped skipped) {
+            throw skipped;
         } catch (Throwable thrown) {
             Throwable error = thrown instanceof ExecutionException ? thrown.getCause() : thrown;
             for (Throwable at = error; at != null; at = at.getCause()) {

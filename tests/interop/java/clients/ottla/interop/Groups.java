@@ -45,6 +45,9 @@ final class Groups {
         all.put("group_poll_interval_exceeded", this::pollInterval);
         all.put("group_inconsistent_protocol", this::inconsistent);
         all.put("group_session_timeout_refused", this::sessionTimeout);
+        all.put("group_partitions_added", this::partitionsAdded);
+        all.put("group_enforced_rebalance", this::enforced);
+        all.put("group_new_protocol_refused", this::newProtocol);
         all.put("commit_and_resume", this::commitAndResume);
         all.put("commit_metadata", this::commitMetadata);
         all.put("commit_auto", this::autoCommit);
@@ -340,6 +343,52 @@ final class Groups {
         Check.fails(InvalidSessionTimeoutException.class, () -> {
             throw new Exception(member.failure);
         });
+    }
+
+    private void partitionsAdded() throws Exception {
+        String topic = env.topic("widened", 1);
+        Member member = new Member(env, env.name("widened"), topic, Map.of("metadata.max.age.ms", 300));
+        Check.until("one partition", () -> member.count() == 1);
+        Check.get(env.admin.createPartitions(Map.of(topic,
+                org.apache.kafka.clients.admin.NewPartitions.increaseTo(3))).all());
+        Check.until("three partitions", () -> member.count() == 3);
+        member.stop();
+    }
+
+    private void enforced() throws Exception {
+        String topic = env.topic("enforced", 1);
+        try (Consumer<String, String> consumer = env.consumer(env.name("enforced"))) {
+            consumer.subscribe(List.of(topic));
+            Check.until("it is in", () -> assignment(consumer, new HashSet<>()).size() == 1);
+            int before = consumer.groupMetadata().generationId();
+            consumer.enforceRebalance("to see a reason");
+            Check.until("the next generation", () -> {
+                consumer.poll(Duration.ofMillis(100));
+                return consumer.groupMetadata().generationId() == before + 1;
+            });
+        }
+    }
+
+    /** KIP-848, which brokers need not have: the user is told, and nothing hangs. */
+    private void newProtocol() throws Exception {
+        String topic = env.topic("protocol", 1);
+        Map<String, Object> config = env.consumerConfig(env.name("protocol"), Map.of("group.protocol", "consumer"));
+        config.remove("session.timeout.ms");
+        config.remove("heartbeat.interval.ms");
+        var strings = new org.apache.kafka.common.serialization.StringDeserializer();
+        try (Consumer<String, String> consumer =
+                new org.apache.kafka.clients.consumer.KafkaConsumer<>(config, strings, strings)) {
+            consumer.subscribe(List.of(topic));
+            Check.fails(org.apache.kafka.common.errors.UnsupportedVersionException.class, () -> {
+                long deadline = System.nanoTime() + Duration.ofSeconds(10).toNanos();
+                while (System.nanoTime() < deadline) {
+                    consumer.poll(Duration.ofMillis(200));
+                    if (!consumer.assignment().isEmpty()) {
+                        throw new Scenario.Skipped("this broker has the new protocol");
+                    }
+                }
+            });
+        }
     }
 
     private void commitAndResume() throws Exception {

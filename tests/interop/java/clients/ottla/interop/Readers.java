@@ -53,7 +53,7 @@ final class Readers {
                     }
                 }
             } finally {
-                consumer.close(CloseOptions.timeout(Duration.ofSeconds(5)).withGroupMembershipOperation(
+                consumer.close(CloseOptions.timeout(Duration.ofSeconds(20)).withGroupMembershipOperation(
                         vanish ? CloseOptions.GroupMembershipOperation.REMAIN_IN_GROUP
                                 : CloseOptions.GroupMembershipOperation.DEFAULT));
             }

@@ -5,6 +5,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.kafka.clients.admin.TransactionState;
+import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.Producer;
@@ -28,6 +29,7 @@ final class Transactions {
         all.put("transaction_abort", this::abort);
         all.put("transaction_offsets", this::offsets);
         all.put("transaction_offsets_aborted", this::offsetsAborted);
+        all.put("transaction_offsets_of_an_old_generation", this::offsetsFenced);
         all.put("transaction_fenced", this::fenced);
         all.put("transaction_timeout", this::timeout);
         all.put("transaction_last_stable_offset", this::lastStable);
@@ -129,6 +131,32 @@ final class Transactions {
             producer.sendOffsetsToTransaction(Map.of(tp, new OffsetAndMetadata(7)), consumer.groupMetadata());
             producer.abortTransaction();
             Check.same(1L, consumer.committed(Set.of(tp)).get(tp).offset(), "committed");
+        }
+    }
+
+    /** A consumer that has lost its partitions cannot commit them in a transaction (KIP-447). */
+    private void offsetsFenced() throws Exception {
+        String topic = env.topic("generations", 1);
+        String group = env.name("generations");
+        TopicPartition tp = new TopicPartition(topic, 0);
+        try (Producer<String, String> producer = producer(env.name("generations"));
+                Consumer<String, String> consumer = env.consumer(group)) {
+            consumer.subscribe(List.of(topic));
+            Check.until("it owns the partition", () -> {
+                consumer.poll(Duration.ofMillis(100));
+                return consumer.assignment().contains(tp);
+            });
+            var old = consumer.groupMetadata();
+            consumer.unsubscribe();
+            Member other = new Member(env, group, topic, Map.of());
+            Check.until("the other owns it", () -> other.count() == 1);
+            producer.beginTransaction();
+            Check.fails(CommitFailedException.class, () -> {
+                producer.sendOffsetsToTransaction(Map.of(tp, new OffsetAndMetadata(7)), old);
+                producer.commitTransaction();
+            });
+            producer.abortTransaction();
+            other.stop();
         }
     }
 
