@@ -1,9 +1,11 @@
 """What a broker checks of a produced batch before it appends it, as Kafka's LogValidator does."""
 
+import struct
 from typing import Final, NamedTuple
 
 from ottla.protocol.batch import (
     ATTRIBUTES_AT,
+    BATCH_LENGTH_AT,
     CODEC_MASK,
     CRC_AT,
     HEADER_SIZE,
@@ -26,6 +28,7 @@ from ottla.protocol.compression import MAX_DECOMPRESSED_BYTES, Buffer, Codec
 from ottla.protocol.errors import ErrorCode
 
 ZSTD_SINCE_PRODUCE: Final = 7
+_LENGTH: Final = struct.Struct(">i").unpack_from
 _LEAST_LENGTH: Final = 14  # of a batch of the oldest format
 
 
@@ -116,7 +119,7 @@ def framed(data: Buffer, position: int) -> int | None:
     left = len(data) - position
     if left < LOG_OVERHEAD:
         return None
-    length = int.from_bytes(data[position + 8 : position + LOG_OVERHEAD], "big", signed=True)
+    length: int = _LENGTH(data, position + BATCH_LENGTH_AT)[0]
     if length < _LEAST_LENGTH:
         raise CorruptBatch(f"a batch length of {length}")
     if left <= MAGIC_AT:

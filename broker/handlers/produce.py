@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from struct import Struct
 from typing import NamedTuple
 
 from ottla.broker.context import RequestContext
@@ -22,6 +23,7 @@ from ottla.protocol.compression import Buffer
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -30,6 +32,9 @@ from ottla.protocol.messages.produce import (
 )
 from ottla.protocol.records import (
     ATTRIBUTES_AT,
+    BATCH_LENGTH_AT,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
     MAGIC,
     MAGIC_AT,
     TRANSACTIONAL_BIT,
@@ -42,9 +47,13 @@ from ottla.protocol.records import (
     framed,
     parse_header,
 )
+from ottla.protocol.schema import shared_default
 
 VERSIONS = range(14)
 """What is advertised. Requests of versions 0 to 2 close the connection."""
+
+_LENGTH = Struct(">i").unpack_from
+_NOBODY = shared_default(LeaderIdAndEpoch)
 
 ALL, NONE, LEADER = -1, 0, 1
 
@@ -113,7 +122,8 @@ class _Answer:
 
 
 def handle(request: ProduceRequest, ctx: RequestContext, services: Services) -> ProduceResponse | None:
-    if refused := _refused_as_a_whole(request):
+    refused = _refused_as_a_whole(request)
+    if refused:
         if request.acks == NONE:
             ctx.close(f"Produce with acks=0 failed: {refused.text}")
             return None
@@ -133,7 +143,7 @@ def handle(request: ProduceRequest, ctx: RequestContext, services: Services) -> 
         rows: list[PartitionProduceResponse] = []
         answer.response.responses.append(TopicProduceResponse(name=name, topic_id=topic_id, partition_responses=rows))
         for data in topic_data.partition_data:
-            row = PartitionProduceResponse(index=data.index, base_offset=-1)
+            row = PartitionProduceResponse(index=data.index, base_offset=-1, current_leader=_NOBODY)
             rows.append(row)
             partition = None if topic is None else topic.partition(data.index)
             if partition is None:
@@ -147,7 +157,7 @@ def handle(request: ProduceRequest, ctx: RequestContext, services: Services) -> 
                 _fail(answer, row, partition.tp.topic, ErrorCode.INVALID_TOPIC_EXCEPTION)
             elif partition.offline:
                 _fail(answer, row, partition.tp.topic, ErrorCode.KAFKA_STORAGE_ERROR)
-            elif data.records is not None and _is_transactional(data.records):
+            elif refused is not None and data.records is not None and _is_transactional(data.records):
                 pending.append(_Pending(row, partition, data))
             else:
                 _append(answer, row, partition, data, wall_ms, services)
@@ -163,8 +173,8 @@ def handle(request: ProduceRequest, ctx: RequestContext, services: Services) -> 
     return None
 
 
-def _refused_as_a_whole(request: ProduceRequest) -> ErrorCode:
-    """What no partition of the request is accepted with.
+def _refused_as_a_whole(request: ProduceRequest) -> ErrorCode | None:
+    """What no partition of the request is accepted with; None if there is no transactional batch at all.
 
     Kafka looks for transactional batches before anything else, so one that cannot be told from its neighbours stands
     in the way of all; and transactional batches need a transactional id.
@@ -172,7 +182,7 @@ def _refused_as_a_whole(request: ProduceRequest) -> ErrorCode:
     for topic in request.topic_data:
         for data in topic.partition_data:
             records = data.records
-            if records is None:
+            if records is None or _is_plain(records):
                 continue
             try:
                 if framed(records, 0) is None or not _is_transactional(records):
@@ -182,7 +192,17 @@ def _refused_as_a_whole(request: ProduceRequest) -> ErrorCode:
             if request.transactional_id is None:
                 return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
             return ErrorCode.NONE
-    return ErrorCode.NONE
+    return None
+
+
+def _is_plain(records: Buffer) -> bool:
+    """Whether it can be seen at once that these begin like a batch, and like none that is transactional."""
+    return (
+        len(records) >= HEADER_SIZE
+        and not records[ATTRIBUTES_AT + 1] & TRANSACTIONAL_BIT
+        and records[MAGIC_AT] == MAGIC
+        and _LENGTH(records, BATCH_LENGTH_AT)[0] >= HEADER_SIZE - LOG_OVERHEAD
+    )
 
 
 def _append(
