@@ -42,8 +42,11 @@ class Meter(Protocol):
         """
         ...
 
-    def mutates(self, ctx: MeteredContext, partitions: int, *, strict: bool) -> bool:
-        """Count partitions that are to be created or deleted; with ``strict``, whether they may be."""
+    def mutates(self, ctx: MeteredContext, partitions: int, *, strict: bool, waits: bool = True) -> bool:
+        """Count partitions that are to be created or deleted; with ``strict``, whether they may be.
+
+        With ``waits`` a client that exceeds its quota must wait.
+        """
         ...
 
     def reply(self, ctx: MeteredContext, response: Any) -> None:

@@ -8,6 +8,7 @@ from ottla.broker.context import RequestContext
 from ottla.broker.core.topics.catalog import INTERNAL_TOPICS, Refusal, invalid_name
 from ottla.broker.core.topics.partition import Topic
 from ottla.broker.handlers.authorized import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from ottla.broker.handlers.permits import permit_by_asking
 from ottla.broker.handlers.services import Outcome, Services
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.metadata import (
@@ -38,7 +39,7 @@ def handle(request: MetadataRequest, ctx: RequestContext, services: Services) ->
     if any(services.topics.was_deleted(name) for name in missing):
         # A producer may have batches with the old id under way. Told of the new id now, it would send the next batch
         # before it repeats those, and none of them would be in order any more. As in Kafka it has to ask again.
-        services.topics.auto_create(missing, lambda outcomes: None)
+        services.topics.auto_create(missing, lambda outcomes: None, permit=permit_by_asking(ctx))
         return _answer(request, wanted, ctx, services, {})
 
     def created(outcomes: Sequence[Outcome]) -> None:
@@ -49,7 +50,7 @@ def handle(request: MetadataRequest, ctx: RequestContext, services: Services) ->
         }
         ctx.reply(_answer(request, wanted, ctx, services, refused))
 
-    services.topics.auto_create(missing, created)
+    services.topics.auto_create(missing, created, permit=permit_by_asking(ctx))
     return None
 
 

@@ -29,3 +29,18 @@ def permit(ctx: RequestContext, strict_since: int) -> Permit | None:
         return Refusal(ErrorCode.THROTTLING_QUOTA_EXCEEDED, text)
 
     return ask
+
+
+def permit_by_asking(ctx: RequestContext) -> Permit | None:
+    """As `permit`, for topics that come to be by asking for them: there are none yet for those who exceed a quota."""
+    meter = ctx.meter
+    if meter is None:
+        return None
+    metered = cast(MeteredContext, ctx)
+
+    def ask(partitions: int) -> Refusal | None:
+        if meter.mutates(metered, partitions, strict=True, waits=False):
+            return None
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "There is no such topic yet")
+
+    return ask

@@ -55,10 +55,11 @@ class ConnectionMeter:
             ctx.owed_ms = wait_ms
         return wait_ms
 
-    def mutates(self, ctx: MeteredContext, partitions: int, *, strict: bool) -> bool:
+    def mutates(self, ctx: MeteredContext, partitions: int, *, strict: bool, waits: bool = True) -> bool:
         now_ms = self._clock.monotonic_ms()
         wait_ms = self.quotas.mutation.permit(USER, ctx.client_id, partitions, now_ms, strict=strict)
-        ctx.owed_ms = max(ctx.owed_ms, wait_ms)
+        if waits:
+            ctx.owed_ms = max(ctx.owed_ms, wait_ms)
         return not (strict and wait_ms)
 
     def reply(self, ctx: MeteredContext, response: Any) -> None:

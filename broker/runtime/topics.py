@@ -376,12 +376,14 @@ class TopicManager:
                 self._log.error("log not deleted", topic=topic.name, partition=partition.tp.partition,
                                 reason=str(error))  # fmt: skip
 
-    def auto_create(self, names: Sequence[str], created: Callable[[Sequence[Outcome]], None]) -> None:
+    def auto_create(
+        self, names: Sequence[str], created: Callable[[Sequence[Outcome]], None], *, permit: Permit | None = None
+    ) -> None:
         """Create topics with the broker's defaults in a task of its own, then call back."""
 
         async def run() -> None:
             try:
-                outcomes = await self.create([NewTopic(name) for name in names])
+                outcomes = await self.create([NewTopic(name) for name in names], permit=permit)
             except Exception:
                 # A bug of ours must not leave the requests of clients unanswered.
                 self._log.error("topics could not be created", topics=list(names), exc_info=True)

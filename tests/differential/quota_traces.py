@@ -10,6 +10,7 @@ from typing import Any
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.messages import alter_client_quotas, describe_client_quotas, list_config_resources
 from ottla.protocol.messages.fetch import FetchPartition, FetchTopic
+from ottla.protocol.messages.metadata import MetadataRequestTopic
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.records import Record, build_batch
 from tests.differential import log_calls
@@ -291,6 +292,23 @@ def trace_quotas_of_partitions(t: Trace) -> None:
         t.note(f"CREATE_TOPICS v{version}", [round(answer.throttle_time_ms, -3),
                                              sorted((row.name, row.error_code) for row in answer.topics)])  # fmt: skip
     quota(t, "c", MUTATED, None)
+
+
+def trace_quotas_of_topics_by_asking(t: Trace) -> None:
+    """Topics that come to be by asking for them count, and nobody is told to wait."""
+    quota(t, "q", MUTATED, 0.1)
+    for number in range(4):
+        topics = [MetadataRequestTopic(name=f"{t.name}-{number}")]
+        wire = fresh(t, "q")
+        wire.send(ApiKey.METADATA, 9, api(ApiKey.METADATA).request(topics=topics, allow_auto_topic_creation=True))
+        t.note("METADATA", wire.answer(10).throttle_time_ms)
+        t.settle(SEEN_MS)
+    topics = [MetadataRequestTopic(name=f"{t.name}-{number}") for number in range(4)]
+    wire = fresh(t, "q")
+    wire.send(ApiKey.METADATA, 9, api(ApiKey.METADATA).request(topics=topics, allow_auto_topic_creation=False))
+    t.answers += 5
+    t.note("created", sorted((row.name.replace(t.name, "@"), row.error_code) for row in wire.answer(10).topics))
+    quota(t, "q", MUTATED, None)
 
 
 def trace_quotas_of_whom(t: Trace) -> None:

@@ -14,7 +14,7 @@ from ottla.broker.context import RequestContext
 from ottla.broker.core.quotas.entities import entity_of
 from ottla.broker.core.quotas.limits import ClientQuotas
 from ottla.broker.dispatch import Dispatcher
-from ottla.broker.handlers.permits import permit
+from ottla.broker.handlers.permits import permit, permit_by_asking
 from ottla.broker.net.connection import Connection
 from ottla.broker.net.listener import Listener
 from ottla.broker.runtime import metering
@@ -368,6 +368,18 @@ def test_partitions_are_permitted(world: World) -> None:
     assert ask is not None
     assert ask(1) is None
     assert old.owed_ms == 5_000
+
+
+def test_partitions_by_asking_are_not_waited_for(world: World) -> None:
+    assert permit_by_asking(RequestContext(world.connect(), 7, 1, "c", lambda response, _: b"")) is None
+    world.limit(controller_mutation_rate=1)
+    ctx: Any = SimpleNamespace(meter=world.meter, api_version=0, client_id="c", owed_ms=0)
+    ask = permit_by_asking(ctx)
+    assert ask is not None
+    assert ask(12) is None
+    refusal = ask(1)
+    assert refusal is not None
+    assert (refusal.error_code, ctx.owed_ms) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0)
 
 
 def test_too_many_connections_of_an_address_are_closed_after_a_while(world: World) -> None:
