@@ -17,7 +17,7 @@ CLASSES = {
     "groups": "org.apache.kafka.tools.GroupsCommand",
     "console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
-    "configs": "kafka.admin.ConfigCommand",
+    "configs": "kafka.admin.ConfigCommand|org.apache.kafka.tools.ConfigCommand",
     "get-offsets": "org.apache.kafka.tools.GetOffsetShell",
     "delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
     "transactions": "org.apache.kafka.tools.TransactionsCommand",

@@ -16,8 +16,9 @@ import org.apache.kafka.common.utils.Exit;
 
 /**
  * Calls the main methods of tools one after the other in one JVM. A call on stdin is a count of strings and the
- * strings (the class, its arguments), then the tool's stdin; the answer on stdout is the exit code, what the tool wrote
- * to stdout and what it wrote to stderr. Byte strings have their length before them, numbers are big-endian ints.
+ * strings (the class, or several with bars between them to choose from, and its arguments), then the tool's stdin; the
+ * answer on stdout is the exit code, what the tool wrote to stdout and what it wrote to stderr. Byte strings have their
+ * length before them, numbers are big-endian ints.
  */
 public final class Tools {
     private Tools() {}
@@ -84,6 +85,18 @@ public final class Tools {
         bytes.writeTo(answers);
     }
 
+    /** The first class that there is of those that the name has between bars: releases move tools about. */
+    private static Class<?> find(String names) throws ClassNotFoundException {
+        for (String name : names.split("\\|")) {
+            try {
+                return Class.forName(name);
+            } catch (ClassNotFoundException elsewhere) {
+                continue;
+            }
+        }
+        throw new ClassNotFoundException(names);
+    }
+
     private static void call(String[] words, InputStream input, OutputStream out, OutputStream err) throws Exception {
         InputStream oldIn = System.in;
         PrintStream oldOut = System.out;
@@ -94,7 +107,7 @@ public final class Tools {
         System.setOut(new PrintStream(out, true, StandardCharsets.UTF_8));
         System.setErr(new PrintStream(err, true, StandardCharsets.UTF_8));
         try {
-            Class.forName(words[0]).getMethod("main", String[].class).invoke(null, (Object) arguments);
+            find(words[0]).getMethod("main", String[].class).invoke(null, (Object) arguments);
         } catch (InvocationTargetException thrown) {
             if (!(thrown.getCause() instanceof Ended)) {
                 thrown.getCause().printStackTrace();
