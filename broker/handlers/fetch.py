@@ -61,6 +61,7 @@ _SMALL_LIMIT = 64 * 1024
 """Up to this limit of a fetch it matters to the partitions behind what a cut one is counted as."""
 
 _STORAGE_ERROR_SINCE = 6
+_DIVERGING_SINCE = 12
 _TOPIC_IDS_SINCE = 13
 _NODE_ENDPOINTS_SINCE = 16
 
@@ -221,6 +222,9 @@ def _answer(fetch: _Fetch, services: Services) -> FetchResponse:
         if wait_ms := _wait_ms(fetch, [row for row in rows if row[1].records]):
             return FetchResponse(throttle_time_ms=wait_ms, session_id=session_id)
         rows = session.changed(rows)
+        if fetch.ctx.api_version < _DIVERGING_SINCE and any(row.diverging_epoch.end_offset >= 0 for _, row in rows):
+            # The session learned in a later version which epochs its reader follows.
+            return failed(fetch.request, ErrorCode.UNSUPPORTED_VERSION)
     elif wait_ms := _wait_ms(fetch, rows):
         return FetchResponse(throttle_time_ms=wait_ms)
     elif fetch.request.session_epoch == INITIAL_EPOCH:

@@ -342,6 +342,21 @@ async def test_an_unknown_partition_does_not_hurry_the_others(world, make_batch)
     assert reader.told(waiting) == {0: (0, 1, [b"x"]), 9: (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, [])}
 
 
+async def test_a_version_that_cannot_say_where_logs_part(world, make_batch):
+    await world.topic()
+    world.produced(make_batch(b"x"))
+    await world.restart()
+    reader = Reader(world, NAMES)
+    reader.ask((0, 1), row={"last_fetched_epoch": 0})
+    reader.ask((0, 9), row={"last_fetched_epoch": 0})
+    reader.version = 11
+    response = reader.send().response
+    assert (response.error_code, response.responses) == (ErrorCode.UNSUPPORTED_VERSION, [])
+    assert response.session_id == reader.session_id
+    reader.version, reader.epoch = NAMES, reader.epoch + 1
+    assert reader.ask()[0] == (0, 1, [])  # and where they part, as long as it is so
+
+
 async def test_a_bug_of_ours_by_version(world):
     await world.topic()
     row = FetchPartition(partition=3)
