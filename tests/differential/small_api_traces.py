@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.alter_partition_reassignments import ReassignablePartition, ReassignableTopic
+from ottla.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDir, AlterReplicaLogDirTopic
 from ottla.protocol.messages.describe_log_dirs import DescribableLogDirTopic
 from ottla.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequestCursor, TopicRequest
 from ottla.protocol.messages.elect_leaders import TopicPartitions
@@ -30,6 +31,26 @@ def trace_describe_log_dirs(t: Trace) -> None:
         ):
             topics = None if wanted is None else [DescribableLogDirTopic(topic=n, partitions=p) for n, p in wanted]
             t.call(WHO, ApiKey.DESCRIBE_LOG_DIRS, version, topics=topics)
+
+
+def trace_alter_replica_log_dirs(t: Trace) -> None:
+    """Only to directories that there are not: the two brokers live in different ones."""
+    name = made(t, count=3)
+    wanted: list[list[tuple[str, str, list[int]]]] = [
+        [],
+        [("/nowhere", name, [0])],
+        [("/nowhere", name, [2, 0, 0, 7]), ("", name, [1])],
+        [("/nowhere", f"{t.name}-absent", [0]), ("/nowhere", name, [])],
+        [("/nowhere", f"{name}{'n' * (213 - len(name))}", [0, 10])],
+        [("/nowhere", f"{name}{'n' * (214 - len(name))}", [0])],
+    ]
+    for version in (1, 2):
+        for rows in wanted:
+            dirs = [
+                AlterReplicaLogDir(path=path, topics=[AlterReplicaLogDirTopic(name=topic, partitions=partitions)])
+                for path, topic, partitions in rows
+            ]
+            t.call(WHO, ApiKey.ALTER_REPLICA_LOG_DIRS, version, dirs=dirs)
 
 
 def pages(t: Trace, *names: str, limit: int = 2000, cursor: tuple[str, int] | None = None) -> None:

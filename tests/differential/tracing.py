@@ -44,6 +44,8 @@ UNORDERED = {
     (ApiKey.DELETE_RECORDS, "partitions"): "partition_index",
     (ApiKey.LIST_OFFSETS, "topics"): "name",
     (ApiKey.LIST_OFFSETS, "partitions"): "partition_index",
+    (ApiKey.ALTER_REPLICA_LOG_DIRS, "results"): "topic_name",
+    (ApiKey.ALTER_REPLICA_LOG_DIRS, "partitions"): "partition_index",
     (ApiKey.DESCRIBE_LOG_DIRS, "topics"): "name",
     (ApiKey.DESCRIBE_LOG_DIRS, "partitions"): "partition_index",
     (ApiKey.ADD_PARTITIONS_TO_TXN, "results_by_transaction"): "transactional_id",

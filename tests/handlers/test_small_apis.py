@@ -9,6 +9,11 @@ from ottla.protocol.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from ottla.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from ottla.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from ottla.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
@@ -80,6 +85,60 @@ async def test_a_damaged_partition_has_no_size(world):
     topic = await world.topic("t", 2)
     topic.partitions[1].offline = True
     assert set(sizes(await log_dirs(world, [("t", [0, 1])]))) == {("t", 0)}
+
+
+# -- AlterReplicaLogDirs
+
+
+async def moved(world, *wanted, version=2):
+    """What becomes of (path, topic, partitions)."""
+    dirs = [
+        AlterReplicaLogDir(path=path, topics=[AlterReplicaLogDirTopic(name=name, partitions=partitions)])
+        for path, name, partitions in wanted
+    ]
+    response = await world.ask(AlterReplicaLogDirsRequest(dirs=dirs), version)
+    return {(row.topic_name, one.partition_index): one.error_code for row in response.results for one in row.partitions}
+
+
+@pytest.mark.parametrize("version", (1, 2))
+async def test_partitions_are_in_the_only_directory_already(world, version):
+    await world.topic("t", 2)
+    world.services.log_dir = lambda: LogDir("/var/lib/ottla")
+    assert await moved(world, ("/var/lib/ottla", "t", [0, 1]), version=version) == {("t", 0): 0, ("t", 1): 0}
+    assert await moved(
+        world, ("/var/lib/ottla", "t", [1, 2]), ("/var/lib/ottla", "absent", [0]), ("/else", "t", [0]), version=version
+    ) == {
+        ("t", 1): ErrorCode.NONE,
+        ("t", 2): UNKNOWN,
+        ("absent", 0): UNKNOWN,
+        ("t", 0): ErrorCode.LOG_DIR_NOT_FOUND,
+    }
+
+
+async def test_the_directory_named_last_counts(world):
+    await world.topic("t", 1)
+    assert await moved(world, ("memory", "t", [0, 0]), ("/else", "t", [0])) == {("t", 0): ErrorCode.LOG_DIR_NOT_FOUND}
+    assert await moved(world, ("/else", "t", [0]), ("memory", "t", [0])) == {("t", 0): ErrorCode.NONE}
+    assert await moved(world) == {}
+
+
+async def test_a_name_that_leaves_no_room_for_a_future_directory(world):
+    fits, too_long = "n" * 213, "n" * 214
+    assert await moved(world, ("/else", fits, [0, 10]), ("/else", too_long, [0])) == {
+        (fits, 0): ErrorCode.LOG_DIR_NOT_FOUND,
+        (fits, 10): ErrorCode.INVALID_TOPIC_EXCEPTION,
+        (too_long, 0): ErrorCode.INVALID_TOPIC_EXCEPTION,
+    }
+
+
+async def test_a_directory_that_cannot_be_looked_at(world):
+    def broken():
+        raise OSError(5, "gone")
+
+    world.services.log_dir = broken
+    assert await moved(world, ("/else", "t", [0, 1])) == dict.fromkeys(
+        [("t", 0), ("t", 1)], ErrorCode.KAFKA_STORAGE_ERROR
+    )
 
 
 # -- DescribeTopicPartitions
@@ -286,7 +345,12 @@ async def test_a_replica_has_nowhere_to_go(world, version, may_change, name, par
 
 async def test_every_version_survives_a_bug_of_ours(world):
     """What `failed` gives can be sent, and says that something failed."""
-    from ottla.broker.handlers import describe_log_dirs, describe_topic_partitions, elect_leaders
+    from ottla.broker.handlers import (
+        alter_replica_log_dirs,
+        describe_log_dirs,
+        describe_topic_partitions,
+        elect_leaders,
+    )
 
     code = ErrorCode.UNKNOWN_SERVER_ERROR
     election = ElectLeadersRequest(topic_partitions=[TopicPartitions(topic="t", partitions=[0])])
@@ -295,6 +359,10 @@ async def test_every_version_survives_a_bug_of_ours(world):
     assert elect_leaders.failed(ElectLeadersRequest(topic_partitions=None), code).error_code == code
     assert describe_topic_partitions.failed(names, code).topics[0].error_code == code
     assert describe_log_dirs.failed(DescribeLogDirsRequest(), code).results[0].error_code == code
+    moves = AlterReplicaLogDirsRequest(
+        dirs=[AlterReplicaLogDir(path="/", topics=[AlterReplicaLogDirTopic(name="t", partitions=[0])])]
+    )
+    assert alter_replica_log_dirs.failed(moves, code).results[0].partitions[0].error_code == code
 
 
 async def test_reassigning_nothing(world):

@@ -25,7 +25,6 @@ KNOWN = {
     "*test_ssl_integration*": NO_TLS,
     "*test_sasl_integration*": NO_SASL,
     "*::test_describe_metadata_quorum": "DescribeQuorum is not offered: there is no KRaft quorum to describe",
-    "*::test_alter_replica_log_dirs": "AlterReplicaLogDirs is not offered: a broker has one log directory",
     "*::test_kafka_consumer_offsets_for_time_old": "for Kafka before 0.10.1 only",
 }
 

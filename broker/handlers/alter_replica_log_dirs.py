@@ -1,0 +1,69 @@
+"""AlterReplicaLogDirs (key 34): there is one directory, and every partition is in it already."""
+
+from __future__ import annotations
+
+from ottla.broker.context import RequestContext
+from ottla.broker.handlers.services import Services
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+
+VERSIONS = range(1, 3)
+
+LONGEST_DIRECTORY_NAME = 255
+FUTURE_SUFFIX_LENGTH = len(".") + 32 + len("-future")
+"""What Kafka appends to the name of a directory that a partition is being moved to."""
+
+
+def handle(request: AlterReplicaLogDirsRequest, ctx: RequestContext, services: Services) -> AlterReplicaLogDirsResponse:
+    try:
+        here = services.log_dir().path
+    except OSError:
+        return failed(request, ErrorCode.KAFKA_STORAGE_ERROR)
+    topics: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
+    for (name, index), path in _wanted(request).items():
+        code = _outcome(name, index, path == here, services)
+        row = AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
+        topics.setdefault(name, []).append(row)
+    return _answer(topics)
+
+
+def _wanted(request: AlterReplicaLogDirsRequest) -> dict[tuple[str, int], str]:
+    """Where each partition is to go; one that is named more than once goes where it was named last."""
+    return {
+        (topic.name, index): directory.path
+        for directory in request.dirs
+        for topic in directory.topics
+        for index in topic.partitions
+    }
+
+
+def _outcome(name: str, index: int, is_here: bool, services: Services) -> ErrorCode:
+    if len(f"{name}-{index}") + FUTURE_SUFFIX_LENGTH > LONGEST_DIRECTORY_NAME:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    if not is_here:
+        return ErrorCode.LOG_DIR_NOT_FOUND
+    topic = services.topics.topics.get(name)
+    partition = None if topic is None else topic.partition(index)
+    if partition is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.KAFKA_STORAGE_ERROR if partition.offline else ErrorCode.NONE
+
+
+def _answer(topics: dict[str, list[AlterReplicaLogDirPartitionResult]]) -> AlterReplicaLogDirsResponse:
+    return AlterReplicaLogDirsResponse(
+        results=[AlterReplicaLogDirTopicResult(topic_name=name, partitions=rows) for name, rows in topics.items()]
+    )
+
+
+def failed(request: AlterReplicaLogDirsRequest, code: int) -> AlterReplicaLogDirsResponse:
+    """The answer when we have a bug."""
+    topics: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
+    for name, index in _wanted(request):
+        row = AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
+        topics.setdefault(name, []).append(row)
+    return _answer(topics)
