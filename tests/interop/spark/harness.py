@@ -38,6 +38,7 @@ def session(name: str) -> SparkSession:
     builder = SparkSession.builder.appName(name)
     settings = {
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",  # it would be drawn into the lines of results
         "spark.log.level": "FATAL",
         "spark.driver.memory": "1g",
         "spark.driver.host": "127.0.0.1",
