@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import aiokafka
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -23,7 +25,7 @@ from confluent_kafka.admin import (
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
-from kafka import KafkaAdminClient
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.admin import (
     ACL,
     ACLFilter,
@@ -38,6 +40,15 @@ from kafka.admin import ScramMechanism as PythonMechanism
 from kafka.admin import UserScramCredentialDeletion as PythonDeletion
 from kafka.admin import UserScramCredentialUpsertion as PythonUpsertion
 
+import ottla.clients
+from ottla.clients.connection import ClientConnection
+from ottla.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntityData,
+    AlterClientQuotasRequestEntryData,
+    AlterClientQuotasResponse,
+    OpData,
+)
 from ottla.testing import Broker, BrokerProcess
 from tests.differential.real_kafka import NoJava, jars
 from tests.e2e import confluent_client
@@ -128,6 +139,90 @@ def test_nothing_is_enforced_and_nothing_is_promised(broker: Broker) -> None:
         admin.describe_acls(EVERY_RULE).result(30)
     with pytest.raises(Exception, match="not supported by broker"):
         admin.describe_user_scram_credentials().result(30)
+
+
+# ------------------------------------------------------------------------------------------------------- throttled
+
+RATE = 50_000
+RECORDS, RECORD_BYTES = 12, 10_000
+
+
+@pytest.fixture(scope="module")
+def limited() -> Iterator[Broker]:
+    """A broker at which every client has a quota for producing and one for fetching."""
+    with Broker({"quota.window.num": 2}, topics=dict.fromkeys(CLIENTS, 1)) as broker:
+        asyncio.run(_limit(broker.bootstrap_servers))
+        yield broker
+
+
+async def _limit(bootstrap: str) -> None:
+    ops = [OpData(key=key, value=RATE) for key in ("producer_byte_rate", "consumer_byte_rate")]
+    everybody = [AlterClientQuotasRequestEntityData(entity_type="client-id", entity_name=None)]
+    request = AlterClientQuotasRequest(entries=[AlterClientQuotasRequestEntryData(entity=everybody, ops=ops)])
+    host, port = bootstrap.split(":")
+    connection = await ClientConnection.connect(host, int(port), client_id="admin", timeout_ms=10_000)
+    answer = await connection.send(request, AlterClientQuotasResponse, timeout_ms=10_000)
+    assert [entry.error_code for entry in answer.entries] == [0]
+    connection.close()
+
+
+async def _ottla(bootstrap: str, topic: str) -> int:
+    async with ottla.clients.Producer(bootstrap_servers=bootstrap, client_id=topic, max_batch_size=1000) as producer:
+        for _ in range(RECORDS):
+            await producer.send_and_wait(topic, b"x" * RECORD_BYTES)
+    options = {"bootstrap_servers": bootstrap, "client_id": topic, "auto_offset_reset": "earliest"}
+    async with ottla.clients.Consumer(**options) as consumer:
+        consumer.assign([ottla.clients.TopicPartition(topic, 0)])
+        return len([await consumer.getone() for _ in range(RECORDS)])
+
+
+async def _aiokafka(bootstrap: str, topic: str) -> int:
+    producer = aiokafka.AIOKafkaProducer(bootstrap_servers=bootstrap, client_id=topic)
+    async with producer:
+        for _ in range(RECORDS):
+            await producer.send_and_wait(topic, b"x" * RECORD_BYTES)
+    consumer = aiokafka.AIOKafkaConsumer(
+        topic, bootstrap_servers=bootstrap, client_id=topic, auto_offset_reset="earliest"
+    )
+    async with consumer:
+        return len([await consumer.getone() for _ in range(RECORDS)])
+
+
+async def _confluent(bootstrap: str, topic: str) -> int:
+    options = {"bootstrap.servers": bootstrap, "client.id": topic, **confluent_client.QUIET}
+    producer = Producer(options)
+    for _ in range(RECORDS):
+        producer.produce(topic, b"x" * RECORD_BYTES)
+        assert producer.flush(30) == 0
+    consumer = Consumer({**options, "group.id": topic, "auto.offset.reset": "earliest"})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    found = 0
+    while found < RECORDS and (message := consumer.poll(30)) is not None:
+        found += message.error() is None
+    consumer.close()
+    return found
+
+
+async def _kafka_python(bootstrap: str, topic: str) -> int:
+    with KafkaProducer(bootstrap_servers=bootstrap, client_id=topic) as producer:
+        for _ in range(RECORDS):
+            producer.send(topic, b"x" * RECORD_BYTES).get(30)
+    with KafkaConsumer(
+        topic, bootstrap_servers=bootstrap, client_id=topic, auto_offset_reset="earliest", consumer_timeout_ms=30_000
+    ) as consumer:
+        return len([record for _, record in zip(range(RECORDS), consumer, strict=False)])
+
+
+CLIENTS = {"ottla": _ottla, "aiokafka": _aiokafka, "confluent": _confluent, "kafka-python": _kafka_python}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("client", CLIENTS)
+def test_clients_bear_quotas(limited: Broker, client: str) -> None:
+    """They get everything to the broker and back, and take the time that their quotas give them."""
+    began = time.monotonic()
+    assert asyncio.run(CLIENTS[client](limited.bootstrap_servers, client)) == RECORDS
+    assert time.monotonic() - began > 2
 
 
 # --------------------------------------------------------------------------------------------- Kafka's own tools
