@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from ottla.protocol.apis import ApiKey
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import Record, TopicPartition, build_batch
 from tests.wire.peer import Peer
 from tests.wire.requests import SUBSCRIBED, request
@@ -132,6 +133,13 @@ class Client(Peer):
         """The error code."""
         known = {"group_id": group, "generation_id": joined.generation_id, "member_id": joined.member_id}
         return int(self.call(ApiKey.HEARTBEAT, version, **known | fields).error_code)
+
+    def await_rebalance(self, group: str, joined: Any) -> None:
+        """Heartbeat until it says that a join phase has begun: what others have sent on their connections arrives."""
+        deadline = time.monotonic() + 10
+        while not (told := self.heartbeat(group, joined)):
+            assert time.monotonic() < deadline, "no rebalance begins"
+        assert told == ErrorCode.REBALANCE_IN_PROGRESS
 
     def leave(self, group: str, *members: str, version: int = 5) -> Any:
         rows = [{"member_id": member} for member in members]

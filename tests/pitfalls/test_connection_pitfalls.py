@@ -77,7 +77,7 @@ def test_pitfall_03_what_waits_on_one_connection_holds_up_no_other(connect: Call
     joiner.start_enter(group)  # waits until the other member has joined again
     fetcher.start(ApiKey.FETCH, 12, **fetch_fields(topic, max_wait_ms=5000, min_bytes=1))
     assert seconds_of(lambda: other.metadata(topic)) < 1
-    assert other.heartbeat(group, joined) == ErrorCode.REBALANCE_IN_PROGRESS
+    other.await_rebalance(group, joined)
     assert joiner.is_silent(0.05)
     assert fetcher.is_silent(0.05)
     assert seconds_of(lambda: other.produce(topic)) < 1
@@ -160,7 +160,7 @@ def test_pitfall_09_a_member_whose_connection_goes_stays_a_member(
     else:
         goes.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         goes.socket.close()
-    assert client.heartbeat(group, joined) == ErrorCode.REBALANCE_IN_PROGRESS
+    client.await_rebalance(group, joined)
     again = client.join(group, member_id=joined.member_id)
     assert {member.member_id for member in again.members} == {joined.member_id, member_id}
     assert member_id in {member.member_id for member in client.describe(group).members}

@@ -35,6 +35,7 @@ def two(connect: Connect, group: str) -> tuple[tuple[Client, Any], tuple[Client,
     leader, other = connect(), connect()
     joined = leader.stable(group)
     other.start_enter(group)
+    leader.await_rebalance(group, joined)
     leader.start_join(group, member_id=joined.member_id)
     return (leader, leader.answer()), (other, other.answer())
 
@@ -121,7 +122,7 @@ def test_pitfall_26_heartbeats_are_told_of_a_join_phase_and_not_of_a_sync_phase(
     assert leader.heartbeat(group, joined, member_id="nobody") == ErrorCode.UNKNOWN_MEMBER_ID
     assert leader.heartbeat(fresh("nobody"), joined) == ErrorCode.UNKNOWN_MEMBER_ID
     connect().start_enter(group)
-    assert leader.heartbeat(group, joined) == ErrorCode.REBALANCE_IN_PROGRESS
+    leader.await_rebalance(group, joined)
 
 
 def test_pitfall_27_a_storm_of_joins_loses_no_member(connect: Connect, group: str) -> None:
@@ -152,6 +153,7 @@ def test_pitfall_28_a_commit_during_a_rebalance(connect: Connect, group: str) ->
     joined = client.stable(group)
     mine = {"generation_id_or_member_epoch": 1, "member_id": joined.member_id}
     comes.start_enter(group)
+    client.await_rebalance(group, joined)
     assert client.commit(group, topic, 5, **mine) == 0, "preparing: what was read so far is committed"
     client.start_join(group, member_id=joined.member_id)
     again = client.answer()
@@ -186,7 +188,7 @@ def test_pitfall_30_a_member_that_gave_partitions_up_starts_another_generation(c
         other.answer()
         changed = {"cooperative-sticky": owned}
         other.start_join(group, member_id=ids[1], protocols={"range": owned} | changed)
-        assert leader.heartbeat(group, joined) == ErrorCode.REBALANCE_IN_PROGRESS
+        leader.await_rebalance(group, joined)
         leader.start_join(group, member_id=ids[0])
         joined, followed = leader.answer(), other.answer()
         assert joined.generation_id == followed.generation_id == generation
@@ -241,8 +243,9 @@ def test_pitfall_33_groups_are_listed_by_state_and_type(connect: Connect) -> Non
     client.stable(stable)
     client.leave(empty, client.stable(empty).member_id)
     client.enter(completing)
-    client.stable(preparing)
+    joined = client.stable(preparing)
     connect().start_enter(preparing)
+    client.await_rebalance(preparing, joined)
 
     def listed(version: int = 5, **filters: list[str]) -> dict[str, str]:
         rows = client.call(ApiKey.LIST_GROUPS, version, **filters).groups
@@ -251,7 +254,6 @@ def test_pitfall_33_groups_are_listed_by_state_and_type(connect: Connect) -> Non
 
     states = ["Stable", "Empty", "CompletingRebalance", "PreparingRebalance"]
     everything = dict(zip(groups, states, strict=True))
-    client.join(fresh("barrier"))  # the join above has arrived
     assert listed() == listed(types_filter=["classic"]) == everything
     assert listed(version=3) == dict.fromkeys(groups, "")
     for group, state in everything.items():

@@ -94,6 +94,7 @@ def test_pitfall_17_an_empty_instance_id_is_a_static_one_and_null_is_none(
     assert client.heartbeat(group, joined, group_instance_id="") == 0
     dynamic = connect()
     member_id = dynamic.start_enter(group)
+    client.await_rebalance(group, joined)
     client.start_join(group, member_id=joined.member_id, instance="")
     assert client.answer().generation_id == dynamic.answer().generation_id == 2
     told = {member.member_id: member.group_instance_id for member in client.describe(group).members}
@@ -117,6 +118,7 @@ def test_pitfall_19_a_member_without_an_assignment_gets_no_bytes(connect: Callab
     leader, other = connect(), connect()
     joined = leader.stable(group)
     other.start_enter(group)
+    leader.await_rebalance(group, joined)
     leader.start_join(group, member_id=joined.member_id)
     answers = leader.answer(), other.answer()
     other.start_sync(group, answers[1], {})
