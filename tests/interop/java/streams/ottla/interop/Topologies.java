@@ -196,7 +196,7 @@ final class Topologies {
                 .mapValues(count -> Long.toString(count))
                 .to(output, Produced.with(Serdes.String(), Serdes.String()));
         try (Producer<String, String> producer = env.producer()) {
-            producer.send(new ProducerRecord<>(users, "u", "Ottla"));
+            producer.send(new ProducerRecord<>(users, null, 0L, "u", "Ottla"));
             producer.flush();
             KafkaStreams streams = start(builder, config(env.name("windows"), "", Map.of()));
             for (long time : new long[] {100_000, 105_000, 109_999, 110_000, 121_000}) {
