@@ -32,6 +32,7 @@ func main() {
 		{Name: "admin_configs", Run: adminConfigs},
 		{Name: "admin_groups", Run: adminGroups},
 		{Name: "admin_records", Run: adminRecords},
+		{Name: "admin_quotas", Run: adminQuotas},
 		{Name: "admin_cluster", Run: adminCluster},
 		{Name: "admin_transactions", Run: adminTransactions},
 		{Name: "broker_restart", Run: brokerRestart, Alone: true},

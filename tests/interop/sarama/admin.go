@@ -2,8 +2,10 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/IBM/sarama"
@@ -199,4 +201,44 @@ func adminCluster(s *scenarios.S) {
 	moving, err := adm.ListPartitionReassignments(name, []int32{0, 1})
 	s.Must("listing reassignments", err)
 	s.Equal("reassignments", len(moving), 0)
+}
+
+// adminQuotas limits what one client may produce in a second: it is told to wait.
+func adminQuotas(s *scenarios.S) {
+	name, id, adm := topic(s, 1, nil), s.Unique("client"), admin(s)
+	entity := []sarama.QuotaEntityComponent{{EntityType: sarama.QuotaEntityClientID, MatchType: sarama.QuotaMatchExact, Name: id}}
+	described := func() map[string]float64 {
+		found, err := adm.DescribeClientQuotas([]sarama.QuotaFilterComponent{
+			{EntityType: sarama.QuotaEntityClientID, MatchType: sarama.QuotaMatchExact, Match: id},
+		}, true)
+		s.Must("describing", err)
+		if len(found) == 0 {
+			return nil
+		}
+		return found[0].Values
+	}
+	s.Must("altering", adm.AlterClientQuotas(entity, sarama.ClientQuotasOp{Key: "producer_byte_rate", Value: 10_000}, false))
+	s.Eventually("the quota", func() (bool, string) {
+		got := described()
+		return len(got) == 1 && got["producer_byte_rate"] == 10_000, fmt.Sprint(got)
+	})
+	limited := config(func(c *sarama.Config) { c.ClientID = id })
+	to, err := sarama.NewSyncProducer([]string{s.Bootstrap}, limited)
+	s.Must("opening a producer", err)
+	s.Cleanup(func() { _ = to.Close() })
+	produce(s, to, &sarama.ProducerMessage{Topic: name, Value: sarama.ByteEncoder(noise(150_000))})
+	s.Eventually("waits that it was told", func() (bool, string) {
+		var longest int64
+		for metric, figures := range limited.MetricRegistry.GetAll() {
+			if most, is := figures["max"].(int64); is && strings.HasPrefix(metric, "throttle-time-in-ms-for-broker-") {
+				longest = max(longest, most)
+			}
+		}
+		return longest > 1000, fmt.Sprint(longest)
+	})
+	s.Must("removing", adm.AlterClientQuotas(entity, sarama.ClientQuotasOp{Key: "producer_byte_rate", Remove: true}, false))
+	s.Eventually("the quota's removal", func() (bool, string) {
+		got := described()
+		return len(got) == 0, fmt.Sprint(got)
+	})
 }
