@@ -11,9 +11,11 @@ from typing import Self
 from ottla.broker import app
 from ottla.broker.setting_sources import load
 
+SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "100"}
 
-class FlakyBroker:
-    """A broker in memory, on the running loop. All traffic goes through the proxy.
+
+class FlakyProxy:
+    """A proxy before a broker. All traffic goes through it.
 
     Attributes:
         cut_after: the mean number of bytes after which a connection is cut, in either direction; 0 never.
@@ -21,14 +23,20 @@ class FlakyBroker:
     """
 
     def __init__(self, topics: dict[str, int], *, seed: int = 0) -> None:
-        texts = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "100"}
-        self._settings = load(texts).settings
         self._topics = list(topics.items())
         self._random = random.Random(seed)
         self._writers: set[asyncio.StreamWriter] = set()
         self.cut_after = 0
         self.cuts = 0
         self.port = 0
+        self.broker_port = 0
+
+    async def start_broker(self) -> int:
+        """Start the broker, which tells clients to connect to ``port``; returns where it listens itself."""
+        raise NotImplementedError
+
+    async def stop_broker(self) -> None:
+        raise NotImplementedError
 
     @property
     def bootstrap_servers(self) -> str:
@@ -37,9 +45,7 @@ class FlakyBroker:
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         self.port = self._server.sockets[0].getsockname()[1]
-        advertised = ("127.0.0.1", self.port)
-        self.broker = app.Broker(self._settings, directory=None, topics=self._topics, advertised=advertised)
-        await self.broker.start()
+        self.broker_port = await self.start_broker()
         return self
 
     async def __aexit__(
@@ -47,7 +53,7 @@ class FlakyBroker:
     ) -> None:
         self._server.close()
         self.cut_all()
-        await self.broker.stop()
+        await self.stop_broker()
 
     def cut_all(self) -> None:
         """Cut every connection now."""
@@ -56,7 +62,7 @@ class FlakyBroker:
             writer.transport.abort()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", self.broker.port)
+        inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", self.broker_port)
         ends = {writer, inner_writer}
         self._writers |= ends
         try:
@@ -81,3 +87,16 @@ class FlakyBroker:
             writer.write(data)
             await writer.drain()
         raise ConnectionResetError("the other end closed")
+
+
+class FlakyBroker(FlakyProxy):
+    """A broker in memory, on the running loop."""
+
+    async def start_broker(self) -> int:
+        settings = load(SETTINGS).settings
+        self.broker = app.Broker(settings, directory=None, topics=self._topics, advertised=("127.0.0.1", self.port))
+        await self.broker.start()
+        return self.broker.port
+
+    async def stop_broker(self) -> None:
+        await self.broker.stop()

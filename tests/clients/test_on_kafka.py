@@ -1,5 +1,5 @@
-"""The included client against Apache Kafka itself: the live tests that need nothing but a broker. Needs Java, and
-Kafka's jars (or Maven, to fetch them).
+"""The included client against Apache Kafka itself: the live tests that need nothing but a broker, and those with
+connections that break. Needs Java, and Kafka's jars (or Maven, to fetch them).
 """
 
 from __future__ import annotations
@@ -12,7 +12,15 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from ottla.clients import Admin
-from tests.clients import test_live_admin, test_live_consumer, test_live_group, test_live_producer
+from tests.clients import (
+    test_live_admin,
+    test_live_consumer,
+    test_live_faults,
+    test_live_group,
+    test_live_producer,
+    test_live_transaction_faults,
+)
+from tests.clients.flaky import FlakyProxy
 from tests.clients.live import PATIENCE_S
 from tests.differential.real_kafka import NoJava, RealKafka, jars
 
@@ -28,12 +36,16 @@ SETTINGS = {
 """What the broker of the live tests has that differs from Kafka's defaults, and what lets Kafka start sooner."""
 
 
-@pytest.fixture(scope="module")
-def broker() -> Iterator[SimpleNamespace]:
+@pytest.fixture(scope="module", autouse=True)
+def java() -> None:
     try:
         jars()
     except NoJava as missing:
         pytest.skip(f"Apache Kafka cannot be started: {missing}")
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[SimpleNamespace]:
     with RealKafka(SETTINGS) as running:
         bootstrap = f"127.0.0.1:{running.port}"
         asyncio.run(_coordinator_is_there(bootstrap))
@@ -44,6 +56,46 @@ async def _coordinator_is_there(bootstrap: str) -> None:
     """Ottla has the topic of its group coordinator from the start; Kafka makes it when it is first asked for one."""
     async with asyncio.timeout(PATIENCE_S), Admin(bootstrap_servers=bootstrap) as admin:
         await admin.list_group_offsets("nobody")
+
+
+class FlakyKafka(FlakyProxy):
+    """Apache Kafka behind a proxy that cuts connections."""
+
+    async def start_broker(self) -> int:
+        self.kafka = RealKafka(SETTINGS | {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}"})
+        await asyncio.to_thread(self.kafka.__enter__)
+        self.broker_port = self.kafka.port
+        await _coordinator_is_there(self.bootstrap_servers)
+        async with Admin(bootstrap_servers=self.bootstrap_servers) as admin:
+            await admin.create_topics(dict(self._topics))
+        return self.kafka.port
+
+    async def stop_broker(self) -> None:
+        await asyncio.to_thread(self.kafka.__exit__, None, None, None)
+
+
+@pytest.fixture
+def breaking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests of breaking connections get Kafka."""
+    for module in (test_live_faults, test_live_transaction_faults):
+        monkeypatch.setattr(module, "FlakyBroker", FlakyKafka)
+
+
+@pytest.mark.usefixtures("breaking")
+async def test_an_idempotent_producer_over_breaking_connections() -> None:
+    await test_live_faults.test_an_idempotent_producer_over_breaking_connections(seed=1)
+
+
+@pytest.mark.usefixtures("breaking")
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+async def test_a_group_over_breaking_connections(strategy: str) -> None:
+    await test_live_faults.test_a_group_over_breaking_connections(strategy)
+
+
+@pytest.mark.usefixtures("breaking")
+@pytest.mark.parametrize("v2", [False, True], ids=["v1", "v2"])
+async def test_transactions_over_breaking_connections(v2: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    await test_live_transaction_faults.test_transactions_over_breaking_connections(1, v2, monkeypatch)
 
 
 def needs_a_broker_only(candidate: object) -> bool:
