@@ -157,14 +157,11 @@ def delete_offsets(
         return OffsetDeleteResponse(error_code=ErrorCode.NON_EMPTY_GROUP)
     tombstones = Tombstones(m, group.shard, "OffsetDelete")
     response, undecided = _delete_response(request, refused)
-    deleted: dict[tuple[str, int], None] = {}
     for name, answer in undecided:
-        place = name, answer.partition_index
         if group.is_subscribed(name):
             answer.error_code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-        elif place not in deleted and group.offsets.is_known(*place):
-            deleted[place] = None
-            tombstones.add_offset(group, *place)
+        elif group.offsets.is_known(name, answer.partition_index):
+            tombstones.add_offset(group, name, answer.partition_index)
     writes = tombstones.flush()
     if not writes:
         return response
