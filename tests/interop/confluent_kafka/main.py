@@ -19,6 +19,7 @@ from confluent_kafka.admin import (
     OffsetSpec,
 )
 
+from tests.interop.confluent_kafka.extras import SCENARIOS
 from tests.interop.python.harness import play
 from tests.interop.python.kit import Got, Kit, Place, Row, Transactional
 from tests.interop.python.scenarios import ALL, ALONE
@@ -234,4 +235,4 @@ class ConfluentKit(Kit):
 
 
 if __name__ == "__main__":
-    play(ConfluentKit(sys.argv[1]), ALL, alone=ALONE)
+    play(ConfluentKit(sys.argv[1]), [*ALL, *SCENARIOS], alone=ALONE)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from tests.e2e.waiting import wait_for
 from tests.interop.python.groups import produce, values
 from tests.interop.python.harness import Scenario, Stage
 from tests.interop.python.kit import Row
 from tests.interop.python.records import UNKNOWN_TOPIC, refusal, rows
+
+T = TypeVar("T")
 
 OFFSET_OUT_OF_RANGE = 1
 TOPIC_ALREADY_EXISTS = 36
@@ -14,6 +19,23 @@ INVALID_PARTITIONS = 37
 INVALID_CONFIG = 40
 NON_EMPTY_GROUP = 68
 GROUP_ID_NOT_FOUND = 69
+NOT_LEADER = 6
+
+
+def settled(stage: Stage, call: Callable[[], T]) -> T:
+    """What the call gives, once the topic is there: Apache Kafka answers CreateTopics before every request sees it."""
+    found: list[T] = []
+
+    def there() -> bool:
+        try:
+            found.append(call())
+        except Exception as error:
+            if stage.kit.code(error) not in (UNKNOWN_TOPIC, NOT_LEADER):
+                raise
+        return bool(found)
+
+    wait_for(there, "the topic to be there")
+    return found[0]
 
 
 def admin_topics(stage: Stage) -> None:
@@ -32,13 +54,13 @@ def admin_topics(stage: Stage) -> None:
     assert topic not in kit.topics()
     assert refusal(stage, lambda: kit.delete(topic)) == UNKNOWN_TOPIC
     kit.create(topic, 5)
-    assert kit.ends((topic, 4)) == (0, 0), "a topic that is made again is empty"
+    assert settled(stage, lambda: kit.ends((topic, 4))) == (0, 0), "a topic that is made again is empty"
 
 
 def admin_configs(stage: Stage) -> None:
     kit, topic = stage.kit, stage.topic
     kit.create(topic, configs={"retention.ms": "123456", "cleanup.policy": "compact"})
-    configs = kit.configs(topic)
+    configs = settled(stage, lambda: kit.configs(topic))
     assert (configs["retention.ms"], configs["cleanup.policy"]) == ("123456", "compact")
     assert configs["max.message.bytes"] == "1048588"
     kit.alter(topic, {"retention.ms": "654321", "cleanup.policy": "delete"})

@@ -1,0 +1,113 @@
+"""What only confluent-kafka can be asked of the Python clients, in both releases."""
+
+from __future__ import annotations
+
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    ElectionType,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
+
+from tests.e2e.waiting import wait_for
+from tests.interop.python.groups import join, produce, values
+from tests.interop.python.harness import Scenario, Stage
+from tests.interop.python.records import rows
+
+QUIET = {"log_level": 2}
+PATIENCE_S = 30
+
+
+def _admin(stage: Stage) -> AdminClient:
+    return AdminClient({"bootstrap.servers": stage.kit.bootstrap, **QUIET})
+
+
+def admin_cluster(stage: Stage) -> None:
+    """The cluster and a topic are described, and its leader is what it should be already."""
+    admin = _admin(stage)
+    stage.kit.create(stage.topic, 2)
+    cluster = admin.describe_cluster(include_authorized_operations=True).result(PATIENCE_S)
+    host, _, port = stage.kit.bootstrap.rpartition(":")
+    assert [(node.id, node.host, node.port) for node in cluster.nodes] == [(1, host, int(port))]
+    assert cluster.controller.id == 1
+    assert len(cluster.cluster_id) > 10
+    topic = admin.describe_topics(TopicCollection([stage.topic]))[stage.topic].result(PATIENCE_S)
+    assert [(row.id, row.leader.id, len(row.isr)) for row in topic.partitions] == [(0, 1, 1), (1, 1, 1)]
+    assert not topic.is_internal
+    place = TopicPartition(stage.topic, 0)
+    told = admin.elect_leaders(ElectionType.PREFERRED, [place]).result(PATIENCE_S)
+    assert told[place].code() == KafkaError.ELECTION_NOT_NEEDED
+
+
+def admin_group_offsets(stage: Stage) -> None:
+    """Offsets of a group are changed when it is empty, and not before."""
+    admin = _admin(stage)
+    stage.kit.create(stage.topic)
+    cast = stage.cast()
+    one = join(stage, cast)
+    produce(stage, values("read", 10))
+    cast.wait_seen_once(values("read", 10))
+    one.commit()
+
+    def alter(offset: int, note: str = "") -> int:
+        changed = ConsumerGroupTopicPartitions(stage.group, [TopicPartition(stage.topic, 0, offset, note)])
+        [future] = admin.alter_consumer_group_offsets([changed]).values()
+        try:
+            [place] = future.result(PATIENCE_S).topic_partitions
+        except KafkaException as error:
+            return int(error.args[0].code())
+        return int(place.error.code()) if place.error else 0
+
+    assert alter(4) == KafkaError.UNKNOWN_MEMBER_ID
+    one.stop()
+    wait_for(lambda: stage.kit.describe(stage.group)[0] == "Empty", "the group to be empty")
+    assert alter(4, "set by hand") == 0
+    assert stage.kit.committed(stage.group, (stage.topic, 0)) == (4, "set by hand")
+    heir = join(stage, cast)
+    wait_for(lambda: len(heir.seen) >= 6, "what lies behind the new offset", show=cast.describe)
+    assert [seen.offset for seen in heir.seen] == [4, 5, 6, 7, 8, 9]
+
+
+def partition_eof(stage: Stage) -> None:
+    """The end of a partition is told once, at the offset that is next."""
+    stage.kit.create(stage.topic)
+    stage.kit.produce(stage.topic, rows(3), partition=0)
+    options = {"group.id": stage.group, "enable.partition.eof": True, "auto.offset.reset": "earliest"}
+    consumer = Consumer({"bootstrap.servers": stage.kit.bootstrap, **options, **QUIET})
+    stage.closing.callback(consumer.close)
+    consumer.assign([TopicPartition(stage.topic, 0, 0)])
+    messages = [consumer.poll(PATIENCE_S) for _ in range(4)]
+    assert [message.error() for message in messages[:3]] == [None] * 3
+    assert (messages[3].error().code(), messages[3].offset()) == (KafkaError._PARTITION_EOF, 3)
+    assert consumer.get_watermark_offsets(TopicPartition(stage.topic, 0), timeout=PATIENCE_S) == (0, 3)
+    assert consumer.position([TopicPartition(stage.topic, 0)])[0].offset == 3
+
+
+def a_partition_is_paused_and_resumed(stage: Stage) -> None:
+    stage.kit.create(stage.topic, 2)
+    options = {"group.id": stage.group, "auto.offset.reset": "earliest"}
+    consumer = Consumer({"bootstrap.servers": stage.kit.bootstrap, **options, **QUIET})
+    stage.closing.callback(consumer.close)
+    left, right = TopicPartition(stage.topic, 0, 0), TopicPartition(stage.topic, 1, 0)
+    consumer.assign([left, right])
+    consumer.pause([left])
+    for partition in (0, 1):
+        stage.kit.produce(stage.topic, rows(2), partition=partition)
+    messages = [consumer.poll(PATIENCE_S) for _ in range(2)]
+    assert [message.partition() for message in messages] == [1, 1]
+    assert consumer.poll(0.5) is None
+    consumer.resume([left])
+    messages = [consumer.poll(PATIENCE_S) for _ in range(2)]
+    assert [(message.partition(), message.offset()) for message in messages] == [(0, 0), (0, 1)]
+
+
+SCENARIOS: list[tuple[str, Scenario]] = [
+    ("admin_cluster", admin_cluster),
+    ("admin_group_offsets", admin_group_offsets),
+    ("partition_eof", partition_eof),
+    ("a_partition_is_paused_and_resumed", a_partition_is_paused_and_resumed),
+]
