@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from ottla.clients import Admin, Consumer, ConsumerRebalanceListener, ConsumerRecord, Producer, TopicPartition
@@ -52,6 +52,13 @@ async def until(condition: Callable[[], object], what: str) -> None:
         while not condition():  # noqa: ASYNC110 - others bring it about, in their own time
             await asyncio.sleep(0.01)
     assert condition(), what
+
+
+async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
+    """Wait until something holds that has to be asked for: Kafka's broker learns of changes a moment after them."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not await condition():  # noqa: ASYNC110 - others bring it about, in their own time
+            await asyncio.sleep(0.02)
 
 
 async def read(consumer: Consumer, count: int) -> list[ConsumerRecord[Any, Any]]:

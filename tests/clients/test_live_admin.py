@@ -18,7 +18,7 @@ from ottla.clients import (
     TopicPartition,
 )
 from ottla.testing import Broker
-from tests.clients.live import create, fill, group_options, read
+from tests.clients.live import create, eventually, fill, group_options, read
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio]
 
@@ -42,16 +42,22 @@ async def test_topics_from_beginning_to_end(broker: Broker, name: str) -> None:
         assert a not in await admin.list_topics()
         made = await admin.create_topics([NewTopic(a, 3, topic_configs={"retention.ms": "1000"}), b])
         assert (made[a].num_partitions, made[a].configs["retention.ms"], made[b].num_partitions) == (3, "1000", 1)
-        assert {a, b} <= set(await admin.list_topics(include_internal=False))
+
+        async def listed(*names: str) -> bool:
+            return {a, b} & set(await admin.list_topics(include_internal=False)) == set(names)
+
+        async def grown() -> bool:
+            return sorted((await admin.describe_topics([a]))[a].partitions) == [0, 1, 2, 3, 4]
+
+        await eventually(lambda: listed(a, b))
         assert "__consumer_offsets" in await admin.list_topics()
         assert "__consumer_offsets" not in await admin.list_topics(include_internal=False)
         await admin.create_partitions({a: 5})
-        described = await admin.describe_topics([a])
-        assert sorted(described[a].partitions) == [0, 1, 2, 3, 4]
-        assert described[a].topic_id == made[a].topic_id
+        await eventually(grown)
+        assert (await admin.describe_topics([a]))[a].topic_id == made[a].topic_id
         assert b in await admin.describe_topics()
         await admin.delete_topics([a, b])
-        assert not {a, b} & set(await admin.list_topics())
+        await eventually(listed)
 
 
 async def test_one_that_fails_raises_and_of_several_the_rest_is_done(broker: Broker, name: str) -> None:

@@ -21,7 +21,7 @@ from ottla.clients import (
     TopicPartition,
     TransactionFailed,
 )
-from tests.clients.live import PATIENCE_S, group_options
+from tests.clients.live import PATIENCE_S, eventually, group_options
 
 Scenario = Callable[[str, str], Awaitable[None]]
 
@@ -34,12 +34,6 @@ async def create(bootstrap: str, topic: str, partitions: int = 1) -> list[TopicP
     async with Admin(bootstrap_servers=bootstrap) as admin:
         await admin.create_topics({topic: partitions})
     return [TopicPartition(topic, number) for number in range(partitions)]
-
-
-async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not await condition():  # noqa: ASYNC110 - others bring it about, in their own time
-            await asyncio.sleep(0.02)
 
 
 async def settle(bootstrap: str, places: Iterable[TopicPartition]) -> None:
