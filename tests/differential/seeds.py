@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from tests.differential.compare import leaders_only, report, signature
@@ -15,6 +15,7 @@ from tests.differential.play import play
 from tests.differential.shrink import shrunk
 
 AT_ONCE = 40
+FEW_AT_ONCE = 6
 ATTEMPTS = 3
 SHRUNK = 6
 """So many traces that differ are reduced; it takes a while."""
@@ -49,23 +50,34 @@ def verdict(pair: Pair) -> str:
     return signature(pair.ours.transcript, pair.theirs.transcript, pair.at)
 
 
+async def attempt(ports: tuple[int, int], seed: int, number: int, moves: Sequence[Move] | None = None) -> Result:
+    """Play a seed once; the more patiently the higher the number."""
+    pair = await play_seed(ports, seed, moves_of(seed) if moves is None else moves, number)
+    answers = pair.theirs.answers
+    if pair.at is None:
+        return Result(seed, answers)
+    differs = verdict(pair)
+    return Result(seed, answers, describe(pair, seed), differs) if differs else Result(seed, answers, ambiguous=True)
+
+
+def followed(result: Result, again: Result) -> Result:
+    """A result and that of the next attempt, as one."""
+    answers = result.answers + again.answers
+    unsteady = "" if again.text or again.ambiguous else result.signature
+    return again._replace(answers=answers, unsteady=unsteady)
+
+
 async def run_seed(ports: tuple[int, int], seed: int, keep: Sequence[int] | None = None) -> Result:
-    """Play a seed, up to three times if it differs, each more patiently."""
+    """Play a seed, or some of its moves, up to three times if it differs, each more patiently."""
     moves = moves_of(seed)
     if keep is not None:
         moves = [moves[index] for index in keep]
-    answers = 0
-    before = ""
-    pair: Pair
-    for attempt in range(ATTEMPTS):
-        pair = await play_seed(ports, seed, moves, attempt)
-        answers += pair.theirs.answers
-        if pair.at is None:
-            return Result(seed, answers, unsteady=before)
-        if not verdict(pair):
-            return Result(seed, answers, ambiguous=True)
-        before = verdict(pair)
-    return Result(seed, answers, describe(pair, seed), verdict(pair))
+    result = await attempt(ports, seed, 0, moves)
+    for number in range(1, ATTEMPTS):
+        if not result.text:
+            break
+        result = followed(result, await attempt(ports, seed, number, moves))
+    return result
 
 
 def describe(pair: Pair, seed: int) -> str:
@@ -73,43 +85,61 @@ def describe(pair: Pair, seed: int) -> str:
     return report(f"{kind_of(seed)} {seed}", pair.ours.transcript, pair.theirs.transcript, pair.at, alone=True)
 
 
-async def run_seeds(ports: tuple[int, int], seeds: Iterable[int], *, until_first: bool = False) -> list[Result]:
-    """Play seeds, many at a time; with ``until_first`` no more once one differs."""
-    left = iter(seeds)
+async def first_to_differ(ports: tuple[int, int], seeds: Iterable[int]) -> tuple[Result | None, int]:
+    """Play seeds, many at a time, until one differs; also how many were played."""
     found: list[Result] = []
-    stop = asyncio.Event()
+    left = iter(seeds)
 
     async def work() -> None:
         for seed in left:
-            result = await run_seed(ports, seed)
-            found.append(result)
-            if result.text:
-                print(f"differs: seed {seed} ({kind_of(seed)}): {result.signature}", flush=True)
-                if until_first:
-                    stop.set()
-            if stop.is_set():
+            if any(result.text for result in found):
                 return
+            found.append(await run_seed(ports, seed))
 
-    started = time.monotonic()
-    ticker = asyncio.create_task(_tell(found, started))
+    await asyncio.gather(*(work() for _ in range(AT_ONCE)))
+    return next((result for result in found if result.text), None), len(found)
+
+
+async def run_seeds(ports: tuple[int, int], seeds: Iterable[int]) -> list[Result]:
+    """Play seeds, many at a time; then those that differ again, with few beside them, and at last alone."""
+    results = await _at_once(ports, seeds, 0, AT_ONCE, {})
+    for number, at_once in ((1, FEW_AT_ONCE), (2, 1)):
+        again = [seed for seed, result in results.items() if result.text]
+        results |= await _at_once(ports, again, number, at_once, results)
+    return list(results.values())
+
+
+async def _at_once(
+    ports: tuple[int, int], seeds: Iterable[int], number: int, at_once: int, before: Mapping[int, Result]
+) -> dict[int, Result]:
+    """An attempt at each of the seeds, so many at a time."""
+    left = iter(seeds)
+    found: dict[int, Result] = {}
+
+    async def work() -> None:
+        for seed in left:
+            result = await attempt(ports, seed, number)
+            found[seed] = followed(before[seed], result) if seed in before else result
+            if found[seed].text and number == ATTEMPTS - 1:
+                print(f"differs: seed {seed} ({kind_of(seed)}): {result.signature}", flush=True)
+
+    ticker = asyncio.create_task(_tell(found, number, time.monotonic()))
     try:
-        await asyncio.gather(*(work() for _ in range(AT_ONCE)))
+        await asyncio.gather(*(work() for _ in range(at_once)))
     finally:
         ticker.cancel()
     return found
 
 
-async def _tell(found: list[Result], started: float) -> None:
+async def _tell(found: Mapping[int, Result], number: int, started: float) -> None:
     while True:
         await asyncio.sleep(REPORT_EVERY_S)
         seconds = time.monotonic() - started
-        differing = sum(bool(result.text) for result in found)
-        answers = sum(result.answers for result in found)
-        print(
-            f"{seconds:6.0f} s: {len(found)} seeds, {answers} answers, {len(found) / seconds:.1f} seeds a second, "
-            f"{differing} differ",
-            flush=True,
-        )
+        differing = sum(bool(result.text) for result in found.values())
+        answers = sum(result.answers for result in found.values())
+        again = f", attempt {number + 1}" if number else ""
+        print(f"{seconds:6.0f} s{again}: {len(found)} seeds, {answers} answers, "
+              f"{len(found) / seconds:.1f} seeds a second, {differing} differ", flush=True)  # fmt: skip
 
 
 async def reduce(ports: tuple[int, int], results: Sequence[Result]) -> None:

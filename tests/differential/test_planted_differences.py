@@ -12,7 +12,7 @@ from tests.differential.beside import PROFILES, QUIET, prepare
 from tests.differential.kinds import KINDS, kind_of
 from tests.differential.planted import PLANTED, serving
 from tests.differential.real_kafka import NoJava, RealKafka, jars
-from tests.differential.seeds import run_seed, run_seeds
+from tests.differential.seeds import first_to_differ, run_seed
 
 SEEDS = 300
 SETTINGS = PROFILES["prompt"]
@@ -41,11 +41,10 @@ def ottla() -> Iterator[int]:
 def test_a_planted_difference_is_found(number: int, kafka: int, ottla: int) -> None:
     with serving(number, SETTINGS) as port:
         prepare(port)
-        results = asyncio.run(run_seeds((kafka, port), range(SEEDS), until_first=True))
-    found = [result for result in results if result.text]
+        found, played = asyncio.run(first_to_differ((kafka, port), range(SEEDS)))
     assert found, f"{PLANTED[number].name}: survived {SEEDS} seeds"
-    print(f"{PLANTED[number].name}: seed {found[0].seed} after {len(results)} seeds, {found[0].signature}")
-    right = asyncio.run(run_seed((kafka, ottla), found[0].seed))
+    print(f"{PLANTED[number].name}: seed {found.seed}, {played} were played, {found.signature}")
+    right = asyncio.run(run_seed((kafka, ottla), found.seed))
     assert not right.text, "without the mistake it differs, too"
 
 
