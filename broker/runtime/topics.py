@@ -263,6 +263,8 @@ class TopicManager:
             catalog, answer = plan(before)
             if catalog is not before:
                 await self._store(catalog)
+                self._log.info("quotas, credentials or rules changed", quotas=len(catalog.quotas),
+                               credentials=len(catalog.credentials), rules=len(catalog.acls))  # fmt: skip
                 if catalog.quotas != before.quotas:
                     self.on_quotas(catalog.quotas)
         return answer
