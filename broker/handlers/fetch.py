@@ -232,7 +232,7 @@ def _answer(fetch: _Fetch, services: Services) -> FetchResponse:
         session_id = services.fetch_sessions.create(rows, by_id=by_id, now_ms=services.clock.monotonic_ms())
     response = FetchResponse(session_id=session_id, responses=_grouped(rows, fetch.ctx.api_version))
     if fetch.ctx.api_version >= _NODE_ENDPOINTS_SINCE and fetch.hurry:
-        _name_leaders(response, fetch.ctx, services)
+        _name_leaders(response, fetch, services)
     return response
 
 
@@ -263,17 +263,22 @@ def _grouped(rows: list[Row], version: int) -> list[FetchableTopicResponse]:
     return topics
 
 
-def _name_leaders(response: FetchResponse, ctx: RequestContext, services: Services) -> None:
-    """Tell whom a client's idea of the leader is out of date who leads (KIP-951)."""
+def _is_follower(request: FetchRequest) -> bool:
+    return request.replica_id >= 0 or request.replica_state.replica_id >= 0
+
+
+def _name_leaders(response: FetchResponse, fetch: _Fetch, services: Services) -> None:
+    """Tell clients whose idea of the leader is out of date who leads (KIP-951)."""
     node = services.node
+    is_follower = _is_follower(fetch.request)
     for topic in response.responses:
         for row in topic.partitions:
-            if row.error_code == ErrorCode.FENCED_LEADER_EPOCH:
+            if row.error_code in (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER):
                 by_name = services.topics.topics.get(topic.topic) or services.topics.by_id[topic.topic_id]
                 epoch = by_name.partitions[row.partition_index].log.leader_epoch
                 row.current_leader = LeaderIdAndEpoch(leader_id=node.node_id, leader_epoch=epoch)
-                if not response.node_endpoints:
-                    host, port = node.endpoint(ctx)
+                if not response.node_endpoints and not is_follower:  # brokers know each other's addresses
+                    host, port = node.endpoint(fetch.ctx)
                     response.node_endpoints.append(NodeEndpoint(node_id=node.node_id, host=host, port=port))
 
 
@@ -282,7 +287,9 @@ def _read(fetch: _Fetch, services: Services) -> None:
     left = fetch.limit
     topics = services.topics
     by_name = topics.topics
-    committed = fetch.request.isolation_level == READ_COMMITTED
+    request = fetch.request
+    committed = request.isolation_level == READ_COMMITTED
+    is_follower = _is_follower(request)
     rows: list[Row] = []
     unserved: list[Row] = []
     partitions: list[Partition] = []
@@ -322,6 +329,8 @@ def _read(fetch: _Fetch, services: Services) -> None:
         rows.append((item, row))
         if _is_another(item, partition):
             row.error_code = ErrorCode.INCONSISTENT_TOPIC_ID
+        elif is_follower:
+            row.error_code = _no_replica(partition, want.current_leader_epoch)
         else:
             _read_partition(row, want, partition, left, size == 0, topics, committed)
         if row.error_code or row.diverging_epoch.end_offset >= 0:
@@ -437,6 +446,13 @@ def fence(partition: Partition, current_leader_epoch: int) -> ErrorCode:
     if current_leader_epoch < partition.log.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
     return ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def _no_replica(partition: Partition, current_leader_epoch: int) -> ErrorCode:
+    """What is told to a broker that takes itself for a follower; there are none."""
+    if error := fence(partition, current_leader_epoch):
+        return error
+    return ErrorCode.NOT_LEADER_OR_FOLLOWER if current_leader_epoch < 0 else ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
 def _diverges(row: PartitionData, want: FetchPartition, partition: Partition) -> bool:

@@ -25,6 +25,7 @@ from ottla.protocol.messages.list_offsets import (
 VERSIONS = range(1, 12)
 
 _NEVER = 1 << 16
+_CONSUMER = -1
 
 
 class _Time(IntEnum):
@@ -54,7 +55,7 @@ def handle(request: ListOffsetsRequest, ctx: RequestContext, services: Services)
         for want in topic.partitions:
             key = topic.name, want.partition_index
             (twice if key in seen else seen).add(key)
-    committed = request.isolation_level == READ_COMMITTED
+    committed = request.isolation_level == READ_COMMITTED and request.replica_id == _CONSUMER
     answer = []
     for topic in request.topics:
         rows = []

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsTopic
-from ottla.protocol.messages.fetch import FetchPartition, FetchTopic, ForgottenTopic
+from ottla.protocol.messages.fetch import FetchPartition, FetchTopic, ForgottenTopic, ReplicaState
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
 from ottla.protocol.messages.metadata import MetadataRequestTopic
 from ottla.protocol.messages.produce import PartitionProduceData, TopicProduceData
@@ -315,6 +315,20 @@ def trace_fetch_limits(t: Trace) -> None:
                         max_wait_ms=100)  # fmt: skip
             t.settle()
             t.settle(120)
+
+
+def trace_fetch_of_followers(t: Trace) -> None:
+    name = made(t)
+    identify(t, name)
+    produce(t, name, batch(4))
+    for version in (4, 11, 14, 15, 18):
+        reader = Session(t, version)
+        for replica in (-9, -2, -1, 0, 1, 5):
+            who = {"replica_id": replica} if version < 15 else {"replica_state": ReplicaState(replica_id=replica)}
+            for offset in (0, 4, 99):
+                reader.ask((name, 0, offset), session=(0, -1), **who)
+            for epoch in (0, 7) if version >= 9 else ():
+                reader.ask((name, 0, 0), session=(0, -1), row={"current_leader_epoch": epoch}, **who)
 
 
 def trace_fetch_by_id(t: Trace) -> None:

@@ -12,7 +12,7 @@ from ottla.protocol.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
-from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from ottla.protocol.records import decode_batch, iter_batches
 
 pytestmark = pytest.mark.asyncio
@@ -111,6 +111,25 @@ async def test_an_unknown_partition_is_told_when_the_others_are(world, make_batc
     rows = exchange.response.responses[0].partitions
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert [(row.partition_index, row.error_code) for row in rows] == [(1, 0), (0, 0), (7, unknown), (-1, unknown)]
+
+
+@pytest.mark.parametrize("version", [4, 14, 15, 18])
+async def test_there_are_no_followers(world, make_batch, version):
+    await world.topic()
+    fill(world, make_batch, 1)
+    for replica, epoch, error in (
+        (-1, -1, 0),
+        (-2, -1, 0),
+        (0, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (5, 0, ErrorCode.UNKNOWN_LEADER_EPOCH if version >= 9 else ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    ):
+        who = {"replica_id": replica} if version < 15 else {"replica_state": ReplicaState(replica_id=replica)}
+        known = {"current_leader_epoch": epoch} if version >= 9 else {}
+        response = world.fetch(version=version, **who, **known).response
+        row = response.responses[0].partitions[0]
+        assert (row.error_code, bool(row.records)) == (error, not error)
+        named = version >= 16 and error == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert (row.current_leader.leader_id, response.node_endpoints) == (1 if named else -1, [])
 
 
 async def test_ids_that_are_nobody_s_are_told_before_partitions_that_there_are_not(world):
