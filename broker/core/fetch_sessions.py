@@ -28,7 +28,7 @@ MOST_IN_SESSION = 50_000
 """Partitions of one session. Consumers of more go on without: clients may name any number that do not exist."""
 
 MOST_IN_ALL = 250_000
-"""Partitions of all sessions together."""
+"""Partitions of all sessions together; they take some 400 bytes each."""
 
 Key = tuple[str | UUID, int]
 """A partition as a fetch names it: by the topic's name, or by its id where the version has ids, and by its index."""
