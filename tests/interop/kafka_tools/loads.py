@@ -80,6 +80,37 @@ def transactions(stage: Stage) -> None:
     assert "could not be found" in absent.err, absent
 
 
+def open_transaction(stage: Stage, topic: str, transactional_id: str) -> None:
+    stage.topic(topic, 1)
+    stage.tools.bare("open-transaction", stage.bootstrap, transactional_id, topic)
+    printed = stage.tools("transactions", "list", "--duration-filter", 0)
+    assert [transactional_id, "Ongoing"] in table(printed, "TransactionalId", "TransactionState"), printed
+
+
+@case
+def transactions_abort(stage: Stage) -> None:
+    """The marker that ends a transaction which its coordinator has forgotten."""
+    open_transaction(stage, "hanging", "hanging")
+    look = ["describe-producers", "--topic", "hanging", "--partition", 0]
+    same(table(stage.tools("transactions", *look), "CurrentTransactionStartOffset"), [["0"]])
+    stage.tools("transactions", "abort", "--topic", "hanging", "--partition", 0, "--start-offset", 0)
+    same(table(stage.tools("transactions", *look), "CurrentTransactionStartOffset"), [["None"]])
+
+
+@case
+def transactions_force_terminate(stage: Stage) -> None:
+    open_transaction(stage, "terminated", "terminated")
+    stage.tools("transactions", "forceTerminateTransaction", "--transactionalId", "terminated")
+
+    def state() -> str:
+        printed = stage.tools("transactions", "list", "--transactional-id-pattern", "termin.*")
+        same({row[0] for row in table(printed, "TransactionalId")}, {"terminated"}, printed)
+        return table(printed, "TransactionState")[0][0]
+
+    until("it is aborted", lambda: state() in ("CompleteAbort", "Empty"))
+    same(stage.offsets("terminated"), {0: 2})
+
+
 @case
 def transactional_message_copier(stage: Stage) -> None:
     stage.topic("copied-from", 1)
@@ -93,26 +124,30 @@ def transactional_message_copier(stage: Stage) -> None:
     same(lines, [str(value) for value in range(100)])
 
 
+def formatted(stage: Stage, topic: str, formatter: str, pattern: str) -> None:
+    """The formatter must show what the pattern finds in the topic. Who finds nothing soon enough is given longer."""
+    what = ["--topic", topic, "--from-beginning", "--formatter", f"{FORMATTERS}.{formatter}"]
+    for timeout_ms in (1000, 3000, 9000):
+        printed = stage.tools("console-consumer", *what, "--timeout-ms", timeout_ms)
+        if re.search(pattern, printed.out):
+            return
+    raise AssertionError(f"{pattern} not found: {printed}")
+
+
 @case
 def offsets_topic_formatters(stage: Stage) -> None:
     stage.topic("formatted", 1)
     stage.produce("formatted", range(3))
     stage.consume("formatted", 3, "--group", "formatting")
-    common = ["--topic", "__consumer_offsets", "--from-beginning", "--timeout-ms", 1000]
-    printed = stage.tools("console-consumer", *common, "--formatter", f"{FORMATTERS}.OffsetsMessageFormatter")
-    key = '"group":"formatting","topic":"formatted","partition":0'
-    assert re.search(re.escape(key) + r'.*?"offset":3', printed.out), printed
-    printed = stage.tools("console-consumer", *common, "--formatter", f"{FORMATTERS}.GroupMetadataMessageFormatter")
-    assert '"group":"formatting"' in printed.out and '"protocolType":"consumer"' in printed.out, printed
+    key = re.escape('"group":"formatting","topic":"formatted","partition":0')
+    formatted(stage, "__consumer_offsets", "OffsetsMessageFormatter", key + r'.*?"offset":3')
+    pattern = r'"group":"formatting".*?"protocolType":"consumer"'
+    formatted(stage, "__consumer_offsets", "GroupMetadataMessageFormatter", pattern)
 
 
 @case
 def transactions_topic_formatter(stage: Stage) -> None:
-    printed = stage.tools(
-        "console-consumer", "--topic", "__transaction_state", "--from-beginning", "--timeout-ms", 1000, "--formatter",
-        f"{FORMATTERS}.TransactionLogMessageFormatter",
-    )  # fmt: skip
-    assert '"transactionalId":"transacting"' in printed.out, printed
+    formatted(stage, "__transaction_state", "TransactionLogMessageFormatter", '"transactionalId":"transacting"')
 
 
 def segments(stage: Stage, partition: str, ending: str) -> list[Path]:

@@ -41,6 +41,7 @@ CLASSES = {
     "transactional-copier": "org.apache.kafka.tools.TransactionalMessageCopier",
     "client-compatibility": "org.apache.kafka.tools.ClientCompatibilityTest",
     "members": "ottla.tools.Members",
+    "open-transaction": "ottla.tools.OpenTransaction",
 }
 
 
