@@ -334,9 +334,10 @@ def main(
             generator = compile_generator()
             core, _ = choose_cores()
             with started(of_records, core, data / "records") as servers:
-                bench.records(servers)
+                if servers:
+                    bench.records(servers)
             with started(of_commits, core, data / "commits") as servers:
-                for connections in COMMITTERS if of_commits else ():
+                for connections in COMMITTERS if servers else ():
                     bench.commits(servers, generator, connections)
     except BenchError as error:
         raise click.ClickException(str(error)) from error
