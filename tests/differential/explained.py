@@ -17,7 +17,7 @@ class Leaf(NamedTuple):
 # (answer, path): both match from their beginning.
 KNOWN = [
     (r".* (CREATE_TOPICS|DESCRIBE_CONFIGS) ", r".*\.configs\.ottla\.durability"),
-    (r".* (CREATE_TOPICS|DESCRIBE_CONFIGS) ", r".*\.configs\.[a-z.]+\.config_source"),
+    (r".* (CREATE_TOPICS|DESCRIBE_CONFIGS) ", r".*\.configs\.min\.insync\.replicas\.config_source"),
     (r".* DESCRIBE_CONFIGS ", r".*\.configs\.[a-z.]+\.synonyms"),
     (r".* PRODUCE ", r".*\.batch_index_error_message"),
     (r".* PRODUCE ", r".*\.log_append_time_ms"),
