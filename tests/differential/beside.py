@@ -20,6 +20,7 @@ from tests.differential.txn_calls import TRANSACTION_PARTITIONS
 # What both brokers are started with. "prompt": a group's first generation forms at once; "waiting": it does not.
 # "guarded": there are credentials and access control rules, and everybody may do everything nevertheless.
 COMMON = {
+    "node.id": 1,
     "group.min.session.timeout.ms": 300,
     "group.max.session.timeout.ms": 1_800_000,
     "offsets.topic.num.partitions": GROUP_PARTITIONS,
