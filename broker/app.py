@@ -11,7 +11,7 @@ from time import perf_counter_ns
 from typing import Any
 from uuid import uuid4
 
-from ottla.broker.core.fetch_sessions import FetchSessions
+from ottla.broker.core.fetch_sessions import LARGEST_ID, FetchSessions
 from ottla.broker.core.fetches import FetchPurgatory
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
@@ -227,7 +227,7 @@ class Broker:
             log_dir=in_memory if self._directory is None else partial(measured, self._directory),
             logger=self.log if hasattr(self.log, "level") else None,
             fetch_sessions=FetchSessions(
-                settings.max_incremental_fetch_session_cache_slots, lambda: randrange(1, 1 << 31)
+                settings.max_incremental_fetch_session_cache_slots, lambda: randrange(1, LARGEST_ID + 1)
             ),
         )
         self._cleaner = Cleaner(self._engine, self._topics, clock, self.log, directory=self._directory)

@@ -21,6 +21,10 @@ INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 _LAST_EPOCH = (1 << 31) - 1
 
+_PART = ((1 << 31) - 1) // 8
+LEAST_ID, LARGEST_ID = 1 - _PART, 8 * _PART - 1
+"""Ids that a request may name. Kafka keeps sessions in eight parts by their ids, and takes one beyond for a fault."""
+
 EVICTION_MS = 120_000
 """How long a session must have been unused, or must have lived, before another may take its slot."""
 
@@ -124,7 +128,7 @@ class FetchSessions:
 
     Args:
         slots: how many sessions there may be (``max.incremental.fetch.session.cache.slots``).
-        new_id: gives a random number above 0.
+        new_id: gives a random number from 1 to `LARGEST_ID`.
     """
 
     __slots__ = ("_evictable", "_new_id", "_sessions", "_slots", "partitions")

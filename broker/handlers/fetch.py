@@ -20,6 +20,8 @@ from ottla.broker.context import MeteredContext, RequestContext
 from ottla.broker.core.fetch_sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
+    LARGEST_ID,
+    LEAST_ID,
     NO_SESSION,
     AskedPartition,
     FetchSession,
@@ -123,6 +125,8 @@ def handle(request: FetchRequest, ctx: RequestContext, services: Services) -> Fe
     fetch = _opened(request, ctx, services)
     if isinstance(fetch, ErrorCode):
         return FetchResponse(error_code=fetch)
+    if fetch is None:
+        return failed(request, ErrorCode.UNKNOWN_SERVER_ERROR)
     _read(fetch, services)
     if fetch.partitions and request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
         return failed(request, ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -148,8 +152,10 @@ def complete(parked: Parked, services: Services) -> None:
         _park(fetch, services, parked.deadline_ms)
 
 
-def _opened(request: FetchRequest, ctx: RequestContext, services: Services) -> _Fetch | ErrorCode:
-    """What a request reads, by itself or with its session."""
+def _opened(request: FetchRequest, ctx: RequestContext, services: Services) -> _Fetch | ErrorCode | None:
+    """What a request reads, by itself or with its session; None if no session could have its id."""
+    if not LEAST_ID <= request.session_id <= LARGEST_ID:
+        return None
     by_id = ctx.api_version >= _TOPIC_IDS_SINCE
     asked = _asked(request, services.topics, by_id)
     sessions = services.fetch_sessions

@@ -168,6 +168,15 @@ def trace_session_epochs(t: Trace) -> None:
         reader.ask((name, 0, 0))
 
 
+def trace_session_ids_at_the_edges(t: Trace) -> None:
+    name = made(t)
+    identify(t, name)
+    for version in (7, IDS):
+        for session_id in (2**31 - 9, 2**31 - 8, 2**31 - 1, -(2**28) + 2, -(2**28) + 1, -(2**31)):
+            for epoch in (-2, -1, 1):
+                Session(t, version).ask((name, 0, 0), session=(session_id, epoch))
+
+
 def trace_session_ids_and_names(t: Trace) -> None:
     name = made(t, count=2)
     identify(t, name)

@@ -160,10 +160,22 @@ async def test_an_error_is_told_as_long_as_it_lasts(world, make_batch):
 async def test_sessions_that_are_none(world, version):
     await world.topic()
     reader = Reader(world, version)
-    for session in ((77, 3), (0, 3), (77, -2), (-1, 1), (2**31 - 1, 1), (-(2**31), 1)):
+    for session in ((77, 3), (0, 3), (77, -2), (-1, 1), (2**31 - 9, 1), (-(2**28) + 2, 1)):
         response = reader.send((0, 0), session=session).response
         assert response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         assert (response.session_id, response.responses) == (0, [])
+
+
+@pytest.mark.parametrize("session_id", [2**31 - 8, 2**31 - 1, -(2**28) + 1, -(2**31)])
+async def test_ids_that_no_session_could_have(world, session_id):
+    await world.topic()
+    for epoch in (-1, 0, 1):
+        response = Reader(world, NAMES).send((0, 0), session=(session_id, epoch)).response
+        assert (response.error_code, response.session_id) == (ErrorCode.UNKNOWN_SERVER_ERROR, session_id)
+        assert rows(response) == {0: (ErrorCode.UNKNOWN_SERVER_ERROR, -1, [])}
+        response = Reader(world, IDS).send((0, 0), session=(session_id, epoch)).response
+        assert (response.error_code, response.responses) == (ErrorCode.UNKNOWN_SERVER_ERROR, [])
+    assert len(world.services.fetch_sessions) == 0
 
 
 async def test_an_epoch_that_is_not_the_next(world):
