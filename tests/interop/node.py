@@ -50,7 +50,7 @@ def package_version(place: Place, name: str) -> str:
     return checked(["node", "-e", code], cwd=place.cache).strip()
 
 
-def run_node(run: Run, *, timeout_s: float = 240) -> Iterator[Result]:
+def run_node(run: Run, *, timeout_s: float = 400) -> Iterator[Result]:
     """The suite's main.js with its packages, against the run's broker. ``--option only=NAME,NAME`` names tests."""
     command = ["node", str(run.place.source / "main.js"), *filter(None, run.options.get("only", "").split(","))]
     env = {"BOOTSTRAP": run.bootstrap, "NODE_PATH": str(run.place.cache / "node_modules")}

@@ -75,7 +75,7 @@ def run(run: Run) -> Iterator[Result]:
             "SPARK_LOCAL_IP": "127.0.0.1",
             "PYSPARK_PYTHON": python,
         }
-        yield from json_lines(command, env=env, timeout_s=400)
+        yield from json_lines(command, env=env, timeout_s=700)
 
 
 SUITE = Suite(
