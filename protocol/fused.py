@@ -486,10 +486,11 @@ class _EncodeWriter:
             build = source.bind("tag_writer", inner.compile("tag_writer(value)"))
             if isinstance(field.default, list):
                 source.line(f"if {value}.{field.name} is None or len({value}.{field.name}):")
+            elif isinstance(field_leaf, UuidLeaf):
+                source.line(f"if {value}.{field.name}.int != {field.default.int}:")  # UUID.__eq__ is Python
             else:
                 is_struct = isinstance(field.default, type)
-                shared = shared_default(field.default) if is_struct else field.fresh_default()
-                default = source.bind("default", shared)
+                default = source.bind("default", shared_default(field.default) if is_struct else field.fresh_default())
                 # Comparing structs costs more than all else that is written of them.
                 quick = f"{value}.{field.name} is not {default} and " if is_struct else ""
                 source.line(f"if {quick}{value}.{field.name} != {default}:")

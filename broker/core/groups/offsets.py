@@ -131,21 +131,36 @@ def commit_response(request: OffsetCommitRequest, refused: Refusals) -> tuple[Of
     nothing is refused the answer is as the request.
     """
     response = OffsetCommitResponse()
+    undecided: list[Undecided] = []
+    if not refused:
+        for topic in request.topics:
+            if topic.partitions:
+                answered = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
+                response.topics.append(answered)
+                _accept(topic, topic.partitions, answered, undecided)
+        return response, undecided
     entries: dict[tuple[str, UUID], OffsetCommitResponseTopic] = {}
-    for topic in request.topics if refused else ():
+    for topic in request.topics:
         errors = [(p.partition_index, refused.get((topic.name, p.partition_index))) for p in topic.partitions]
         rows = [OffsetCommitResponsePartition(partition_index=p, error_code=e) for p, e in errors if e]
         if rows or (not topic.partitions and (topic.name, NO_PARTITION) in refused):
             _commit_entry(response, entries, topic).partitions.extend(rows)
-    undecided: list[Undecided] = []
     for topic in request.topics:
         if accepted := [p for p in topic.partitions if (topic.name, p.partition_index) not in refused]:
-            answered = _commit_entry(response, entries if refused else {}, topic)
-            for partition in accepted:
-                answer = OffsetCommitResponsePartition(partition_index=partition.partition_index)
-                answered.partitions.append(answer)
-                undecided.append((topic, partition, answer))
+            _accept(topic, accepted, _commit_entry(response, entries, topic), undecided)
     return response, undecided
+
+
+def _accept(
+    topic: OffsetCommitRequestTopic,
+    partitions: Sequence[OffsetCommitRequestPartition],
+    answered: OffsetCommitResponseTopic,
+    undecided: list[Undecided],
+) -> None:
+    for partition in partitions:
+        answer = OffsetCommitResponsePartition(partition_index=partition.partition_index)
+        answered.partitions.append(answer)
+        undecided.append((topic, partition, answer))
 
 
 def _commit_entry(
