@@ -31,14 +31,19 @@ from ottla.broker.core.fetch_sessions import (
 )
 from ottla.broker.core.fetches import Parked
 from ottla.broker.core.topics.partition import Partition
+from ottla.broker.handlers.partition_reads import (
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    counted,
+    fence,
+    no_replica,
+    read_partition,
+)
 from ottla.broker.handlers.services import Services, Topics
-from ottla.protocol.compression import Buffer
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch import (
-    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
-    FetchPartition,
     FetchRequest,
     FetchResponse,
     LeaderIdAndEpoch,
@@ -46,12 +51,10 @@ from ottla.protocol.messages.fetch import (
     PartitionData,
     SnapshotId,
 )
-from ottla.protocol.records import TopicPartition, end_of_batches
+from ottla.protocol.records import TopicPartition
 from ottla.protocol.schema import shared_default
 
 VERSIONS = range(4, 19)
-
-READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 
 _NOWHERE, _NOBODY, _NOTHING = (
     shared_default(EpochEndOffset),
@@ -336,32 +339,20 @@ def _read(fetch: _Fetch, services: Services) -> None:
         if _is_another(item, partition):
             row.error_code = ErrorCode.INCONSISTENT_TOPIC_ID
         elif is_follower:
-            row.error_code = _no_replica(partition, want.current_leader_epoch)
+            row.error_code = no_replica(partition, want.current_leader_epoch)
         else:
-            _read_partition(row, want, partition, left, size == 0, topics, committed)
+            read_partition(row, want, partition, left, size == 0, topics, committed)
         if row.error_code or row.diverging_epoch.end_offset >= 0:
             row.aborted_transactions = None
             hurry = True
         elif records := row.records:
             taken = len(records)
             if (size + taken < fetch.min_bytes or fetch.limit <= _SMALL_LIMIT) and taken < left:
-                taken = _counted(records, min(want.partition_max_bytes, left), partition, committed)
+                taken = counted(records, min(want.partition_max_bytes, left), partition, committed)
             size += taken
             left = max(0, left - taken)
     fetch.rows, fetch.unserved, fetch.partitions = rows, unserved, partitions
     fetch.size, fetch.hurry = size, hurry
-
-
-def _counted(records: Buffer, most: int, partition: Partition, committed: bool) -> int:
-    """How many bytes count as read where up to ``most`` were asked for.
-
-    If more batches follow, all that was asked for: whole batches alone may never come to what a consumer waits for.
-    """
-    taken = len(records)
-    if taken >= most:
-        return taken
-    upto = partition.last_stable_offset if committed else partition.log.high_watermark
-    return most if end_of_batches(records) < upto else taken
 
 
 def _is_another(item: AskedPartition, partition: Partition) -> bool:
@@ -391,87 +382,6 @@ def _resolve(item: AskedPartition, topics: Topics) -> str | None:
     if topic is not None:
         item.name = topic.name
     return item.name
-
-
-def _read_partition(
-    row: PartitionData,
-    want: FetchPartition,
-    partition: Partition,
-    left: int,
-    min_one_batch: bool,
-    topics: Topics,
-    committed: bool,
-) -> None:
-    log = partition.log
-    if error := fence(partition, want.current_leader_epoch):
-        row.error_code = error
-        return
-    offset = want.fetch_offset
-    try:
-        if want.last_fetched_epoch >= 0 and _diverges(row, want, partition):
-            return
-        if not log.log_start_offset <= offset <= log.log_end_offset:
-            row.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
-            return
-        records = b""
-        most = min(want.partition_max_bytes, left)
-        upto = partition.last_stable_offset if committed else log.high_watermark
-        if offset < upto and (most > 0 or min_one_batch):
-            records = log.read(offset, max_bytes=most, upto_offset=upto, min_one_batch=min_one_batch)
-            if not records and most > 0:
-                row.aborted_transactions = None  # as Kafka, which drops a part of a batch together with the list
-    except topics.storage_error:
-        row.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-        return
-    if committed and records and partition.transactions.aborted.reach(offset):
-        row.aborted_transactions = _aborted_among(offset, records, partition)
-    row.records = records
-    _fill_offsets(row, partition)
-
-
-def _aborted_among(offset: int, records: bytes, partition: Partition) -> list[AbortedTransaction]:
-    """The aborted transactions that the records, read from ``offset`` on, have something of."""
-    return [
-        AbortedTransaction(producer_id=producer_id, first_offset=first_offset)
-        for producer_id, first_offset in partition.aborted_in(offset, end_of_batches(records))
-    ]
-
-
-def _fill_offsets(row: PartitionData, partition: Partition) -> None:
-    row.high_watermark = partition.log.high_watermark
-    row.last_stable_offset = partition.last_stable_offset
-    row.log_start_offset = partition.log.log_start_offset
-
-
-def fence(partition: Partition, current_leader_epoch: int) -> ErrorCode:
-    """Check the leader epoch that a client believes in (KIP-320); -1 is not checked."""
-    if partition.offline:
-        return ErrorCode.KAFKA_STORAGE_ERROR
-    if current_leader_epoch < 0 or current_leader_epoch == partition.log.leader_epoch:
-        return ErrorCode.NONE
-    if current_leader_epoch < partition.log.leader_epoch:
-        return ErrorCode.FENCED_LEADER_EPOCH
-    return ErrorCode.UNKNOWN_LEADER_EPOCH
-
-
-def _no_replica(partition: Partition, current_leader_epoch: int) -> ErrorCode:
-    """What is told to a broker that takes itself for a follower; there are none."""
-    if error := fence(partition, current_leader_epoch):
-        return error
-    return ErrorCode.NOT_LEADER_OR_FOLLOWER if current_leader_epoch < 0 else ErrorCode.UNKNOWN_LEADER_EPOCH
-
-
-def _diverges(row: PartitionData, want: FetchPartition, partition: Partition) -> bool:
-    """Whether the reader followed a log that parts from ours before its offset (KIP-595): then say where."""
-    end = partition.log.epoch_end(want.last_fetched_epoch)
-    if end.end_offset < 0 or want.fetch_offset < partition.log.log_start_offset:
-        row.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
-        return True
-    if end.leader_epoch < want.last_fetched_epoch or end.end_offset < want.fetch_offset:
-        row.diverging_epoch = EpochEndOffset(epoch=end.leader_epoch, end_offset=end.end_offset)
-        _fill_offsets(row, partition)
-        return True
-    return False
 
 
 def failed(request: FetchRequest, code: int) -> FetchResponse:

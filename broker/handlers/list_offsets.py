@@ -11,7 +11,7 @@ from enum import IntEnum
 
 from ottla.broker.context import RequestContext
 from ottla.broker.core.topics.partition import OffsetAndTimestamp, Partition
-from ottla.broker.handlers.fetch import READ_COMMITTED, fence
+from ottla.broker.handlers.partition_reads import READ_COMMITTED, fence
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.list_offsets import (
