@@ -34,6 +34,7 @@ SETTINGS: dict[str, object] = {
 # "[thread] WARN logger - message", as slf4j-simple writes it.
 _LINE = re.compile(r"^\[.*?\] (?P<level>WARN|ERROR) (?P<logger>[\w.$]+) - (?P<message>.*)$")
 _SHAPES = [
+    (r"Generation\{.*?\}", "Generation{…}"),
     (r"\b(?:clientId|groupId|transactionalId|groupInstanceId)=[^,\]\s]+", lambda found: found[0].split("=")[0] + "=…"),
     (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UUID"),
     (r"(?<![\w-])[A-Za-z0-9_-]{22}(?![\w-])", "UUID"),

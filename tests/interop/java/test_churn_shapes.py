@@ -18,6 +18,8 @@ def test_ids_numbers_and_names_make_no_difference() -> None:
     assert shape(member.format("0f8fad5b-d9cb-469f-a165-70867728950e", 4)) == shape(
         member.format("7c9e6679-7425-40de-944b-e07fc1f90ae7", 1234)
     )
+    left = "LeaveGroup request with Generation{{generationId={}, memberId='{}', protocol='{}'}} failed"
+    assert shape(left.format(4, "", "null")) == shape(left.format(17, "reader-3-ab", "sticky"))
     assert shape("topic id yMtdsYNCSqW8mZbZ4YbT2Q of N") == shape("topic id P94dJInMRWimAGZkQEozdw of N")
 
 

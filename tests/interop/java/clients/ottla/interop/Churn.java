@@ -135,16 +135,20 @@ public final class Churn {
         start(name, new Readers.GroupMember(env, name, "group-" + kind, topic, config, pick));
     }
 
-    /** Static members; one in four starts beside the one that has its instance id and fences it. */
+    /** Static members; one in three starts beside the one that has its instance id and fences it, some with a twin. */
     private void fixed(int pick) throws InterruptedException {
         String instance = "fixed-" + pick % 4;
-        boolean fences = pick / 4 % 4 == 0;
+        boolean fences = pick / 4 % 3 == 0;
         if (!fences && ended(instance, 1 + pick % 2)) {
             return;
         }
         Map<String, Object> config = Map.of("group.instance.id", instance, "session.timeout.ms", 6000,
                 "heartbeat.interval.ms", 500, "client.id", instance);
         start(instance, new Readers.GroupMember(env, instance, "group-static", "churn-static", config, pick));
+        if (fences && pick / 12 % 2 == 0) {
+            String twin = instance + "-twin";
+            start(twin, new Readers.GroupMember(env, twin, "group-static", "churn-static", config, pick));
+        }
     }
 
     /** Commits by itself. */
