@@ -79,7 +79,7 @@ lint: $(VENV)/.test ## ruff
 format: $(VENV)/.test ## let ruff mend what it can
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 
-bench: $(VENV)/.test ## heartbeats, the log, large logs and starts, beside librdkafka's mock (about fifteen minutes)
+bench: $(VENV)/.test ## heartbeats, commits, the log and starts, beside Apache Kafka, kfake and librdkafka's mock (about half an hour)
 	@$(BIN)/python bench/startup.py
 	@$(BIN)/python bench/big_log.py
 	@$(BIN)/python bench/log.py $(ARGS)
