@@ -1,4 +1,4 @@
-"""What only confluent-kafka can be asked of the Python clients, in both releases."""
+"""What only confluent-kafka can be asked of the Python clients."""
 
 from __future__ import annotations
 

@@ -2,4 +2,4 @@
 
 from tests.interop.python.clients import client_suite
 
-SUITE = client_suite("confluent_kafka", "confluent-kafka", "confluent-kafka", ["2.16.1", "2.6.0"])
+SUITE = client_suite("confluent_kafka", "confluent-kafka", "confluent-kafka", ["2.16.1", "2.6.1"])

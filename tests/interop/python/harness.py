@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.interop.python.kit import Kit
 
 PATIENCE_S = 45.0
-SESSION_MS = 1500
+SESSION_MS = 2500
 """How long those are missed who stop without leaving."""
 AT_ONCE = 3
 _telling = threading.Lock()
