@@ -114,6 +114,7 @@ class World:
             self.topics[name] = topic
         facade = SimpleNamespace(
             topics=self.topics,
+            by_id={topic.topic_id: topic for topic in self.topics.values()},
             partition=self.partition,
             partition_count=lambda name: len(self.topics[name].partitions) if name in self.topics else 0,
         )
