@@ -7,7 +7,16 @@ from typing import Any, NamedTuple
 
 from ottla.broker.settings import FIELDS, BadSetting, Settings, parse_value
 
-NOT_SETTINGS = frozenset({"OTTLA_BOOTSTRAP_SERVERS", "OTTLA_TESTS", "OTTLA_SIM_SEEDS"})
+NOT_SETTINGS = frozenset(
+    {
+        "OTTLA_AIOKAFKA_TREE",
+        "OTTLA_BOOTSTRAP_SERVERS",
+        "OTTLA_DIFFERENTIAL_CACHE",
+        "OTTLA_INTEROP_CACHE",
+        "OTTLA_SIM_SEEDS",
+        "OTTLA_TESTS",
+    }
+)
 """Environment variables that the command-line tools and the tests read."""
 
 # Kafka's older or finer-grained spellings of settings that we hold in one unit.
