@@ -13,6 +13,7 @@ NOT_SETTINGS = frozenset(
         "OTTLA_BOOTSTRAP_SERVERS",
         "OTTLA_DIFFERENTIAL_CACHE",
         "OTTLA_INTEROP_CACHE",
+        "OTTLA_SEED",
         "OTTLA_SIM_SEEDS",
         "OTTLA_TESTS",
     }
