@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from uuid import UUID
 
 from ottla.broker.context import RequestContext
 from ottla.broker.core.topics.catalog import Refusal
@@ -30,6 +31,7 @@ async def handle(request: DeleteTopicsRequest, ctx: RequestContext, services: Se
     if not services.settings.delete_topic_enable:
         return DeleteTopicsResponse(responses=[_refused(state, disabled, None) for state in asked])
     rows: dict[str, DeletableTopicResult] = {}
+    wanted: dict[str, str | UUID] = {}
     once, refused = _once(asked)
     for state in once:
         row = _find(state, services)
@@ -41,12 +43,16 @@ async def handle(request: DeleteTopicsRequest, ctx: RequestContext, services: Se
             rows[row.name] = _refused(state, disabled, "An internal topic cannot be deleted")
         else:
             rows[row.name] = row
-    doomed = [name for name, row in rows.items() if not row.error_code]
-    outcomes = await services.topics.delete(doomed, permit=permit(ctx, _REFUSED_SINCE))
-    for name, outcome in zip(doomed, outcomes, strict=True):
+            # An id stays one until the change is made: the name may be another topic's by then.
+            wanted[row.name] = row.topic_id if state.name is None else row.name
+    doomed = {name: row for name, row in rows.items() if not row.error_code}
+    outcomes = await services.topics.delete([wanted[name] for name in doomed], permit=permit(ctx, _REFUSED_SINCE))
+    for row, outcome in zip(doomed.values(), outcomes, strict=True):
         if isinstance(outcome, Refusal):
-            rows[name].error_code = outcome.error_code
-            rows[name].error_message = outcome.message
+            row.error_code = outcome.error_code
+            row.error_message = outcome.message
+        else:
+            row.topic_id = outcome.topic_id
     return DeleteTopicsResponse(responses=[*rows.values(), *refused])
 
 

@@ -338,16 +338,18 @@ class TopicManager:
                            partitions=entry.partition_count)  # fmt: skip
         return plans
 
-    async def delete(self, names: Sequence[str], *, permit: Permit | None = None) -> list[Outcome]:
-        """Delete topics: they are gone for everybody at once, then their offsets and logs are deleted."""
+    async def delete(self, wanted: Sequence[str | UUID], *, permit: Permit | None = None) -> list[Outcome]:
+        """Delete topics: they are gone for everybody at once, then their offsets and logs are deleted.
+
+        Args:
+            wanted: names, or ids where no other topic of the name is meant.
+        """
         async with self._change:
-            entries = [self._catalog.topics.get(name) for name in names]
-            outcomes: list[Outcome] = [
-                entry or Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'")
-                for name, entry in zip(names, entries, strict=True)
-            ]
+            outcomes: list[Outcome] = [self._existing(topic) for topic in wanted]
             outcomes = permitted(outcomes, permit, lambda plan: plan.partition_count)
             doomed = {entry.name: entry for entry in outcomes if isinstance(entry, TopicEntry)}
+            if not doomed:
+                return outcomes
             try:
                 await self._store(self._catalog.changed(remove=doomed))
             except EngineError as error:
@@ -357,6 +359,16 @@ class TopicManager:
             for topic in [self.topics[name] for name in doomed]:
                 await self._drop(topic)
         return outcomes
+
+    def _existing(self, wanted: str | UUID) -> Outcome:
+        """The topic with a name or an id."""
+        if isinstance(wanted, str):
+            missing = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{wanted}'")
+            return self._catalog.topics.get(wanted) or missing
+        topic = self.by_id.get(wanted)
+        if topic is None:
+            return Refusal(ErrorCode.UNKNOWN_TOPIC_ID, f"There is no topic with id {wanted}")
+        return self._catalog.topics[topic.name]
 
     async def _drop(self, topic: Topic) -> None:
         del self.topics[topic.name]

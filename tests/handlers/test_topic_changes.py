@@ -1,9 +1,11 @@
 """CreateTopics, DeleteTopics and CreatePartitions, and what a restart leaves of them."""
 
+import asyncio
 import uuid
 
 import pytest
 
+from ottla.broker.core.topics.catalog import NewTopic
 from ottla.broker.storage.engine import Unavailable
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.create_partitions import (
@@ -178,6 +180,59 @@ async def test_delete_by_id(world):
     first, second = (await world.ask(DeleteTopicsRequest(topics=states), 6)).responses
     assert (first.error_code, first.name, first.topic_id) == (0, "t", topic.topic_id)
     assert (second.error_code, second.name, second.topic_id) == (ErrorCode.UNKNOWN_TOPIC_ID, None, other)
+
+
+@pytest.fixture
+def slow_world(world, monkeypatch):
+    """One whose changes take a while, so that others wait for them."""
+    store = world.engine.catalog.store
+
+    async def slowly(state):
+        await asyncio.sleep(0)
+        await store(state)
+
+    monkeypatch.setattr(world.engine.catalog, "store", slowly)
+    return world
+
+
+async def test_delete_by_id_spares_a_topic_that_was_made_anew(slow_world):
+    world = slow_world
+    old = await world.topic("t")
+    request = DeleteTopicsRequest(topics=[DeleteTopicState(name=None, topic_id=old.topic_id)])
+    _, (made,), response = await asyncio.gather(
+        world.topics.delete(["t"]), world.topics.create([NewTopic("t")]), world.ask(request, 6)
+    )
+    (row,) = response.responses
+    assert (row.error_code, row.topic_id) == (ErrorCode.UNKNOWN_TOPIC_ID, old.topic_id)
+    assert world.topics.topics["t"].topic_id == made.topic_id != old.topic_id
+
+
+async def test_delete_by_name_answers_the_id_of_the_topic_that_it_deleted(slow_world):
+    world = slow_world
+    old = await world.topic("t")
+    request = DeleteTopicsRequest(topics=[DeleteTopicState(name="t")])
+    _, (made,), response = await asyncio.gather(
+        world.topics.delete(["t"]), world.topics.create([NewTopic("t")]), world.ask(request, 6)
+    )
+    (row,) = response.responses
+    assert (row.error_code, row.topic_id) == (0, made.topic_id)
+    assert made.topic_id != old.topic_id
+    assert "t" not in world.topics.topics
+
+
+async def test_a_delete_of_nothing_stores_nothing(world, monkeypatch):
+    stored = []
+
+    async def store(state):
+        stored.append(state)
+
+    monkeypatch.setattr(world.engine.catalog, "store", store)
+    outcomes = await world.topics.delete(["absent", uuid.UUID(int=999)])
+    assert [outcome.error_code for outcome in outcomes] == [
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    ]
+    assert not stored
 
 
 async def test_delete_with_name_and_id_or_neither(world):
