@@ -127,7 +127,7 @@ def _invalid_entity(entity: Entity, addresses: Collection[str]) -> str | None:
 def _invalid_value(key: str, value: float, allowed: Mapping[str, int | None]) -> str | None:
     if key not in allowed:
         return f"This entity has no quota '{key}'"
-    if value <= 0:
+    if not value > 0:  # NaN, too
         return f"{key} must be greater than 0"
     if (most := allowed[key]) is not None:
         if value > float(most):
@@ -150,7 +150,15 @@ def quotas_state(quotas: Quotas) -> list[dict[str, Any]]:
 
 
 def quotas_from_state(state: Iterable[Mapping[str, Any]]) -> Quotas:
-    """Read what `quotas_state` gave."""
-    return {
-        entity_of(row["entity"].items()): {key: float(value) for key, value in row["values"].items()} for row in state
-    }
+    """Read what `quotas_state` gave. What was stored once and can be no quota, as NaN, is left out."""
+    quotas: dict[Entity, Mapping[str, float]] = {}
+    for row in state:
+        values = {key: float(value) for key, value in row["values"].items()}
+        if kept := {key: value for key, value in values.items() if _is_quota(key, value)}:
+            quotas[entity_of(row["entity"].items())] = kept
+    return quotas
+
+
+def _is_quota(key: str, value: float) -> bool:
+    most = _OF_CLIENTS.get(key, _OF_ADDRESSES.get(key))
+    return value > 0 and (most is None or value <= float(most))

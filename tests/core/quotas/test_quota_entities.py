@@ -102,6 +102,8 @@ def test_addresses_have_one_key(parts: dict[str, str | None]) -> None:
         (RATE, 2.0**63, True),
         (RATE, 2.0**64, False),
         (RATE, math.inf, False),
+        (RATE, math.nan, False),
+        ("request_percentage", math.nan, False),
         ("request_percentage", 0.001, True),
         ("request_percentage", math.inf, True),
         ("controller_mutation_rate", 0.5, True),
@@ -110,6 +112,12 @@ def test_addresses_have_one_key(parts: dict[str, str | None]) -> None:
 )
 def test_values(key: str, value: float, allowed: bool) -> None:
     assert (change(QuotaChange(C, [(key, value)]))[1] == {C: 0}) is allowed
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_rate_of_connections_is_a_number(value: float) -> None:
+    entity = (("ip", None),)
+    assert change(QuotaChange(entity, [("connection_creation_rate", value)]))[1][entity] == ErrorCode.INVALID_REQUEST
 
 
 def test_a_key_is_named_once() -> None:
@@ -122,6 +130,15 @@ def test_what_is_stored_is_read_again() -> None:
         (("ip", None),): {"connection_creation_rate": 7.0},
     }
     assert quotas_from_state(json.loads(json.dumps(quotas_state(quotas)))) == quotas
+
+
+def test_what_was_stored_and_can_be_no_quota_is_left_out() -> None:
+    stored = [
+        {"entity": {"client-id": "c"}, "values": {RATE: math.nan, "request_percentage": 5.0}},
+        {"entity": {"client-id": "d"}, "values": {"request_percentage": math.nan}},
+        {"entity": {"ip": None}, "values": {"connection_creation_rate": math.inf}},
+    ]
+    assert quotas_from_state(json.loads(json.dumps(stored))) == {C: {"request_percentage": 5.0}}
 
 
 # ------------------------------------------------------------------------------------------------------------ filters
