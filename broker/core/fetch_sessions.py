@@ -13,6 +13,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from uuid import UUID
 
+from ottla.broker.core.topics.catalog import MAX_TOPIC_NAME
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch import FetchPartition, PartitionData
 
@@ -32,7 +33,10 @@ MOST_IN_SESSION = 50_000
 """Partitions of one session. Consumers of more go on without: clients may name any number that do not exist."""
 
 MOST_IN_ALL = 250_000
-"""Partitions of all sessions together; they take some 400 bytes each."""
+"""Partitions of all sessions together; they take some 400 bytes each, and up to 1 KiB more for a name that is nobody's.
+
+Longer names, which no topic can have, are not kept.
+"""
 
 Key = tuple[str | UUID, int]
 """A partition as a fetch names it: by the topic's name, or by its id where the version has ids, and by its index."""
@@ -123,6 +127,11 @@ class FetchSession:
         return kept
 
 
+def _may_be_kept(asked: Iterable[AskedPartition]) -> bool:
+    """Whether all names are such as topics can have."""
+    return all(item.name is None or len(item.name) <= MAX_TOPIC_NAME for item in asked)
+
+
 class FetchSessions:
     """The cache.
 
@@ -146,7 +155,7 @@ class FetchSessions:
     def create(self, rows: Sequence[Row], *, by_id: bool, now_ms: int) -> int:
         """Begin a session with what a full fetch is answered; returns its id, or `NO_SESSION` if there is no room."""
         size = len(rows)
-        if size > MOST_IN_SESSION:
+        if size > MOST_IN_SESSION or not _may_be_kept(item for item, _ in rows):
             return NO_SESSION
         while len(self._sessions) >= self._slots or self.partitions + size > MOST_IN_ALL:
             if not self._evict(size, now_ms):
@@ -186,6 +195,9 @@ class FetchSessions:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
         if session.by_id != by_id:
             return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+        if not _may_be_kept(asked.values()):
+            self._remove(session)
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         session.update(asked, forgotten)
         size = len(session.partitions)
         if not size:

@@ -274,6 +274,28 @@ def test_all_sessions_together_have_a_largest_size(monkeypatch):
     assert (len(cache.sessions), cache.sessions.partitions) == (1, 4)
 
 
+@pytest.mark.parametrize(("length", "kept"), [(249, True), (250, False)])
+def test_no_session_keeps_names_that_no_topic_can_have(cache, length, kept):
+    long = "n" * length, 0
+    session_id = cache.sessions.create(rows_of(asked(("t", 0), long)), by_id=False, now_ms=0)
+    assert (session_id != NO_SESSION) is kept
+    grown = cache.create()
+    answer = cache.resume(grown, 1, long)
+    if kept:
+        assert list(answer.partitions) == [("t", 0), long]
+    else:
+        assert answer is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        assert (len(cache.sessions), cache.sessions.partitions) == (0, 0)
+
+
+def test_a_long_name_is_no_reason_to_push_out_another_session():
+    cache = Cache(slots=1)
+    session_id = cache.create()
+    cache.now_ms += EVICTION_MS + 1
+    assert cache.sessions.create(rows_of(asked(("n" * 250, 0))), by_id=False, now_ms=cache.now_ms) == NO_SESSION
+    assert cache.resume(session_id, 1).id == session_id
+
+
 def test_counts_agree_after_anything(cache):
     cache = Cache(slots=4)
     open_ids = {}

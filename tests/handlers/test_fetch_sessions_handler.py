@@ -284,6 +284,19 @@ async def delete(world, name="t"):
     await world.ask(DeleteTopicsRequest(topic_names=[name], timeout_ms=1000), 5)
 
 
+async def test_names_that_no_topic_can_have_are_fetched_without_a_session(world):
+    await world.topic()
+    reader = Reader(world, NAMES)
+    unknown = {0: (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, [])}
+    assert reader.ask(("n" * 250, 0, 0)) == unknown
+    assert reader.session_id == 0
+    reader.epoch = 0
+    reader.ask((0, 0))
+    assert reader.session_id
+    assert reader.send(("n" * 250, 0, 0)).response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert len(world.services.fetch_sessions) == 0
+
+
 async def test_a_deleted_topic(world):
     await world.topic()
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
