@@ -266,17 +266,25 @@ class Dispatcher:
         except ProtocolError as error:
             ctx.close(str(error))
         except Exception:
-            frame = self._answer_bug(route, request, ctx)
-            if frame is not None and not ctx.closed:
+            frame = self._tell_bug(route, request, ctx)
+            if frame is not None:
                 ctx.connection.finish(ctx, frame)
 
     def _answer_bug(self, route: Route, request: Any, ctx: RequestContext) -> bytes | Gathered | None:
-        """Log the exception being handled and answer UNKNOWN_SERVER_ERROR, or close where no answer can say so."""
+        """End a request whose handler failed before it returned; its connection waits for the frame."""
+        frame = self._tell_bug(route, request, ctx)
+        if frame is not None:
+            peer: Any = ctx.connection
+            peer.open = None
+        return frame
+
+    def _tell_bug(self, route: Route, request: Any, ctx: RequestContext) -> bytes | Gathered | None:
+        """Log the exception being handled and say UNKNOWN_SERVER_ERROR, or close where no answer can say it."""
         name = type(request).__name__
         self.log.error("request failed", request=name, client_id=ctx.client_id, exc_info=True)
         peer: Any = ctx.connection
         if peer.open is not ctx:
-            return None  # it was answered before it failed
+            return None  # it was answered before it failed, or its client is gone
         failed = route.handler.failed or route.error_response
         try:
             frame = route.encode(failed(request, ErrorCode.UNKNOWN_SERVER_ERROR), ctx.correlation_id)
@@ -284,7 +292,6 @@ class Dispatcher:
             self.log.error("request cannot be answered", request=name, exc_info=True)
             ctx.close(f"{name} failed and its response has no error code")
             return None
-        peer.open = None
         return frame
 
 
