@@ -63,6 +63,7 @@ class Connection(asyncio.Protocol):
 
     __slots__ = (
         "_buffered",
+        "_finished_bytes",
         "_host",
         "_large",
         "_line",
@@ -109,6 +110,7 @@ class Connection(asyncio.Protocol):
         self._buffered = False  # frames or parts of frames wait in the reader
         self._serving = False  # a request of ours is being handled: answers are collected
         self._out: list[Frame] = []
+        self._finished_bytes = 0  # of those that handlers put there by themselves, until they are counted
         self.half_closed = False
         self._write_paused = False
         self._read_paused = False
@@ -186,13 +188,15 @@ class Connection(asyncio.Protocol):
                 if frame is not None:
                     self._out.append(frame)
                     collected += len(frame)
-                    if collected >= COLLECT_BYTES:
-                        collected = 0
-                        self._flush()
-                        if self._write_paused:
-                            break
                 elif self.open is not None:
                     break
+                else:
+                    collected += self._take_finished()
+                if collected >= COLLECT_BYTES:
+                    collected = 0
+                    self._flush()
+                    if self._write_paused:
+                        break
         except ProtocolError as error:
             self._flush()
             self.abort(str(error))
@@ -276,6 +280,7 @@ class Connection(asyncio.Protocol):
         if self._serving:
             if frame is not None:
                 self._out.append(frame)
+                self._finished_bytes += len(frame)
             return
         if frame is not None:
             self._send(frame)
@@ -297,6 +302,7 @@ class Connection(asyncio.Protocol):
             answer = line.pop(first)
             if answer is not None:
                 out.append(answer)
+                self._finished_bytes += len(answer)
         if not self._serving:
             self._flush()
             if self._buffered or self._read_paused or self.half_closed:
@@ -393,17 +399,23 @@ class Connection(asyncio.Protocol):
             frame = bytes(frame)  # what is decoded from it may be kept as a key
         answer = self._receive(frame, 0, self)
         if answer is None:
-            return 0
+            return self._take_finished()
         if self._line:
             self._line[object()] = answer
             return 0
         self._out.append(answer)
         return len(answer)
 
+    def _take_finished(self) -> int:
+        """Count the answers that handlers gave by themselves while they were asked."""
+        finished, self._finished_bytes = self._finished_bytes, 0
+        return finished
+
     def _flush(self) -> None:
         out = self._out
         if not out:
             return
+        self._finished_bytes = 0
         if len(out) == 1:
             self._send(out[0])
         elif any(frame.__class__ is Gathered for frame in out):

@@ -59,7 +59,10 @@ class Loop:
 
 
 class Host:
-    """Answers a frame with itself; frames that begin with ``park`` stay open, ``bad`` ones break the protocol."""
+    """Answers a frame with itself; frames that begin with ``park`` stay open, ``bad`` ones break the protocol.
+
+    What begins with ``self`` is answered by its handler, before it returns.
+    """
 
     max_request_bytes = 1 << 20
 
@@ -93,6 +96,10 @@ class Host:
             self.parked.append(ctx)
             return None
         if frame.startswith(b"quiet"):
+            return None
+        if frame.startswith(b"self"):
+            ctx = connection.open = RequestContext(connection, 0, 1, "", lambda response, correlation_id: response)
+            ctx.reply(b"<" + frame + b">")
             return None
         return b"<" + frame + b">"
 
@@ -204,19 +211,31 @@ def test_a_client_that_does_not_read_is_not_served(
     assert transport.written == [b"<a>"]
 
 
+@pytest.mark.parametrize("kinds", [[b"xxxx"], [b"self"], [b"xxxx", b"self"]])
 def test_a_client_that_stops_reading_amid_its_requests_is_served_no_further(
-    connection: Connection, host: Host, loop: Loop, transport: Transport
+    connection: Connection, host: Host, loop: Loop, transport: Transport, kinds: list[bytes]
 ) -> None:
     def write(data: bytes) -> None:
         transport.written.append(data)
         connection.pause_writing()
 
     transport.write = write  # type: ignore[method-assign]
-    connection.data_received(frames(*[b"x" * (COLLECT_BYTES // 4)] * 20))
+    bodies = [kinds[index % len(kinds)] * (COLLECT_BYTES // 16) for index in range(20)]
+    connection.data_received(frames(*bodies))
     assert len(host.served) == 4
     connection.resume_writing()
     loop.run()
     assert len(host.served) == 8
+
+
+def test_what_handlers_answer_themselves_goes_out_in_one_write_too(
+    connection: Connection, host: Host, loop: Loop, transport: Transport
+) -> None:
+    connection.data_received(frames(b"self1", b"a", b"self2", b"quiet", b"park", b"self3", b"b"))
+    assert transport.written == [b"<self1><a><self2>"]
+    host.parked[0].reply(b"later")
+    loop.run()
+    assert transport.written[1:] == [b"later", b"<self3><b>"]
 
 
 def test_no_room_leaves_the_socket_unread_until_there_is(
