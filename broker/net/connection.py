@@ -260,7 +260,8 @@ class Connection(asyncio.Protocol):
         return self.open is not None or bool(self._line)
 
     @property
-    def _is_muted(self) -> bool:
+    def is_muted(self) -> bool:
+        """Nobody but the client waits: it was answered, and exceeded a quota."""
         return self.open is not None and self.open.mutes
 
     def finish(self, ctx: RequestContext, frame: Frame | None) -> None:
@@ -440,7 +441,7 @@ class Connection(asyncio.Protocol):
         waiting = self.buffered_bytes
         stuck = self._write_paused or (self.is_waited_for and not self._may_overlap())
         self._starved = not stuck and not self._host.room_for(self, waiting)
-        pause = self._starved or (stuck and (waiting >= READ_AHEAD_BYTES or self._is_muted))
+        pause = self._starved or (stuck and (waiting >= READ_AHEAD_BYTES or self.is_muted))
         if pause != self._read_paused:
             self._read_paused = pause
             if pause:

@@ -199,11 +199,13 @@ class Listener:
         """Close connections that were quiet for ``connections.max.idle.ms``, unless they wait for an answer of ours.
 
         One that has ended its side does not get to wait longer: it is most likely gone, and some requests are never
-        answered (the parked SyncGroup of a member that was removed).
+        answered (the parked SyncGroup of a member that was removed). Nor does one that waits for its quota: as it is
+        not read from, nobody sees that its client is gone, and Kafka closes it, too (KIP-219).
         """
         now_ms = self._clock.monotonic_ms()
         for connection in list(self.connections):
-            if connection.active or (connection.is_waited_for and not connection.half_closed):
+            held = connection.is_waited_for and not (connection.half_closed or connection.is_muted)
+            if connection.active or held:
                 connection.active = False
                 connection.quiet_since_ms = now_ms
             elif now_ms - connection.quiet_since_ms >= self._settings.connections_max_idle_ms:

@@ -46,6 +46,7 @@ class Peer:
         self.active = False
         self.half_closed = False
         self.open: object | None = None
+        self.is_muted = False
         self.quiet_since_ms = 0
         self.closed = False
         self.woken = 0
@@ -112,6 +113,19 @@ def test_a_half_closed_connection_waits_no_longer_than_an_idle_one(clock: Clock,
     assert not gone.closed
     clock.advance(200)
     assert gone.closed
+
+
+def test_a_muted_connection_waits_no_longer_than_an_idle_one(clock: Clock, log: Log) -> None:
+    host = listener(clock, log, connections_max_idle_ms=800)
+    muted = Peer()
+    assert host.opened(muted)
+    muted.active = True
+    clock.advance(100)
+    muted.open, muted.is_muted = object(), True
+    clock.advance(700)
+    assert not muted.closed
+    clock.advance(200)
+    assert muted.closed
 
 
 def test_connections_over_the_limit_are_refused_until_one_goes(clock: Clock, log: Log) -> None:

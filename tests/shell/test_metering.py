@@ -317,6 +317,22 @@ def test_a_client_that_ended_its_side_is_closed_after_it_has_waited(world: World
     assert transport(connection).closed
 
 
+def test_a_client_that_waits_too_long_is_closed_as_idle(world: World) -> None:
+    world.limit(producer_byte_rate=0.001)
+    connection = world.connect()
+    connection.data_received(produce(12_000))
+    assert world.clock.timers[0].when_ms > 10 * Settings().connections_max_idle_ms
+    world.listener._sweep()
+    world.clock.advance(Settings().connections_max_idle_ms - 1)
+    world.listener._sweep()
+    assert not transport(connection).closed
+    world.clock.advance(1)
+    world.listener._sweep()
+    assert transport(connection).closed
+    connection.connection_lost(None)
+    assert world.meter.muted == 0
+
+
 def test_nobody_is_waited_for_at_the_end(world: World) -> None:
     world.limit(producer_byte_rate=1_000)
     connection = world.connect()
