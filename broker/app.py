@@ -150,6 +150,7 @@ class Broker:
         self._driver.stop()
         self._meter.unmute_all()
         await self._listener.drain(self.settings.shutdown_drain_ms)
+        self._quota_keeper.stop()
         await self._cleaner.stop()
         await self._producer_states.stop(self._topics.client_partitions())
         await self._engine.close()
@@ -165,6 +166,7 @@ class Broker:
         self._driver.silence()
         self._transactions.silence()
         self._listener.abort_all()
+        self._quota_keeper.stop()
         await self._cleaner.stop()
         await self._producer_states.stop(())
         await self._engine.close()
@@ -239,7 +241,8 @@ class Broker:
         self._listener = Listener(settings, clock, self._dispatcher.receive, self.log)
         self._quotas = ClientQuotas(settings)
         self._meter = ConnectionMeter(self._quotas, clock, perf_counter_ns)
-        self._topics.on_quotas = QuotaKeeper(self._quotas, self._quotas_changed).go_by
+        self._quota_keeper = QuotaKeeper(self._quotas, self._quotas_changed, self.log)
+        self._topics.on_quotas = self._quota_keeper.go_by
         self._topics.on_quotas(self._topics.catalog.quotas)
 
     def _quotas_changed(self) -> None:
