@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 
+from ottla.broker.settings import INT32_MAX
+
 Sample = list[float]
 """When it began, when something last happened in it, and how much: milliseconds, milliseconds, a sum."""
 
@@ -69,7 +71,7 @@ class Rate:
     def throttle_ms(self, limit: float, now_ms: int) -> int:
         """How long nothing may be recorded for the rate to come down to a limit; 0 if it is not above it."""
         rate = self.per_second(now_ms)
-        return rounded((rate - limit) / limit * self.covered_ms(now_ms)) if rate > limit else 0
+        return bounded((rate - limit) / limit * self.covered_ms(now_ms)) if rate > limit else 0
 
 
 class TokenBucket:
@@ -96,7 +98,12 @@ class TokenBucket:
     def throttle_ms(self, limit: float, now_ms: int) -> int:
         """How long until nothing is owed any more; 0 if nothing is."""
         tokens = self.tokens(limit, now_ms)
-        return rounded(-tokens / limit * 1000) if tokens < 0 else 0
+        return bounded(-tokens / limit * 1000) if tokens < 0 else 0
+
+
+def bounded(wait_ms: float) -> int:
+    """A time as an answer can say it: of those that are too long, the longest."""
+    return INT32_MAX if wait_ms >= INT32_MAX else rounded(wait_ms)
 
 
 def rounded(value: float) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.broker.core.quotas.rates import Rate, TokenBucket, Window, rounded
+from ottla.broker.settings import INT32_MAX
 
 WINDOW = Window(11, 1000)
 
@@ -95,3 +96,18 @@ def test_a_smaller_limit_makes_the_bucket_smaller() -> None:
 @pytest.mark.parametrize(("value", "whole"), [(2.5, 3), (2.4999, 2), (-0.5, 0), (float("nan"), 0), (float("inf"), 0)])
 def test_rounding(value: float, whole: int) -> None:
     assert rounded(value) == whole
+
+
+@pytest.mark.parametrize("limit", [1e-6, 5e-324])
+def test_nobody_waits_longer_than_an_answer_can_say(limit: float) -> None:
+    bucket, rate = TokenBucket(WINDOW), Rate(WINDOW)
+    bucket.take(3, limit, 0)
+    rate.record(1e9, 0)
+    assert bucket.throttle_ms(limit, 0) == INT32_MAX
+    assert rate.throttle_ms(limit, 0) == INT32_MAX
+
+
+def test_huge_windows_make_no_longer_waits() -> None:
+    rate = Rate(Window(INT32_MAX, INT32_MAX * 1000))
+    rate.record(1e18, 0)
+    assert rate.throttle_ms(1e-3, 0) == INT32_MAX
