@@ -275,7 +275,7 @@ class Driver:
             self.coordinator.unload(partition, *self._now())
         for parked in self.fetches.take_all():
             parked.expired = True
-            self._answer_fetch(parked)
+            self._look_again(parked)
         self.settle()
         self.silence()
 
@@ -302,7 +302,7 @@ class Driver:
                         self._reply(effect)  # type: ignore[arg-type]
                 wakes = self.fetches.take_effects()
                 for wake in wakes:
-                    self._answer_fetch(wake.parked)
+                    self._look_again(wake.parked)
                 outcomes, self._outcomes = self._outcomes, []
                 for outcome in outcomes:
                     outcome()
@@ -310,13 +310,20 @@ class Driver:
                     break
         finally:
             self._settling = False
-        self._arm()
+            self._arm()
 
     def _reply(self, reply: Reply) -> None:
         try:
             reply.ctx.reply(reply.response)  # type: ignore[attr-defined]
         except Exception:  # a bug in one answer must not keep the others from theirs
             self._report.error("an answer could not be sent", exc_info=True)
+
+    def _look_again(self, parked: Parked) -> None:
+        try:
+            self._answer_fetch(parked)
+        except Exception:  # what it holds and how far it was answered is not known here
+            self._report.error("a woken fetch failed", exc_info=True)
+            parked.ctx.close("a fetch failed while it waited")
 
     def _written(self, tokens: list[object], error: ErrorCode) -> None:
         """Writes are over: the coordinator hears of them in their order, and not within one of its own entries."""

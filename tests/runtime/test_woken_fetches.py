@@ -1,0 +1,112 @@
+"""A bug in the answer to one woken fetch: its client is let go, and everybody else is served on."""
+
+import pytest
+
+from ottla.broker.core.fetches import FetchPurgatory, Parked
+from ottla.broker.core.groups.config import GroupConfig
+from ottla.broker.core.groups.coordinator import GroupCoordinator
+from ottla.broker.runtime.driver import Driver
+from ottla.protocol.records import TopicPartition
+from tests.handlers.conftest import Quiet, Timer
+
+TP = TopicPartition("t", 0)
+
+
+class Context:
+    def __init__(self):
+        self.reasons = []
+
+    def close(self, reason):
+        self.reasons.append(reason)
+
+
+class World:
+    """``answered`` are the fetches that were looked at; those in ``broken`` fail then."""
+
+    def __init__(self):
+        self.now_ms = 0
+        self.timers, self.answered, self.broken = [], [], []
+        self.log = Quiet()
+        coordinator = GroupCoordinator(GroupConfig(), lambda: "id")
+        coordinator.start()
+        self.driver = Driver(
+            coordinator,
+            FetchPurgatory(),
+            self,
+            partition=lambda tp: None,
+            answer_fetch=self.answer,
+            partition_count=1,
+            max_batch_bytes=1 << 20,
+            report=self.log,
+        )
+
+    def monotonic_ms(self):
+        return self.now_ms
+
+    wall_ms = monotonic_ms
+
+    def call_at(self, when_ms, callback):
+        self.timers.append(Timer(when_ms, callback))
+        return self.timers[-1]
+
+    def advance(self, to_ms):
+        self.now_ms = to_ms
+        due = [timer for timer in self.timers if timer.when_ms <= to_ms]
+        self.timers = [timer for timer in self.timers if timer not in due]
+        for timer in due:
+            if not timer.cancelled:
+                timer.callback()
+
+    def answer(self, parked):
+        self.answered.append(parked)
+        if parked in self.broken:
+            raise LookupError("a bug of ours")
+
+    def park(self, deadline_ms, *, broken=False):
+        parked = Parked(Context(), None, deadline_ms=deadline_ms, missing_bytes=1, watched={TP: 0})
+        if broken:
+            self.broken.append(parked)
+        self.driver.park(parked)
+        return parked
+
+
+@pytest.fixture
+def world():
+    return World()
+
+
+def test_fetches_behind_it_are_answered_and_their_time_goes_on(world):
+    broken, same, later = world.park(10, broken=True), world.park(10), world.park(20)
+    world.advance(10)
+    assert world.answered == [broken, same]
+    assert len(broken.ctx.reasons) == 1
+    assert same.ctx.reasons == []
+    world.advance(20)
+    assert world.answered == [broken, same, later]
+
+
+def test_an_append_that_wakes_it_wakes_the_others(world):
+    broken, other = world.park(10, broken=True), world.park(10)
+    world.driver.touched(TP)
+    assert world.answered == [broken, other]
+    assert [len(parked.ctx.reasons) for parked in (broken, other)] == [1, 0]
+
+
+def test_the_others_are_answered_when_the_broker_stops(world):
+    broken, other = world.park(10, broken=True), world.park(10)
+    world.driver.stop()
+    assert world.answered == [broken, other]
+
+
+def test_the_clock_is_set_whatever_an_outcome_does(world):
+    later = world.park(20)
+
+    def fails():
+        raise LookupError("a bug of ours")
+
+    world.park(10)
+    world.driver._outcomes.append(fails)
+    with pytest.raises(LookupError):
+        world.advance(10)
+    world.advance(20)
+    assert world.answered[-1] is later
