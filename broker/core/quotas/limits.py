@@ -7,7 +7,9 @@ rate to come down to it; for so long nothing more is read from them (KIP-219).
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from hashlib import blake2b
 from typing import Generic, TypeVar
 
 from ottla.broker.core.quotas.entities import (
@@ -29,39 +31,44 @@ Tags = tuple[str, str]
 
 M = TypeVar("M", Rate, TokenBucket)
 
+_Key = tuple[str, str | bytes]
+
 _EVERYBODY = None
 _IDLE_MS = 3_600_000
-_SWEEP_AFTER = 1_000
-"""So many meters may be made before those are let go of that were not used for an hour."""
+_MOST_METERS = 10_000
+_LONG_ID = 64
+"""Of a client id that is longer than that a meter keeps a hash only: clients choose their ids."""
 
 
 class Meters(Generic[M]):
-    """One meter for each of those who are counted. What was idle for an hour is forgotten."""
+    """One meter for each of those who are counted.
+
+    What was idle for an hour is forgotten, and of too many the one that was not used for longest.
+    """
 
     def __init__(self, new: Callable[[], M]) -> None:
         self._new: Callable[[], M] = new
-        self._meters: dict[Tags, M] = {}
-        self._used_ms: dict[Tags, int] = {}
-        self._made = 0
+        self._meters: OrderedDict[_Key, tuple[M, int]] = OrderedDict()
+        """Each with when it was last used; in that order."""
 
     def __len__(self) -> int:
         return len(self._meters)
 
     def of(self, tags: Tags, now_ms: int) -> M:
         """The meter of somebody."""
-        meter = self._meters.get(tags)
-        if meter is None:
-            self._made += 1
-            if self._made % _SWEEP_AFTER == 0:
-                self._sweep(now_ms)
-            meter = self._meters[tags] = self._new()
-        self._used_ms[tags] = now_ms
+        user, name = tags
+        key = tags if len(name) <= _LONG_ID else (user, blake2b(name.encode(), digest_size=16).digest())
+        found = self._meters.pop(key, None)
+        if found is None:
+            self._make_room(now_ms)
+        meter = self._new() if found is None else found[0]
+        self._meters[key] = meter, now_ms
         return meter
 
-    def _sweep(self, now_ms: int) -> None:
-        for tags, used_ms in list(self._used_ms.items()):
-            if now_ms - used_ms >= _IDLE_MS:
-                del self._meters[tags], self._used_ms[tags]
+    def _make_room(self, now_ms: int) -> None:
+        meters = self._meters
+        while meters and (len(meters) >= _MOST_METERS or now_ms - meters[next(iter(meters))][1] >= _IDLE_MS):
+            meters.popitem(last=False)
 
 
 class Limits:
@@ -128,9 +135,11 @@ class Throttle(Generic[M]):
         """Whether there is any quota of this kind."""
         return bool(self.limits)
 
-    def _who(self, user: str, client_id: str, now_ms: int) -> tuple[M, float | None]:
+    def _who(self, user: str, client_id: str, now_ms: int) -> tuple[M, float] | None:
+        """The meter of somebody and what they may have; None, and no meter, for those who have no quota."""
         tags = self.limits.tags(user, client_id)
-        return self.meters.of(tags, now_ms), self.limits.of(tags)
+        limit = self.limits.of(tags)
+        return None if limit is None else (self.meters.of(tags, now_ms), limit)
 
 
 class RateThrottle(Throttle[Rate]):
@@ -142,16 +151,16 @@ class RateThrottle(Throttle[Rate]):
 
     def record(self, user: str, client_id: str, value: float, now_ms: int) -> int:
         """Count something; returns for how many milliseconds the client must wait."""
-        if not self.limits:
+        if not self.limits or (who := self._who(user, client_id, now_ms)) is None:
             return 0
-        rate, limit = self._who(user, client_id, now_ms)
+        rate, limit = who
         rate.record(value, now_ms)
-        return 0 if limit is None else min(rate.throttle_ms(limit, now_ms), self.longest_ms)
+        return min(rate.throttle_ms(limit, now_ms), self.longest_ms)
 
     def take_back(self, user: str, client_id: str, value: float, now_ms: int) -> None:
         """What was counted did not happen."""
-        if self.limits:
-            self._who(user, client_id, now_ms)[0].record(-value, now_ms)
+        if self.limits and (who := self._who(user, client_id, now_ms)) is not None:
+            who[0].record(-value, now_ms)
 
     def most_at_once(self, user: str, client_id: str) -> int:
         """What may be counted at once by somebody who had nothing lately, without having to wait."""
@@ -177,11 +186,9 @@ class MutationThrottle(Throttle[TokenBucket]):
             strict: nothing is counted for those who have to wait: they are to be refused. Else the count may be what
                 they have to wait for.
         """
-        if not self.limits:
+        if not self.limits or (who := self._who(user, client_id, now_ms)) is None:
             return 0
-        bucket, limit = self._who(user, client_id, now_ms)
-        if limit is None:
-            return 0
+        bucket, limit = who
         if strict:
             if wait_ms := bucket.throttle_ms(limit, now_ms):
                 return wait_ms

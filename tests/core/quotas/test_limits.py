@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -172,3 +173,41 @@ def test_those_who_are_gone_are_forgotten() -> None:
     meters.of(("", "new"), 4_000_000)
     assert len(meters) == 2
     assert meters.of(("", "c7"), 4_000_000) is kept
+
+
+def test_those_who_have_no_quota_have_no_meter() -> None:
+    some = clients(producer_byte_rate=1, request_percentage=1, controller_mutation_rate=1)
+    for throttle in (some.produce, some.request):
+        assert throttle.record("u", "d", 1e9, 0) == 0
+        throttle.take_back("u", "d", 1e9, 0)
+        assert len(throttle.meters) == 0
+    assert some.mutation.permit("u", "d", 1_000, 0, strict=True) == 0
+    assert len(some.mutation.meters) == 0
+
+
+def test_of_too_many_meters_the_one_that_was_not_used_for_longest_goes() -> None:
+    meters: Meters[Rate] = Meters(lambda: Rate(Window(11, 1000)))
+    kept, lost = meters.of(("", "kept"), 0), meters.of(("", "lost"), 0)
+    for number in range(9_998):
+        meters.of(("", f"c{number}"), 1)
+    assert meters.of(("", "kept"), 2) is kept
+    assert len(meters) == 10_000
+    meters.of(("", "new"), 3)
+    assert len(meters) == 10_000
+    assert meters.of(("", "kept"), 4) is kept
+    assert meters.of(("", "lost"), 4) is not lost
+
+
+def test_long_ids_are_told_apart_and_not_kept() -> None:
+    some = ClientQuotas(Settings())
+    some.set({of(client_id=None): {"producer_byte_rate": 1_000.0}}, {})
+    tracemalloc.start()
+    try:
+        for number in range(200):
+            assert some.produce.record("u", "x" * 30_000 + str(number), 10_000, 0) == 0
+        held_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held_bytes < 1_000_000
+    assert len(some.produce.meters) == 200
+    assert some.produce.record("u", "x" * 30_000 + "7", 500, 0) == 500
