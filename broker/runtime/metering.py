@@ -35,6 +35,7 @@ class ConnectionMeter:
         self._clock = clock
         self._nanoseconds = nanoseconds
         self._mutes: dict[Mute, TimerHandle] = {}
+        self._ending = False
 
     @property
     def muted(self) -> int:
@@ -90,7 +91,7 @@ class ConnectionMeter:
         return self.quotas.request.record(USER, ctx.client_id, spent_ns * _PERCENT_PER_NS, now_ms)
 
     def _mute(self, ctx: MeteredContext, wait_ms: int) -> None:
-        if wait_ms <= 0 or ctx.closed:
+        if wait_ms <= 0 or ctx.closed or self._ending:
             return
         mute = Mute(ctx.connection)
 
@@ -104,7 +105,8 @@ class ConnectionMeter:
         ctx.connection.mute(mute)
 
     def unmute_all(self) -> None:
-        """Nobody needs to wait any longer."""
+        """Nobody needs to wait any longer, nor from now on: the broker stops."""
+        self._ending = True
         for mute in list(self._mutes):
             if mute.on_close is not None:
                 mute.on_close()

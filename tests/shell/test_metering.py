@@ -343,6 +343,21 @@ def test_nobody_is_waited_for_at_the_end(world: World) -> None:
     assert world.meter.muted == 0
 
 
+def test_nobody_is_muted_after_the_end(world: World) -> None:
+    world.limit(request_percentage=0.001, producer_byte_rate=1_000)
+    connection, parked = world.connect(), world.connect()
+    parked.data_received(groups("c", "park"))
+    world.meter.unmute_all()
+    connection.data_received(produce(12_000))
+    (answer,) = answers(connection, ApiKey.PRODUCE, 9)
+    assert answer.throttle_time_ms == 2_000
+    world.parked[0].reply(api(ApiKey.LIST_GROUPS).response())
+    assert not connection.is_waited_for
+    assert not parked.is_waited_for
+    assert world.meter.muted == 0
+    assert world.clock.timers == []
+
+
 def test_what_repeats_is_measured_once_there_is_a_quota(world: World) -> None:
     connection = world.connect()
     connection.data_received(heartbeat())
