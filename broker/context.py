@@ -29,7 +29,13 @@ class Transport(Protocol):
 
 
 class Meter(Protocol):
-    """Counts what clients use, and makes those wait who exceed a quota; see `ottla.broker.runtime.metering`."""
+    """Counts what clients use, and makes those wait who exceed a quota; see `ottla.broker.runtime.metering`.
+
+    Attributes:
+        nanoseconds: the clock for how long requests take.
+    """
+
+    nanoseconds: Callable[[], int]
 
     def most_fetched(self, ctx: MeteredContext) -> int:
         """The most bytes that a client may be given at once without having to wait."""

@@ -12,7 +12,6 @@ import dataclasses
 from collections.abc import Callable
 from struct import Struct
 from struct import error as struct_error
-from time import perf_counter_ns
 from typing import Any, Protocol
 
 from ottla.broker.context import Meter, MeteredContext, RequestContext, Transport
@@ -181,7 +180,7 @@ class Dispatcher:
         self, meter: Meter, asked: tuple[int, int, int], size: int, route: Route, request: Any, peer: Peer
     ) -> bytes | Gathered | None:
         """Serve a request whose client may have to wait afterwards: its answer goes through the meter."""
-        began_ns = perf_counter_ns()
+        began_ns = meter.nanoseconds()
         ctx = peer.open = MeteredContext(peer, asked, peer.client_id, route.encode, meter, began_ns, size)
         try:
             response = route.handle(request, ctx, self.services)
@@ -189,7 +188,7 @@ class Dispatcher:
                 self._spawn(route, request, response, ctx)
             elif response is not None:
                 ctx.reply(response)
-            ctx.spent_ns = perf_counter_ns() - began_ns
+            ctx.spent_ns = meter.nanoseconds() - began_ns
             return None
         except ProtocolError:
             raise

@@ -33,7 +33,7 @@ class ConnectionMeter:
     def __init__(self, quotas: ClientQuotas, clock: Clock, nanoseconds: Callable[[], int]) -> None:
         self.quotas = quotas
         self._clock = clock
-        self._nanoseconds = nanoseconds
+        self.nanoseconds = nanoseconds
         self._mutes: dict[Mute, TimerHandle] = {}
         self._ending = False
 
@@ -87,7 +87,7 @@ class ConnectionMeter:
         if ctx.charged or ctx.api_key in _EXEMPT:
             return 0
         ctx.charged = True
-        spent_ns = self._nanoseconds() - ctx.began_ns if ctx.spent_ns is None else ctx.spent_ns
+        spent_ns = self.nanoseconds() - ctx.began_ns if ctx.spent_ns is None else ctx.spent_ns
         return self.quotas.request.record(USER, ctx.client_id, spent_ns * _PERCENT_PER_NS, now_ms)
 
     def _mute(self, ctx: MeteredContext, wait_ms: int) -> None:

@@ -136,10 +136,8 @@ class World:
 
 
 @pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> World:
-    made = World()
-    monkeypatch.setattr("ottla.broker.dispatch.perf_counter_ns", lambda: made.ns)
-    return made
+def world() -> World:
+    return World()
 
 
 def frame(key: ApiKey, version: int, client_id: str = "c", **fields: Any) -> bytes:
@@ -260,7 +258,7 @@ def test_others_do_not_wait(world: World) -> None:
     assert world.meter.muted == 1
 
 
-def test_time_is_counted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_is_counted(world: World) -> None:
     world.limit(request_percentage=1)
     connection = world.connect()
 
