@@ -10,6 +10,7 @@ import pytest
 from ottla.broker.core.effects import Append
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -54,6 +55,20 @@ def fetched(coordinator: GroupCoordinator, topic_id: uuid.UUID, version: int = 1
     return [(topic.topic_id, p.committed_offset) for topic in answer.groups[0].topics for p in topic.partitions]
 
 
+def fetched_all(
+    coordinator: GroupCoordinator, present: uuid.UUID, version: int = 10, *, stable: bool = False
+) -> list[tuple[uuid.UUID, dict[int, int]]]:
+    """What is told of a group whose topics are not named: for each topic the offsets, or the negative error codes."""
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)], require_stable=stable)
+    ctx = SimpleNamespace(api_version=version, client_id="c", client_host="/h")
+    answer = coordinator.fetch_offsets(request, ctx, 0, lambda name: present)
+    assert answer is not None
+    return [
+        (topic.topic_id, {p.partition_index: -p.error_code or p.committed_offset for p in topic.partitions})
+        for topic in answer.groups[0].topics
+    ]
+
+
 def tombstones(coordinator: GroupCoordinator) -> list[str]:
     records = [r for effect in coordinator.take_effects() if isinstance(effect, Append) for r in effect.records]
     return [decode_key(record.key).topic for record in records if record.value is None]
@@ -63,6 +78,25 @@ def test_an_offset_of_another_topic_of_that_name_is_not_shown_to_who_asks_by_id(
     assert fetched(loaded(OLD), OLD) == [(OLD, 5)]
     assert fetched(loaded(OLD), NEW) == [(NEW, -1)]
     assert fetched(loaded(OLD), ZERO_UUID, version=9) == [(ZERO_UUID, 5)], "by name it is"
+
+
+def test_an_offset_of_another_topic_of_that_name_is_not_shown_among_all() -> None:
+    """As a crash leaves it that comes between the deletion of the topic and the tombstones."""
+    assert fetched_all(loaded(OLD), OLD) == [(OLD, {0: 5})]
+    assert fetched_all(loaded(OLD), NEW) == []
+    assert fetched_all(loaded(ZERO_UUID), NEW) == [(NEW, {0: 5})]
+    assert fetched_all(loaded(OLD), ZERO_UUID) == [], "there is no topic of that name"
+    assert fetched_all(loaded(OLD), NEW, version=9) == [(ZERO_UUID, {0: 5})], "by name it is"
+
+
+def test_among_all_only_the_offsets_of_the_other_topic_are_left_out() -> None:
+    coordinator = loaded(OLD)
+    group = coordinator._groups["g"]
+    group.offsets.store("t", 1, group.offsets.by_topic["t"][0]._replace(topic_id=NEW, offset=6))
+    assert fetched_all(coordinator, NEW) == [(NEW, {1: 6})]
+    group.offsets.hold(7, "t", 0, group.offsets.by_topic["t"][1])
+    unstable = -ErrorCode.UNSTABLE_OFFSET_COMMIT
+    assert fetched_all(coordinator, NEW, stable=True) == [(NEW, {0: unstable, 1: 6})], "it may get one of this topic"
 
 
 @pytest.mark.parametrize("version", [3, 4])

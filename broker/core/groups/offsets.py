@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -374,21 +374,20 @@ def fetch_response(
     m: Machine, request: OffsetFetchRequest, ctx: Asker, errors: Mapping[str, ErrorCode], topic_ids: TopicIds
 ) -> OffsetFetchResponse:
     """The answer in the form of the request's version."""
+    ids = topic_ids if ctx.api_version >= KNOWS_TOPIC_IDS else None
     groups = [
-        _fetch_group(m, wanted, errors.get(wanted.group_id, ErrorCode.NONE), stable=request.require_stable)
+        _fetch_group(m, wanted, errors.get(wanted.group_id, ErrorCode.NONE), ids, stable=request.require_stable)
         for wanted in requested_groups(request, ctx)
     ]
-    if ctx.api_version >= KNOWS_TOPIC_IDS:
-        for group in groups:
-            _name_by_id(group, topic_ids)
     if ctx.api_version >= FETCHES_IN_BATCHES:
         return OffsetFetchResponse(groups=groups)
     return _flat_response(request, ctx, groups[0])
 
 
 def _fetch_group(
-    m: Machine, wanted: OffsetFetchRequestGroup, error: ErrorCode, *, stable: bool
+    m: Machine, wanted: OffsetFetchRequestGroup, error: ErrorCode, topic_ids: TopicIds | None, *, stable: bool
 ) -> OffsetFetchResponseGroup:
+    """The answer for one group; ``topic_ids`` is None for versions that do not name topics by id."""
     result = OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=error)
     if error:
         return result
@@ -397,12 +396,14 @@ def _fetch_group(
     unstable = offsets.pending_partitions() if stable and offsets.pending else ()
     topics = wanted.topics
     if topics is None:
-        topics = [
-            OffsetFetchRequestTopics(name=name, partition_indexes=list(partitions))
-            for name, partitions in offsets.by_topic.items()
-        ]
+        topics = _all_topics(offsets, unstable, topic_ids)
+    unknown = []
     for topic in topics:
         name, topic_id = topic.name, topic.topic_id
+        if topic_ids is not None and not name:
+            missing = [_nothing(index, ErrorCode.UNKNOWN_TOPIC_ID) for index in topic.partition_indexes]
+            unknown.append(OffsetFetchResponseTopics(topic_id=topic_id, partitions=missing))
+            continue
         found = [
             _nothing(index, ErrorCode.UNSTABLE_OFFSET_COMMIT)
             if (name, index) in unstable
@@ -410,26 +411,30 @@ def _fetch_group(
             for index in topic.partition_indexes
         ]
         result.topics.append(OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=found))
+    result.topics += unknown  # as in Kafka those that were asked for by an id that nobody has come last
     return result
 
 
-def _name_by_id(group: OffsetFetchResponseGroup, topic_ids: TopicIds) -> None:
-    """Bring an answer into the form of the versions that name topics by id.
+def _all_topics(
+    offsets: CommittedOffsets, unstable: Container[tuple[str, int]], topic_ids: TopicIds | None
+) -> list[OffsetFetchRequestTopics]:
+    """All that a group has an offset for, as a request would name it.
 
-    Topics that were asked for by an id that nobody has come last, with an error. Among all that a group has an offset
-    for, those that are no more are left out.
+    By id topics that are no more are left out, and so are offsets that are known to be of another topic of that name.
+    Kafka's coordinator compares ids only where it is asked for topics.
     """
-    known, unknown = [], []
-    for topic in group.topics:
-        if not topic.name:
-            topic.partitions = [_nothing(p.partition_index, ErrorCode.UNKNOWN_TOPIC_ID) for p in topic.partitions]
-            unknown.append(topic)
-            continue
-        if not topic.topic_id.int:
-            topic.topic_id = topic_ids(topic.name)
-        if topic.topic_id.int:
-            known.append(topic)
-    group.topics = known + unknown
+    topics = []
+    for name, partitions in offsets.by_topic.items():
+        topic_id = ZERO_UUID
+        indexes = list(partitions)
+        if topic_ids is not None:
+            topic_id = topic_ids(name)
+            if not topic_id.int:
+                continue
+            indexes = [i for i in indexes if partitions[i].may_be_of(topic_id) or (name, i) in unstable]
+        if indexes:
+            topics.append(OffsetFetchRequestTopics(name=name, topic_id=topic_id, partition_indexes=indexes))
+    return topics
 
 
 def _nothing(partition: int, error: ErrorCode = ErrorCode.NONE) -> OffsetFetchResponsePartitions:
