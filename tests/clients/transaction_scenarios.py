@@ -74,6 +74,15 @@ async def offsets_of(bootstrap: str, group: str) -> dict[TopicPartition, int]:
         return {tp: one.offset for tp, one in (await admin.list_group_offsets(group)).items()}
 
 
+async def come_to(bootstrap: str, group: str, wanted: dict[TopicPartition, int]) -> None:
+    """Wait until a group has these offsets: Kafka tells the end of a transaction before its markers are written."""
+
+    async def there() -> bool:
+        return await offsets_of(bootstrap, group) == wanted
+
+    await eventually(there)
+
+
 async def committed_and_aborted(bootstrap: str, name: str) -> None:
     """Transactions that are committed are seen, whole and in order; aborted ones are not."""
     places = await create(bootstrap, name, 2)
@@ -125,14 +134,14 @@ async def offsets_count_only_when_committed(bootstrap: str, name: str) -> None:
         async with one.transaction():
             await one.send(name, b"0")
             await one.send_offsets_to_transaction({place: 3}, name)
-        assert await offsets_of(bootstrap, name) == {place: 3}
+        await come_to(bootstrap, name, {place: 3})
         await one.begin_transaction()
         await one.send_offsets_to_transaction({place: 9}, name)
         await one.abort_transaction()
         assert await offsets_of(bootstrap, name) == {place: 3}
         async with one.transaction():
             await one.send_offsets_to_transaction({place: 4}, name)
-        assert await offsets_of(bootstrap, name) == {place: 4}
+        await come_to(bootstrap, name, {place: 4})
 
 
 async def a_block_that_raises_is_aborted(bootstrap: str, name: str) -> None:
@@ -219,7 +228,7 @@ async def a_member_left_behind_commits_nothing(bootstrap: str, name: str) -> Non
         await one.abort_transaction()
         async with one.transaction():
             await one.send_offsets_to_transaction({place: 1}, consumer.group_metadata())
-        assert await offsets_of(bootstrap, name) == {place: 1}
+        await come_to(bootstrap, name, {place: 1})
         await consumer.unsubscribe()
         consumer.assign([place])
         assert consumer.group_metadata() == ConsumerGroupMetadata(name), "nobody in particular"
