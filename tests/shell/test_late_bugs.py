@@ -113,8 +113,7 @@ async def broken(request: Any, ctx: Any, services: Any) -> Any:
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize("metered", [False, True])
-async def test_the_client_hears_of_it_and_goes_on(metered: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ottla.broker.dispatch.perf_counter_ns", lambda: 0)
+async def test_the_client_hears_of_it_and_goes_on(metered: bool) -> None:
     world = World()
     if metered:
         world.limit()
