@@ -176,28 +176,42 @@ def _delete_response(
 ) -> tuple[OffsetDeleteResponse, list[tuple[str, OffsetDeleteResponsePartition]]]:
     """An answer, and its partitions, with their topic, that the group has to decide on.
 
-    As in Kafka what is refused comes first; then each topic has one entry, even if the request has several.
+    As in Kafka what is refused comes first; then each topic has one entry, even if the request has several. Where
+    nothing is refused the answer is as the request.
     """
     response = OffsetDeleteResponse()
     undecided: list[tuple[str, OffsetDeleteResponsePartition]] = []
-    entries: dict[str, OffsetDeleteResponseTopic] = {}
-    for first in (True, False) if refused else (False,):
+    if not refused:
         for topic in request.topics:
-            rows = [
-                OffsetDeleteResponsePartition(partition_index=index, error_code=refused.get((topic.name, index), 0))
-                for index in (partition.partition_index for partition in topic.partitions)
-                if ((topic.name, index) in refused) is first
-            ]
-            if not rows and not (first and not topic.partitions and (topic.name, NO_PARTITION) in refused):
-                continue
-            entry = entries.get(topic.name) if refused else None
-            if entry is None:
-                entry = entries[topic.name] = OffsetDeleteResponseTopic(name=topic.name)
-                response.topics.append(entry)
-            entry.partitions.extend(rows)
-            if not first:
+            if topic.partitions:
+                rows = [OffsetDeleteResponsePartition(partition_index=p.partition_index) for p in topic.partitions]
+                response.topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=rows))
                 undecided.extend((topic.name, row) for row in rows)
+        return response, undecided
+    entries: dict[str, OffsetDeleteResponseTopic] = {}
+    for topic in request.topics:
+        errors = [(p.partition_index, refused.get((topic.name, p.partition_index))) for p in topic.partitions]
+        rows = [OffsetDeleteResponsePartition(partition_index=p, error_code=e) for p, e in errors if e]
+        if rows or (not topic.partitions and (topic.name, NO_PARTITION) in refused):
+            _delete_entry(response, entries, topic.name).partitions.extend(rows)
+    for topic in request.topics:
+        indexes = [p.partition_index for p in topic.partitions if (topic.name, p.partition_index) not in refused]
+        if indexes:
+            rows = [OffsetDeleteResponsePartition(partition_index=index) for index in indexes]
+            _delete_entry(response, entries, topic.name).partitions.extend(rows)
+            undecided.extend((topic.name, row) for row in rows)
     return response, undecided
+
+
+def _delete_entry(
+    response: OffsetDeleteResponse, entries: dict[str, OffsetDeleteResponseTopic], name: str
+) -> OffsetDeleteResponseTopic:
+    """The entry of a topic, added to the response if it is not among these."""
+    entry = entries.get(name)
+    if entry is None:
+        entry = entries[name] = OffsetDeleteResponseTopic(name=name)
+        response.topics.append(entry)
+    return entry
 
 
 # DeleteGroups
