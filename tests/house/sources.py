@@ -26,11 +26,11 @@ def files(*suffixes: str) -> Iterator[Path]:
 def _files(path: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
     if path.is_symlink() or path.name in _PRIVATE or path.name.endswith((".egg-info", "-data")):
         return
-    if path.is_dir():
+    if path.is_dir() and not (path / "pyvenv.cfg").exists():  # somebody's virtual environment, whatever its name
         for child in sorted(path.iterdir()):
             if not child.name.startswith("."):
                 yield from _files(child, suffixes)
-    elif path.suffix in suffixes:
+    elif path.is_file() and path.suffix in suffixes:
         yield path
 
 

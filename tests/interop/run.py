@@ -153,6 +153,8 @@ def main(arguments: list[str] | None = None) -> int:
             bad.append(name)
         if keep:
             write_page()
+    if keep:
+        print("\nWhat was found is written to docs/compatibility/ and docs/compatibility.md.")
     print(
         f"\n{len(wanted) - len(bad)} of {len(wanted)} suites as they should be"
         + (f"; not: {', '.join(bad)}" if bad else "")
