@@ -30,6 +30,9 @@ ALIASES: dict[str, tuple[str, int]] = {
     "log.roll.jitter.hours": ("log.roll.jitter.ms", 3_600_000),
 }
 
+CONTROLLER_LISTENERS = "controller.listener.names"
+"""Says which listeners are for the controllers of Kafka's KRaft mode; there are none here."""
+
 
 def parse_properties(text: str) -> dict[str, str]:
     """Read the lines of a properties file: ``key=value``, ``#`` and ``!`` begin comments, ``\\`` continues a line."""
@@ -62,17 +65,21 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
             key = name.removeprefix(prefix).lower().replace("_", ".")
             if key not in FIELDS and f"ottla.{key}" in FIELDS:
                 key = f"ottla.{key}"
-            if prefix == "OTTLA_" or key in FIELDS or key in ALIASES:
+            if prefix == "OTTLA_" or key in FIELDS or key in ALIASES or key == CONTROLLER_LISTENERS:
                 pairs[key] = value
     return pairs
 
 
 class Loaded(NamedTuple):
-    """Checked settings, the keys that were not known, and those that were given and have no effect yet."""
+    """Checked settings, the keys that were not known, and those that were given and have no effect yet.
+
+    ``left_out`` are pairs of a key and a listener for controllers that was taken out of its value.
+    """
 
     settings: Settings
     unknown: list[str]
     without_effect: list[str]
+    left_out: list[tuple[str, str]]
 
 
 def load(*sources: Mapping[str, str] | Iterable[tuple[str, str]]) -> Loaded:
@@ -83,10 +90,13 @@ def load(*sources: Mapping[str, str] | Iterable[tuple[str, str]]) -> Loaded:
     """
     values: dict[str, Any] = {}
     unknown: list[str] = []
+    controllers = "CONTROLLER"  # as every example of Kafka's calls them
     for source in sources:
         for key, text in dict(source).items():
             target, factor = ALIASES.get(key, (key, 1))
-            if target not in FIELDS:
+            if key == CONTROLLER_LISTENERS:
+                controllers = text
+            elif target not in FIELDS:
                 unknown.append(key)
             elif factor == 1:
                 values[target] = parse_value(target, text)
@@ -98,10 +108,28 @@ def load(*sources: Mapping[str, str] | Iterable[tuple[str, str]]) -> Loaded:
                 values[target] = parse_value(target, str(number * factor if number >= 0 else number))
     if "," in values.get("log.dirs", ""):
         raise BadSetting(f"log.dirs={values['log.dirs']!r}: allowed is one directory")
+    left_out = _leave_out_controllers(values, controllers)
     settings = Settings(given=frozenset(values), **{FIELDS[key].name: value for key, value in values.items()})
     if settings.group_min_session_timeout_ms > settings.group_max_session_timeout_ms:
         raise BadSetting(
             f"group.min.session.timeout.ms={settings.group_min_session_timeout_ms}: must not exceed "
             f"group.max.session.timeout.ms={settings.group_max_session_timeout_ms}"
         )
-    return Loaded(settings, unknown, [key for key in values if not FIELDS[key].metadata["effective"]])
+    without_effect = [key for key in values if not FIELDS[key].metadata["effective"]]
+    return Loaded(settings, unknown, without_effect, left_out)
+
+
+def _leave_out_controllers(values: dict[str, Any], controllers: str) -> list[tuple[str, str]]:
+    """Take the listeners of controllers out of the values, which a KRaft broker in combined mode names (KIP-500).
+
+    A value that names no others stays as it is, to be refused.
+    """
+    names = {name.strip().upper() for name in controllers.split(",")} - {"PLAINTEXT", ""}
+    left_out: list[tuple[str, str]] = []
+    for key in ("listeners", "advertised.listeners"):
+        listeners = [listener.strip() for listener in values.get(key, "").split(",")]
+        kept = [listener for listener in listeners if listener.partition("://")[0].upper() not in names]
+        if kept and len(kept) < len(listeners):
+            values[key] = ",".join(kept)
+            left_out += [(key, listener) for listener in listeners if listener not in kept]
+    return left_out

@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from ottla.broker.setting_sources import ALIASES, Loaded, from_environment, load, parse_properties
+from ottla.broker.setting_sources import ALIASES, CONTROLLER_LISTENERS, Loaded, from_environment, load, parse_properties
 from ottla.broker.settings import FIELDS, BadSetting, Settings
 
 
@@ -70,14 +70,7 @@ def command(
     from ottla.broker.observe.logs import logger
 
     log = logger(log_format, level=log_level)
-    for key in loaded.unknown:
-        log.warning("Unknown setting is ignored", key=key, **_suggestion(key))
-    for key in loaded.without_effect:
-        log.warning("This setting has no effect yet", key=key)
-    if loaded.settings.ottla_unenforced_security_apis_enable:
-        log.warning(
-            "Credentials and access control rules are kept, and nobody is held to them: everybody may do everything"
-        )
+    _warn(loaded, log)
     ready = Path(ready_file) if ready_file else None
     if ready is not None:
         if not ready.parent.is_dir():
@@ -95,6 +88,20 @@ def command(
         log=log,
     )
     sys.exit(_run(serve))
+
+
+def _warn(loaded: Loaded, log: Any) -> None:
+    """Say what of the settings is not done."""
+    for key, listener in loaded.left_out:
+        log.warning("A listener for controllers is left out: this broker needs none", key=key, listener=listener)
+    for key in loaded.unknown:
+        log.warning("Unknown setting is ignored", key=key, **_suggestion(key))
+    for key in loaded.without_effect:
+        log.warning("This setting has no effect yet", key=key)
+    if loaded.settings.ottla_unenforced_security_apis_enable:
+        log.warning(
+            "Credentials and access control rules are kept, and nobody is held to them: everybody may do everything"
+        )
 
 
 async def _serve(
@@ -163,7 +170,7 @@ def settings_of(config_file: str | None, pairs: tuple[str, ...]) -> Loaded:
         if not equals:
             raise BadSetting(f"--set {pair!r}: write KEY=VALUE")
         key = key.strip()
-        if key not in FIELDS and key not in ALIASES:
+        if key not in FIELDS and key not in ALIASES and key != CONTROLLER_LISTENERS:
             raise BadSetting(f"--set {key}={value}: there is no such setting{did_you_mean(key)}")
         given[key] = value
     return load(*sources, given)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -19,7 +22,8 @@ from ottla.cli.serve import command
         (["--set", "num.partitions"], "write KEY=VALUE"),
         (["--set", "num.partitions=0"], "num.partitions=0: allowed are 1 to 2147483647"),
         (["--set", "listeners=SSL://:9093"], "PLAINTEXT://host:port"),
-        (["--set", "listeners=PLAINTEXT://:9092,CONTROLLER://:9093"], "allowed is one PLAINTEXT://host:port"),
+        (["--set", "listeners=PLAINTEXT://:9092,SSL://:9093"], "allowed is one PLAINTEXT://host:port"),
+        (["--set", "listeners=CONTROLLER://:9093"], "allowed is one PLAINTEXT://host:port"),
         (["--set", "group.max.siz=3"], "there is no such setting; did you mean group.max.size?"),
         (["--set", "log.dirs=/a,/b"], "allowed is one directory"),
         (["--ready-file", "/no/such/place/file"], "there is no directory"),
@@ -40,3 +44,32 @@ def test_a_bad_line_of_a_properties_file(tmp_path: Path) -> None:
     result = CliRunner().invoke(command, ["--config", str(file)])
     assert result.exit_code == 2
     assert "group.max.size='none'" in result.output
+
+
+def warnings_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str) -> list[dict[str, Any]]:
+    """What is warned of for a properties file that a broker starts with."""
+
+    def run(main: Coroutine[Any, Any, int]) -> int:
+        main.close()
+        return 0
+
+    monkeypatch.setattr("ottla.cli.serve._run", run)
+    file = tmp_path / "server.properties"
+    file.write_text(text)
+    result = CliRunner().invoke(command, ["--ephemeral", "--log-format", "json", "--config", str(file)])
+    assert result.exit_code == 0, result.output
+    lines = [json.loads(line) for line in result.stderr.splitlines()]
+    return [line for line in lines if line["level"] == "warning"]
+
+
+def test_the_listeners_of_controllers_are_told_to_be_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    text = (
+        "listeners=PLAINTEXT://:9092,CONTROLLER://:9093\ncontroller.listener.names=CONTROLLER\n"
+        "advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093\n"
+    )
+    said = warnings_of(monkeypatch, tmp_path, text)
+    assert [(line["key"], line["listener"]) for line in said] == [
+        ("listeners", "CONTROLLER://:9093"),
+        ("advertised.listeners", "CONTROLLER://localhost:9093"),
+    ]
+    assert all("left out" in line["event"] for line in said)

@@ -24,6 +24,29 @@ def test_unknown_keys_and_keys_without_effect_are_told() -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "listeners"),
+    [
+        ({"listeners": "PLAINTEXT://:9092,CONTROLLER://:9093"}, "PLAINTEXT://:9092"),
+        ({"listeners": "PLAINTEXT://:1, Ctl://:2", "controller.listener.names": "ctl"}, "PLAINTEXT://:1"),
+        ({"listeners": "A://:1,PLAINTEXT://:2,B://:3", "controller.listener.names": "A, B"}, "PLAINTEXT://:2"),
+        # What the broker does not know how to serve stays, to be refused.
+        ({"listeners": "SSL://:1,CONTROLLER://:2"}, "SSL://:1"),
+        ({"listeners": "CONTROLLER://:9093"}, "CONTROLLER://:9093"),
+        (
+            {"listeners": "PLAINTEXT://:1,CONTROLLER://:2", "controller.listener.names": "OTHER"},
+            "PLAINTEXT://:1,CONTROLLER://:2",
+        ),
+        ({"listeners": "PLAINTEXT://:1,B://:2", "controller.listener.names": "PLAINTEXT"}, "PLAINTEXT://:1,B://:2"),
+    ],
+)
+def test_listeners_of_controllers_are_left_out(given: dict[str, str], listeners: str) -> None:
+    loaded = load(given)
+    assert loaded.settings.listeners == listeners
+    assert loaded.unknown == []
+    assert bool(loaded.left_out) == (listeners != given["listeners"])
+
+
+@pytest.mark.parametrize(
     ("key", "value", "allowed"),
     [
         ("num.partitions", "0", "1 to 2147483647"),
@@ -59,6 +82,7 @@ def test_the_environment() -> None:
     found = from_environment(
         {
             "KAFKA_NUM_PARTITIONS": "4",
+            "KAFKA_CONTROLLER_LISTENER_NAMES": "CTL",
             "KAFKA_HEAP_OPTS": "-Xmx1g",  # not ours to warn about
             "OTTLA_GROUP_MAX_SIZE": "7",
             "OTTLA_DURABILITY": "os",
@@ -67,7 +91,13 @@ def test_the_environment() -> None:
             "PATH": "/bin",
         }
     )
-    assert found == {"num.partitions": "4", "group.max.size": "7", "ottla.durability": "os", "typo": "1"}
+    assert found == {
+        "num.partitions": "4",
+        "controller.listener.names": "CTL",
+        "group.max.size": "7",
+        "ottla.durability": "os",
+        "typo": "1",
+    }
 
 
 def test_every_default_is_a_value_that_may_be_written() -> None:
