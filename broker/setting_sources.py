@@ -33,6 +33,8 @@ ALIASES: dict[str, tuple[str, int]] = {
 CONTROLLER_LISTENERS = "controller.listener.names"
 """Says which listeners are for the controllers of Kafka's KRaft mode; there are none here."""
 
+_SECURITY = ("authorizer.class.name", "super.users", "allow.everyone.if.no.acl.found", "principal.builder.class")
+
 
 def parse_properties(text: str) -> dict[str, str]:
     """Read the lines of a properties file: ``key=value``, ``#`` and ``!`` begin comments, ``\\`` continues a line."""
@@ -65,7 +67,8 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
             key = name.removeprefix(prefix).lower().replace("_", ".")
             if key not in FIELDS and f"ottla.{key}" in FIELDS:
                 key = f"ottla.{key}"
-            if prefix == "OTTLA_" or key in FIELDS or key in ALIASES or key == CONTROLLER_LISTENERS:
+            known = key in FIELDS or key in ALIASES or key == CONTROLLER_LISTENERS
+            if prefix == "OTTLA_" or known or protects(key, value):
                 pairs[key] = value
     return pairs
 
@@ -73,12 +76,14 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
 class Loaded(NamedTuple):
     """Checked settings, the keys that were not known, and those that were given and have no effect yet.
 
-    ``left_out`` are pairs of a key and a listener for controllers that was taken out of its value.
+    ``unprotected`` are the keys that would protect a broker of Kafka's and protect nothing here; ``left_out`` are pairs
+    of a key and a listener for controllers that was taken out of its value.
     """
 
     settings: Settings
     unknown: list[str]
     without_effect: list[str]
+    unprotected: list[str]
     left_out: list[tuple[str, str]]
 
 
@@ -90,6 +95,7 @@ def load(*sources: Mapping[str, str] | Iterable[tuple[str, str]]) -> Loaded:
     """
     values: dict[str, Any] = {}
     unknown: list[str] = []
+    unprotected: list[str] = []
     controllers = "CONTROLLER"  # as every example of Kafka's calls them
     for source in sources:
         for key, text in dict(source).items():
@@ -97,7 +103,7 @@ def load(*sources: Mapping[str, str] | Iterable[tuple[str, str]]) -> Loaded:
             if key == CONTROLLER_LISTENERS:
                 controllers = text
             elif target not in FIELDS:
-                unknown.append(key)
+                (unprotected if protects(key, text) else unknown).append(key)
             elif factor == 1:
                 values[target] = parse_value(target, text)
             else:
@@ -116,7 +122,21 @@ def load(*sources: Mapping[str, str] | Iterable[tuple[str, str]]) -> Loaded:
             f"group.max.session.timeout.ms={settings.group_max_session_timeout_ms}"
         )
     without_effect = [key for key in values if not FIELDS[key].metadata["effective"]]
-    return Loaded(settings, unknown, without_effect, left_out)
+    return Loaded(settings, unknown, without_effect, unprotected, left_out)
+
+
+def protects(key: str, text: str) -> bool:
+    """Whether who sets this in Kafka relies on encryption, authentication or access control."""
+    text = text.strip().upper()
+    if key == "security.inter.broker.protocol":
+        return text not in ("", "PLAINTEXT")
+    if key == "listener.security.protocol.map":
+        # Kafka's default, which its example files repeat, maps each protocol's own name to it: that protects nothing.
+        pairs = [pair.strip().partition(":") for pair in text.split(",")]
+        return any(protocol.strip() not in ("PLAINTEXT", "", name.strip()) for name, _, protocol in pairs)
+    if key.startswith("listener.name."):
+        return bool(text) and (".ssl." in key or ".sasl." in key)
+    return bool(text) and (key in _SECURITY or key.startswith(("ssl.", "sasl.")))
 
 
 def _leave_out_controllers(values: dict[str, Any], controllers: str) -> list[tuple[str, str]]:

@@ -17,6 +17,9 @@ import click
 from ottla.broker.setting_sources import ALIASES, CONTROLLER_LISTENERS, Loaded, from_environment, load, parse_properties
 from ottla.broker.settings import FIELDS, BadSetting, Settings
 
+CLOSE = 0.85
+"""Spellings that have this much in common are one slip of a finger apart; other settings of Kafka's have less."""
+
 
 @click.command("serve")
 @click.option(
@@ -94,6 +97,8 @@ def _warn(loaded: Loaded, log: Any) -> None:
     """Say what of the settings is not done."""
     for key, listener in loaded.left_out:
         log.warning("A listener for controllers is left out: this broker needs none", key=key, listener=listener)
+    for key in loaded.unprotected:
+        log.warning("This security setting is ignored, and nothing is protected: everybody may do everything", key=key)
     for key in loaded.unknown:
         log.warning("Unknown setting is ignored", key=key, **_suggestion(key))
     for key in loaded.without_effect:
@@ -182,7 +187,7 @@ def did_you_mean(key: str) -> str:
 
 
 def _suggestion(key: str) -> dict[str, str]:
-    close = get_close_matches(key, [*FIELDS, *ALIASES], 1)
+    close = get_close_matches(key, [*FIELDS, *ALIASES], 1, CLOSE)
     return {"did_you_mean": close[0]} if close else {}
 
 

@@ -149,8 +149,8 @@ class Broker:
 def _checked(given: Mapping[str, Any]) -> Settings:
     texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in given.items()}
     loaded = load(TEST_SETTINGS, texts)
-    if loaded.unknown:
-        raise BadSetting(f"unknown setting {loaded.unknown[0]!r}")
+    for key in loaded.unknown + loaded.unprotected:
+        raise BadSetting(f"unknown setting {key!r}")
     return loaded.settings
 
 

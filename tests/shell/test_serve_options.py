@@ -73,3 +73,15 @@ def test_the_listeners_of_controllers_are_told_to_be_left_out(monkeypatch: pytes
         ("advertised.listeners", "CONTROLLER://localhost:9093"),
     ]
     assert all("left out" in line["event"] for line in said)
+
+
+def test_security_settings_are_told_to_protect_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    said = warnings_of(monkeypatch, tmp_path, "authorizer.class.name=a.b.C\nssl.keystore.location=/keys\nso.so=1\n")
+    assert [line["key"] for line in said] == ["authorizer.class.name", "ssl.keystore.location", "so.so"]
+    assert ["nothing is protected" in line["event"] for line in said] == [True, True, False]
+
+
+def test_only_close_spellings_are_suggested(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    text = "num.network.threads=3\nmax.connections.per.ip=9\nlog.retention.hour=1\n"
+    said = warnings_of(monkeypatch, tmp_path, text)
+    assert [line.get("did_you_mean") for line in said] == [None, None, "log.retention.hours"]

@@ -47,6 +47,40 @@ def test_listeners_of_controllers_are_left_out(given: dict[str, str], listeners:
 
 
 @pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
+        ("super.users", "User:admin"),
+        ("ssl.keystore.location", "/keys.jks"),
+        ("sasl.enabled.mechanisms", "PLAIN"),
+        ("listener.name.internal.ssl.keystore.location", "/keys.jks"),
+        ("listener.name.internal.plain.sasl.jaas.config", "…"),
+        ("security.inter.broker.protocol", "SASL_SSL"),
+        ("listener.security.protocol.map", "CONTROLLER:PLAINTEXT, INTERNAL:sasl_ssl"),
+    ],
+)
+def test_security_settings_are_told_from_typos(key: str, value: str) -> None:
+    loaded = load({key: value})
+    assert (loaded.unprotected, loaded.unknown) == ([key], [])
+    assert from_environment({"KAFKA_" + key.upper().replace(".", "_"): value}) == {key: value}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("authorizer.class.name", ""),
+        ("security.inter.broker.protocol", "PLAINTEXT"),
+        # As in the server.properties that comes with Kafka.
+        ("listener.security.protocol.map", "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_SSL:SASL_SSL"),
+        ("listener.name.internal.max.connections", "5"),
+    ],
+)
+def test_settings_that_would_protect_nothing_in_kafka_either(key: str, value: str) -> None:
+    loaded = load({key: value})
+    assert (loaded.unprotected, loaded.unknown) == ([], [key])
+
+
+@pytest.mark.parametrize(
     ("key", "value", "allowed"),
     [
         ("num.partitions", "0", "1 to 2147483647"),
