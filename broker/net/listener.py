@@ -66,6 +66,7 @@ class Listener:
         self._clock = clock
         self._log = log
         self._rejections = RateLimit(clock)
+        self._refusals_of_quota = RateLimit(clock, lines=1)  # of its own: a flood must not hide what else goes wrong
         self._server: asyncio.Server | None = None
         self._sweep_timer: TimerHandle | None = None
         self._held_bytes = 0
@@ -141,6 +142,8 @@ class Listener:
 
     def _turn_away(self, connection: Connection, wait_ms: int) -> None:
         """Close a connection that exceeds a quota, but after a while: its client would try again at once."""
+        reason = f"the quota connection_creation_rate of its address is used up, closing it in {wait_ms} ms"
+        self._note("Too many new connections", connection, reason, self._refusals_of_quota)
         connection.open = Mute(connection)
         connection.wake()
         when_ms = connection.quiet_since_ms + wait_ms
@@ -181,9 +184,10 @@ class Listener:
             del self._starved[connection]
             connection.wake()
 
-    def _note(self, event: str, connection: Connection, reason: str) -> None:
-        if self._rejections.allows():
-            suppressed, self._rejections.suppressed = self._rejections.suppressed, 0
+    def _note(self, event: str, connection: Connection, reason: str, limit: RateLimit | None = None) -> None:
+        limit = limit or self._rejections
+        if limit.allows():
+            suppressed, limit.suppressed = limit.suppressed, 0
             extra = {"suppressed": suppressed} if suppressed else {}
             self._log.warning(
                 event, client_host=connection.client_host, client_id=connection.client_id, reason=reason, **extra

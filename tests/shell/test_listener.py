@@ -39,10 +39,10 @@ class Clock:
 class Peer:
     """A connection as the listener sees it."""
 
-    client_host = "/10.0.0.1"
     client_id = "c"
 
     def __init__(self) -> None:
+        self.client_host = "/10.0.0.1"
         self.active = False
         self.half_closed = False
         self.open: object | None = None
@@ -60,6 +60,9 @@ class Peer:
 
     def wake(self) -> None:
         self.woken += 1
+
+    def kill(self) -> None:
+        self.closed = True
 
 
 class Log:
@@ -168,3 +171,23 @@ def test_log_lines_are_limited_and_the_rest_counted(clock: Clock) -> None:
     assert limit.suppressed == 2
     clock.advance(1_000)
     assert limit.allows()
+
+
+def test_connections_that_exceed_the_quota_of_their_address_are_told_now_and_then(clock: Clock, log: Log) -> None:
+    host = listener(clock, log)
+    host.wait_of = lambda address: 0 if address == "10.0.0.2" else 500
+    welcome = Peer()
+    welcome.client_host = "/10.0.0.2"
+    host.opened(welcome)
+    assert log.lines == []
+    for _ in range(4):
+        host.opened(Peer())
+    ((event, fields),) = log.lines
+    assert event == "Too many new connections"
+    assert (fields["client_host"], "suppressed" in fields) == ("/10.0.0.1", False)
+    assert "connection_creation_rate" in fields["reason"]
+    host.rejected(welcome, "what else goes wrong is told")
+    assert len(log.lines) == 2
+    clock.advance(10_000)
+    host.opened(Peer())
+    assert log.lines[-1][1]["suppressed"] == 3
