@@ -117,7 +117,7 @@ class Settings:
     # Security
     ottla_unenforced_security_apis_enable: bool = setting(
         False,
-        "Whether SCRAM credentials and access control rules can be set and described. Nobody is held to them yet.",
+        "Whether SCRAM credentials can be set, and access control rules set and described. Nobody is held to them yet.",
     )
 
     # Groups

@@ -35,8 +35,8 @@ TAIL = """
 Produce is advertised from version 0, though versions 0 to 2 close the connection: older librdkafka takes a broker with
 a higher minimum for one that cannot compress (KAFKA-18659).
 
-*If asked for*: credentials and access control rules are stored and described, and nobody is held to them yet. These
-APIs are served, and advertised, only with `ottla.unenforced.security.apis.enable=true`.
+*If asked for*: credentials are stored, access control rules are stored and described, and nobody is held to them yet.
+These APIs are served, and advertised, only with `ottla.unenforced.security.apis.enable=true`.
 
 """
 

@@ -1,4 +1,8 @@
-"""DescribeUserScramCredentials (key 50): who has SCRAM credentials. Nobody has to show them yet."""
+"""DescribeUserScramCredentials (key 50): who has SCRAM credentials. Nobody has to show them yet.
+
+It is always served, as kafka-configs asks it whenever it describes users: that there are none protects nobody, and is
+true.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,6 @@ from ottla.protocol.messages.describe_user_scram_credentials import (
 )
 
 VERSIONS = range(1)
-UNENFORCED = True
 
 
 def handle(

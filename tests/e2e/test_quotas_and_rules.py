@@ -137,8 +137,10 @@ def test_nothing_is_enforced_and_nothing_is_promised(broker: Broker) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, **confluent_client.QUIET})
     with pytest.raises(Exception, match="not supported by broker"):
         admin.describe_acls(EVERY_RULE).result(30)
+    upsertion = UserScramCredentialUpsertion("u", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 8192), b"secret")
     with pytest.raises(Exception, match="not supported by broker"):
-        admin.describe_user_scram_credentials().result(30)
+        admin.alter_user_scram_credentials([upsertion])["u"].result(30)
+    assert admin.describe_user_scram_credentials().result(30) == {}
 
 
 # ------------------------------------------------------------------------------------------------------- throttled
@@ -246,6 +248,17 @@ def process(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 @pytest.fixture
 def tool(java: list[str], process: BrokerProcess) -> Tool:
+    return _tool_of(java, process)
+
+
+@pytest.fixture
+def plain_tool(java: list[str], tmp_path: Path) -> Iterator[Tool]:
+    """Of a broker with no settings of its own."""
+    with BrokerProcess(tmp_path) as broker:
+        yield _tool_of(java, broker)
+
+
+def _tool_of(java: list[str], process: BrokerProcess) -> Tool:
     def run(main: str, *arguments: str) -> str:
         command = [*java, main, "--bootstrap-server", process.bootstrap_servers, *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
@@ -317,6 +330,15 @@ def test_credentials_with_kafka_configs(tool: Tool) -> None:
     assert "SCRAM-SHA-256=iterations=8192" in tool(CONFIGS, "--describe", *user)
     tool(CONFIGS, "--alter", *user, "--delete-config", "SCRAM-SHA-256")
     assert "SCRAM" not in tool(CONFIGS, "--describe", *user)
+
+
+@pytest.mark.slow
+def test_users_are_described_by_default(plain_tool: Tool) -> None:
+    """The tool asks for credentials whenever it describes users."""
+    users = ("--entity-type", "users")
+    assert plain_tool(CONFIGS, "--describe", *users) == ""
+    plain_tool(CONFIGS, "--alter", *users, "--entity-name", "u", "--add-config", "producer_byte_rate=10000")
+    assert "producer_byte_rate=10000.0" in plain_tool(CONFIGS, "--describe", *users)
 
 
 @pytest.mark.slow

@@ -52,6 +52,7 @@ ADVERTISED = {
     47: (0, 0),
     48: (0, 1),
     49: (0, 1),
+    50: (0, 0),
     60: (0, 2),
     61: (0, 0),
     65: (0, 0),
@@ -61,7 +62,7 @@ ADVERTISED = {
 }
 """What every client that was tried can work with; more is a decision, and less cuts somebody off."""
 
-UNENFORCED = {29: (1, 3), 30: (1, 3), 31: (1, 3), 50: (0, 0), 51: (0, 0)}
+UNENFORCED = {29: (1, 3), 30: (1, 3), 31: (1, 3), 51: (0, 0)}
 """What is advertised to those only who have said that they know that nobody is held to it."""
 
 HANDLER_FOLDER = ROOT / "broker" / "handlers"
