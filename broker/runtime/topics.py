@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 from ottla.broker.clock import Clock
 from ottla.broker.core.configs.alterations import ALL_BROKERS, Alteration, plan
 from ottla.broker.core.configs.brokers import BrokerConfigs
+from ottla.broker.core.configs.kinds import ResourceType
 from ottla.broker.core.quotas.entities import Quotas
 from ottla.broker.core.topics.catalog import (
     INTERNAL_TOPICS,
@@ -299,7 +300,7 @@ class TopicManager:
         for alteration, refusal in zip(alterations, refusals, strict=True):
             if refusal is None:
                 # Values may be secrets of a plugin that we do not know.
-                self._log.info("settings changed", resource_type=alteration.resource_type,
+                self._log.info("settings changed", resource_type=ResourceType(alteration.resource_type).name.lower(),
                                resource=alteration.resource_name,
                                keys=[change.name for change in alteration.changes])  # fmt: skip
         return refusals

@@ -303,6 +303,19 @@ async def test_unknown_keys_of_brokers_are_kept_and_their_values_not_shown(world
     assert "sesame" not in str(world.log.lines)
 
 
+async def test_the_log_names_the_type_of_what_was_changed(world):
+    await world.topic()
+    await change(world, TOPIC, "t", ("retention.ms", SET, "77"))
+    await change(world, BROKER, "", ("log.retention.ms", SET, "77"))
+    await change(world, GROUP, "g", ("consumer.session.timeout.ms", SET, "50000"))
+    told = [fields for event, fields in world.log.lines if event == "settings changed"]
+    assert [(fields["resource_type"], fields["resource"]) for fields in told] == [
+        ("topic", "t"),
+        ("broker", ""),
+        ("group", "g"),
+    ]
+
+
 # ---------------------------------------------------------------------------------------------------------- groups
 
 
