@@ -8,6 +8,7 @@ from ottla.broker.context import RequestContext
 from ottla.broker.core.configs.alterations import ALL_BROKERS
 from ottla.broker.core.configs.brokers import BrokerConfigs
 from ottla.broker.core.configs.groups import GROUP_KEYS, group_synonyms
+from ottla.broker.core.configs.idle import idle_type
 from ottla.broker.core.configs.kinds import ConfigSource, ConfigType, ResourceType, Synonym
 from ottla.broker.core.configs.loggers import ROOT, Logger, kafkas_level, other_node
 from ottla.broker.core.topics.catalog import Refusal, invalid_name
@@ -121,8 +122,8 @@ def _broker_rows(ctx: RequestContext, services: Services) -> _Rows:
         documentation = _documentation(row.documentation, metadata["effective"])
         yield _row(row.name, synonyms, ConfigType[row.type.upper()], documentation, read_only=not metadata["dynamic"])
     for name in sorted({*configs.own, *configs.default} - FIELDS.keys()):
-        own = [ConfigSource.DYNAMIC_BROKER_CONFIG] if name in configs.own else []
-        yield _unknown_row(name, [*own, _DEFAULT_BROKER] if name in configs.default else own)
+        layers = ((configs.own, ConfigSource.DYNAMIC_BROKER_CONFIG), (configs.default, _DEFAULT_BROKER))
+        yield _foreign_row(name, [Synonym(name, layer[name], source) for layer, source in layers if name in layer])
 
 
 def _default_rows(configs: BrokerConfigs) -> _Rows:
@@ -133,13 +134,16 @@ def _default_rows(configs: BrokerConfigs) -> _Rows:
             documentation = _documentation(metadata["documentation"], metadata["effective"])
             yield _row(name, (Synonym(name, value, _DEFAULT_BROKER),), ConfigType[type_of(name).upper()], documentation)
         else:
-            yield _unknown_row(name, [_DEFAULT_BROKER])
+            yield _foreign_row(name, [Synonym(name, value, _DEFAULT_BROKER)])
 
 
-def _unknown_row(name: str, sources: Iterable[ConfigSource]) -> DescribeConfigsResourceResult:
-    """A key that is not ours: nobody knows whether its value is a secret, so it is not shown."""
-    synonyms = [Synonym(name, None, source) for source in sources]
-    row = _row(name, synonyms, ConfigType.UNKNOWN, None, read_only=True)
+def _foreign_row(name: str, synonyms: Sequence[Synonym]) -> DescribeConfigsResourceResult:
+    """A key that is not ours. If Kafka does not know it either its value may be a secret, and is not shown."""
+    kind = idle_type(name)
+    if kind is not None:
+        return _row(name, synonyms, kind, "A setting of Kafka's. No effect.")
+    hidden = [synonym._replace(value=None) for synonym in synonyms]
+    row = _row(name, hidden, ConfigType.UNKNOWN, None, read_only=True)
     row.is_sensitive = True
     return row
 

@@ -342,6 +342,16 @@ def test_users_are_described_by_default(plain_tool: Tool) -> None:
 
 
 @pytest.mark.slow
+def test_what_was_just_set_is_described(plain_tool: Tool) -> None:
+    """Keys that Kafka knows are shown, though there are no such threads here."""
+    broker = ("--entity-type", "brokers", "--entity-name", "1")
+    plain_tool(CONFIGS, "--alter", *broker, "--add-config", "num.io.threads=9")
+    assert "num.io.threads=9 sensitive=false" in plain_tool(CONFIGS, "--describe", *broker)
+    plain_tool(CONFIGS, "--alter", *broker, "--add-config", "plugin.secret=sesame")
+    assert "plugin.secret=null sensitive=true" in plain_tool(CONFIGS, "--describe", *broker)
+
+
+@pytest.mark.slow
 def test_rules_with_kafka_acls(tool: Tool, process: BrokerProcess) -> None:
     tool(ACLS, "--add", "--allow-principal", "User:bob", "--producer", "--topic", "t")
     listed = tool(ACLS, "--list", "--topic", "t")

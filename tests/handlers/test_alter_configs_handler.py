@@ -303,6 +303,30 @@ async def test_unknown_keys_of_brokers_are_kept_and_their_values_not_shown(world
     assert "sesame" not in str(world.log.lines)
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "kind"),
+    [
+        ("num.io.threads", "9", 3),
+        ("listener.name.plaintext.num.network.threads", "4", 3),
+        ("leader.replication.throttled.rate", "1000", 5),
+        ("metric.reporters", "a,b", 7),
+        ("ssl.key.password", None, 0),
+        ("listener.name.tls.ssl.key.password", None, 0),
+        ("listener.name.num.io.threads", None, 0),
+        ("plugin.secret", None, 0),
+    ],
+)
+async def test_stored_keys_are_shown_if_kafka_knows_them(world, key, value, kind):
+    for name, source in (("", DYNAMIC_DEFAULT), ("1", DYNAMIC_BROKER)):
+        assert await change(world, BROKER, name, (key, SET, value or "sesame")) == 0
+        resource = DescribeConfigsResource(resource_type=BROKER, resource_name=name, configuration_keys=[key])
+        request = DescribeConfigsRequest(resources=[resource], include_synonyms=True)
+        ((row,),) = [result.configs for result in (await world.ask(request, 4)).results]
+        assert (row.value, row.config_source, row.config_type) == (value, source, kind)
+        assert row.is_sensitive == row.read_only == (value is None)
+    assert [(s.value, s.source) for s in row.synonyms] == [(value, DYNAMIC_BROKER), (value, DYNAMIC_DEFAULT)]
+
+
 async def test_the_log_names_the_type_of_what_was_changed(world):
     await world.topic()
     await change(world, TOPIC, "t", ("retention.ms", SET, "77"))

@@ -18,7 +18,8 @@ _OF_TOPICS = {key.broker_key: key for key in TOPIC_KEYS.values()}
 class BrokerConfigs:
     """What is in force, and where it comes from. Not to be changed.
 
-    Keys that we do not know are kept and shown without their values, as Kafka does: they may be a plugin's secrets.
+    Keys that nobody knows are kept and shown without their values, as Kafka does: they may be a plugin's secrets. Those
+    that Kafka knows and that mean nothing here are shown.
 
     Attributes:
         static: what the broker was started with.
