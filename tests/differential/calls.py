@@ -291,7 +291,8 @@ def note_records(t: Trace, found: Sequence[Record]) -> None:
             continue
         row = t.tidy(ApiKey.FETCH, (plain(key), _value(record.value, isinstance(key, OffsetKey))))
         if row[1] and "members" in row[1]:
-            row[1]["members"].sort(key=lambda member: str(member["member_id"]))
+            # Two members of one client whose joins were answered together cannot be told apart: what they have can.
+            row[1]["members"].sort(key=lambda member: (str(member["member_id"]), str(member)))
         rows.append(row)
     for is_deletion, run in itertools.groupby(rows, key=lambda row: row[1] is None):
         # Kafka deletes in the order of a hash map, and twice what is named twice.
