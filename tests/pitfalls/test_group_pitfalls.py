@@ -23,10 +23,19 @@ OLD_JOINS, NEW_JOINS = range(4), range(4, 10)
 Connect = Callable[[], Client]
 
 
-def rejoin(group: str, *members: tuple[Client, str, dict[str, bytes]]) -> list[Any]:
-    """All of these join together; their answers."""
-    for client, member_id, protocols in members:
+def enter_together(group: str, *members: tuple[Client, str, dict[str, bytes]]) -> list[Any]:
+    """All of these, who have their ids and nothing else, in one generation; their answers to the join.
+
+    Without an initial delay the first is a generation of its own at once, however quickly the others follow. Ids that
+    were given out and have not joined then hold the next one up until all are in.
+    """
+    (first, first_id, liked), *others = members
+    first.start_join(group, member_id=first_id, protocols=liked)
+    alone = first.answer()
+    for client, member_id, protocols in others:
         client.start_join(group, member_id=member_id, protocols=protocols)
+    first.await_rebalance(group, alone)
+    first.start_join(group, member_id=first_id, protocols=liked)
     return [client.answer() for client, _, _ in members]
 
 
@@ -75,7 +84,7 @@ def test_pitfall_22_a_newcomer_is_told_its_id_first_unless_it_is_old_or_static(c
 def test_pitfall_23_the_leader_alone_is_told_who_is_in_with_bytes_as_they_came(connect: Connect, group: str) -> None:
     odd = {connect(): bytes(range(256)), connect(): b"", connect(): b"\xff\0\xff"}
     ids = {client: client.join(group, protocols={"range": data}).member_id for client, data in odd.items()}
-    answers = rejoin(group, *[(client, ids[client], {"range": data}) for client, data in odd.items()])
+    answers = enter_together(group, *[(client, ids[client], {"range": data}) for client, data in odd.items()])
     assert {answer.leader for answer in answers} == {answers[0].leader}
     assert answers[0].leader in ids.values()
     for client, answer in zip(odd, answers, strict=True):
@@ -201,7 +210,7 @@ def test_pitfall_31_members_vote_for_what_all_of_them_can(connect: Connect, grou
     ids = [client.join(group, protocols=dict(liked)).member_id
            for client, liked in zip((first, second, third), likes, strict=True)]  # fmt: skip
     rows = zip((first, second, third), ids, [dict(liked) for liked in likes], strict=True)
-    joined, *_ = answers = rejoin(group, *rows)
+    joined, *_ = answers = enter_together(group, *rows)
     assert {answer.protocol_name for answer in answers} == {"b"}, "a is not everybody's, and c has one vote"
     inconsistent = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     stranger = connect()
@@ -209,7 +218,7 @@ def test_pitfall_31_members_vote_for_what_all_of_them_can(connect: Connect, grou
     assert stranger.enter(group, protocols={}).error_code == inconsistent
     assert stranger.enter(group, protocol_type="connect", protocols={"b": b""}).error_code == inconsistent
     assert stranger.enter(fresh("group"), protocols={}).error_code == inconsistent
-    named = {"group_id": group, "generation_id": 1, "member_id": joined.member_id}
+    named = {"group_id": group, "generation_id": joined.generation_id, "member_id": joined.member_id}
     for wrong in (
         {"protocol_type": "connect", "protocol_name": "b"},
         {"protocol_type": "consumer", "protocol_name": "c"},
