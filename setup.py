@@ -12,6 +12,9 @@ setup(
     packages=[
         f"ottla.{package}" for room in ROOMS for package in [room, *(f"{room}.{name}" for name in find_packages(room))]
     ],
-    package_data={f"ottla.{room}": ["py.typed"] for room in ROOMS},
+    package_data={
+        **{f"ottla.{room}": ["py.typed"] for room in ROOMS},
+        "ottla.broker": ["py.typed", "observe/console/*"],
+    },
     package_dir={f"ottla.{room}": room for room in ROOMS},
 )

@@ -167,21 +167,20 @@ def join_all(members: Sequence[Member]) -> None:
         raise BenchError("the members of a group did not meet in one generation")
 
 
-def form_groups(server: Server, connections: int) -> list[Identity]:
-    """Form as many groups of up to MEMBERS_PER_GROUP members as give each connection a member.
+def form_groups(
+    server: Server, connections: int, size: int = MEMBERS_PER_GROUP, prefix: str = "bench-group"
+) -> list[Identity]:
+    """Form as many groups of up to ``size`` members as give each connection a member.
 
     Raises:
         BenchError: the server refused or did not answer.
     """
     if server.name == "bare":
-        return [
-            Identity(f"bench-group-{i // MEMBERS_PER_GROUP}", f"bench-{uuid.UUID(int=i)}", 1)
-            for i in range(connections)
-        ]
+        return [Identity(f"{prefix}-{i // size}", f"bench-{uuid.UUID(int=i)}", 1) for i in range(connections)]
     members: list[Member] = []
     try:
         for i in range(connections):
-            members.append(Member(server, f"bench-group-{i // MEMBERS_PER_GROUP}"))
+            members.append(Member(server, f"{prefix}-{i // size}"))
             members[-1].check_versions()
         join_all(members)
         leaders = [m for m in members if m.member_id == m.leader_id]

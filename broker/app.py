@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from functools import partial
+from dataclasses import asdict
+from functools import cached_property, partial
 from pathlib import Path
 from random import randrange
+from secrets import token_bytes
 from time import perf_counter_ns
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from ottla.broker.core.fetch_sessions import LARGEST_ID, FetchSessions
@@ -18,7 +20,8 @@ from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.core.log_dir import in_memory
 from ottla.broker.core.quotas.limits import ClientQuotas
 from ottla.broker.core.topics.catalog import OFFSETS_TOPIC, BadCatalog, NewTopic, Refusal
-from ottla.broker.core.transactions.config import TransactionConfig
+from ottla.broker.core.topics.partition import Topic
+from ottla.broker.damage_words import CATALOG, with_next_step
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.handlers import fetch
 from ottla.broker.handlers.services import Node, Services
@@ -26,14 +29,21 @@ from ottla.broker.net.listener import Listener
 from ottla.broker.observe.events import Emit, no_op
 from ottla.broker.observe.lines import CoordinatorLines
 from ottla.broker.observe.logs import Silent
+from ottla.broker.observe.observers import Observers
+from ottla.broker.observe.recorder_start import begin_file, new_recorder, records
+from ottla.broker.observe.timeline.live import Timelines
+from ottla.broker.observe.why.explain import explanations
+from ottla.broker.observe.why.history import History
 from ottla.broker.runtime.cleaner import Cleaner
 from ottla.broker.runtime.driver import Driver
+from ottla.broker.runtime.group_config import group_config
 from ottla.broker.runtime.log_dir import measured
 from ottla.broker.runtime.loop_clock import LoopClock
 from ottla.broker.runtime.metering import ConnectionMeter
 from ottla.broker.runtime.producer_states import ProducerStates
 from ottla.broker.runtime.quota_keeper import QuotaKeeper
 from ottla.broker.runtime.topics import TopicManager
+from ottla.broker.runtime.transaction_config import transaction_config
 from ottla.broker.runtime.transactions import TransactionDriver
 from ottla.broker.settings import Settings
 from ottla.broker.storage.engine import Corrupt, DamagedLog, Engine, EngineError
@@ -41,9 +51,14 @@ from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.errors import MalformedFrame
 from ottla.protocol.records import BatchError, TopicPartition
 
-CATALOG = "catalog.json"
-MOST_PLACES = 3
-"""So many damaged places are named when a start is refused."""
+if TYPE_CHECKING:
+    from ottla.broker.measuring import Measuring
+    from ottla.broker.observe.http.server import HttpPort
+    from ottla.broker.observe.sentinels import Sentinels
+    from ottla.broker.runtime.view import View
+
+SENTINELS_AFTER_MS = 1_000
+"""Sentinels begin so long after the start, or at once where they can be seen by HTTP."""
 PRODUCERS = "producers"
 """The folder of a data directory with what partitions remember of producers; it may be deleted."""
 
@@ -61,10 +76,11 @@ class Broker:
         advertised: what clients are told to connect to; None tells each client the address that it reached.
         topics: (name, partitions) to create if they are not there.
         log: a structlog logger; nothing is logged without one.
-        emit: takes the coordinator's events; by default its log lines are made of them.
+        emit: takes the coordinator's events, besides those who observe them anyway.
 
     Attributes:
         on_fatal: called when the storage cannot make anything durable any more; the process should end at once.
+        http: the HTTP port; None where ``ottla.http.listen`` is not set.
     """
 
     def __init__(
@@ -82,11 +98,21 @@ class Broker:
         self.settings = settings
         self.host, self.port = host, port
         self.on_fatal: Callable[[], None] = lambda: None
+        self.http: HttpPort | None = None
         self.log = log if log is not None else Silent()
         self._directory = directory
         self._advertised = advertised
         self._wanted = topics
-        self._emit = emit if emit is not no_op or log is None else CoordinatorLines(self.log)
+        self.recorder = new_recorder(settings, partial(token_bytes, 32))
+        self._measuring = self._new_measuring()
+        self.sentinels: Sentinels | None = None
+        self._stopped = False
+        self.history = History(
+            lambda: {row.name: row.value for row in settings.describe()}, settings.ottla_history_memory_bytes
+        )
+        flow_bytes = settings.ottla_timeline_memory_bytes
+        self.timelines = Timelines(self.history, flow_bytes, lambda: self.view, lambda: self._clock)
+        self._emit = self._observers(emit, log is not None)
         self._engine: Engine
         self._producer_states: ProducerStates
         self._topics: TopicManager
@@ -105,15 +131,29 @@ class Broker:
         """Open the storage, load topics and groups, then listen.
 
         Raises:
-            CannotStart: the storage cannot be opened or is damaged, or the address is taken.
+            CannotStart: the storage cannot be opened or is damaged, or an address is taken.
         """
         self._clock = LoopClock(asyncio.get_running_loop())
+        self._started_ms = self._clock.wall_ms()
+        await self._start_http()
+        try:
+            await self._start()
+        except BaseException:
+            await self._stop_http()
+            raise
+        if self.http is not None:
+            self._start_sentinels()
+            self._open_http(self.http)
+        else:
+            self._clock.call_at(self._clock.monotonic_ms() + SENTINELS_AFTER_MS, self._start_sentinels)
+
+    async def _start(self) -> None:
         self._engine = self._new_engine()
         self._engine.on_fatal = self._storage_failed
         try:
             await self._engine.open()
         except EngineError as error:
-            raise CannotStart(self._with_next_step(error)) from error
+            raise CannotStart(with_next_step(error, self._engine, self._directory)) from error
         try:
             self._miss_no_catalog()
             directory = None if self._directory is None else self._directory / PRODUCERS
@@ -131,20 +171,25 @@ class Broker:
             self._cleaner.start()
             self._producer_states.start(self._topics.client_partitions)
         except (EngineError, BadCatalog, MalformedFrame) as error:
-            text = self._with_next_step(error)
-            await self._engine.close()
+            text = with_next_step(error, self._engine, self._directory)
+            await self._close_storage()
             raise CannotStart(text) from error
         except CannotStart:
-            await self._engine.close()
+            await self._close_storage()
             raise
 
     def tell_ready(self) -> None:
         """Log where the broker listens; apart from `start`, so that the address can be printed before any log line."""
         self.log.info("Ready", listen=self.listening, node_id=self._engine.node_id, cluster_id=self._engine.cluster_id)
+        if self.http is not None:
+            self.http.tell_ready()
 
     async def stop(self) -> None:
         """Answer what is open, close the connections, and make everything durable."""
         self.log.info("Stopping")
+        if self.http is not None:
+            self.http.stopping()
+        self._stop_sentinels()
         self._listener.stop_accepting()
         self._transactions.stop()
         self._driver.stop()
@@ -153,7 +198,8 @@ class Broker:
         self._quota_keeper.stop()
         await self._cleaner.stop()
         await self._producer_states.stop(self._topics.client_partitions())
-        await self._engine.close()
+        await self._close_storage()
+        await self._stop_http()
         self.log.info("Stopped")
 
     async def abandon(self) -> None:
@@ -162,6 +208,7 @@ class Broker:
         The storage is let go in order, so that another broker of this process can open it: records that nobody was
         told of may be there or not, as after a kill.
         """
+        self._stop_sentinels()
         self._listener.stop_accepting()
         self._driver.silence()
         self._transactions.silence()
@@ -169,9 +216,87 @@ class Broker:
         self._quota_keeper.stop()
         await self._cleaner.stop()
         await self._producer_states.stop(())
-        await self._engine.close()
+        await self._close_storage()
+        await self._stop_http()
+
+    # -- the HTTP port
+
+    async def _start_http(self) -> None:
+        """Listen for HTTP, if that is wanted: before anything is loaded, so that one can ask how far it is."""
+        if not self.settings.ottla_http_listen:
+            return
+        from ottla.broker.observe.http.start import NoHttp, start_http
+
+        try:
+            self.http = await start_http(self.settings, self.log)
+        except NoHttp as error:
+            raise CannotStart(str(error)) from error
+
+    def _open_http(self, port: HttpPort) -> None:
+        from ottla.broker.observe.http.parts import Parts
+
+        recorder = self.recorder if self.settings.ottla_recorder_memory_bytes else None
+        history = self.history if self.settings.ottla_history_memory_bytes else None
+        assert self._measuring is not None
+        metrics = self._measuring.metrics(
+            self.view,
+            connections_opened=lambda: self._listener.accepted,
+            address=lambda: self._advertised or (self.host, self.port),
+            recorder=recorder,
+            sentinels=self.sentinels,
+        )
+        self.timelines.watch()
+        timelines = self.timelines if history is not None else None
+        parts = Parts(self.view, self._clock, recorder, history, timelines, self.sentinels, metrics)
+        self._emit.add(parts.changes)
+        port.open(parts)
+
+    def _start_sentinels(self) -> None:
+        """Look after groups from now on: a while after the start, so that they do not delay it."""
+        if not self.settings.ottla_sentinel_enable or self._stopped:
+            return
+        from ottla.broker.observe.sentinels import Sentinels
+
+        recorder = self.recorder if records(self.settings) else no_op
+        self.sentinels = Sentinels(lambda: self.view, self.settings, self.log, recorder)
+        self._emit.add(self.sentinels)
+        self.sentinels.start(self._clock)
+
+    def _stop_sentinels(self) -> None:
+        self._stopped = True
+        if self.sentinels is not None:
+            self.sentinels.stop()
+
+    async def _stop_http(self) -> None:
+        if self.http is not None:
+            await self.http.stop()
+            self.http = None
 
     # -- parts
+
+    def _observers(self, emit: Emit, logs: bool) -> Observers:
+        """All who are told of the coordinator's events, in this order."""
+        observers: list[Emit] = []
+        if logs and emit is no_op:
+            observers.append(CoordinatorLines(self.log))
+        if records(self.settings):
+            observers.append(self.recorder)
+        if self.settings.ottla_history_memory_bytes:
+            observers += [self.history, self.timelines]
+        if self._measuring is not None:
+            observers.append(self._measuring.counters)
+            self.history.on_episode.append(self._measuring.counters.on_episode)
+        if emit is not no_op:
+            observers.append(emit)
+        return Observers(observers, self.log, wants_requests=self.settings.ottla_sentinel_enable)
+
+    def _new_measuring(self) -> Measuring | None:
+        """What metrics are made of, where somebody can ask for them."""
+        if not self.settings.ottla_http_listen:
+            return None
+        from ottla.broker.measuring import Measuring
+
+        return Measuring(self.settings)
 
     def _new_engine(self) -> Engine:
         if self._directory is None:
@@ -189,17 +314,10 @@ class Broker:
         settings, clock = self.settings, self._clock
         # Of the topic as it is: the setting may have been changed after it was created.
         partition_count = self._topics.partition_count(OFFSETS_TOPIC)
+        config = group_config(settings)
+        self._begin_recording(config, partition_count)
         coordinator = GroupCoordinator(
-            GroupConfig(
-                group_min_session_timeout_ms=settings.group_min_session_timeout_ms,
-                group_max_session_timeout_ms=settings.group_max_session_timeout_ms,
-                group_initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
-                group_max_size=settings.group_max_size,
-                offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
-                offsets_retention_ms=settings.offsets_retention_ms,
-                offsets_retention_check_interval_ms=settings.offsets_retention_check_interval_ms,
-                group_generation_persist=settings.group_generation_persist,  # type: ignore[arg-type]
-            ),
+            config,
             new_id=lambda: str(uuid4()),
             partition_count=partition_count,
             emit=self._emit,
@@ -226,6 +344,13 @@ class Broker:
             topics=self._topics,
             fetches=self._driver,
             transactions=self._transactions,
+            explain=explanations(
+                self.history,
+                clock.wall_ms,
+                self.recorder,
+                lambda name: bool(self.view.brief(name)),
+                self.timelines.told,
+            ),
             log_dir=in_memory if self._directory is None else partial(measured, self._directory),
             logger=self.log if hasattr(self.log, "level") else None,
             fetch_sessions=FetchSessions(
@@ -236,14 +361,68 @@ class Broker:
         self._cleaner.on_markers_gone = self._producer_states.forget
         self._engine.on_appended = self._appended
         self._topics.on_touched = self._driver.touched
-        self._topics.on_deleted = lambda topic: self._driver.topic_deleted(topic.name, topic.topic_id)
-        self._dispatcher = Dispatcher(self._services, self.log, settings.protocol_codec)
+        self._topics.on_deleted = self._topic_deleted
+        new_dispatcher = Dispatcher if self._measuring is None else self._measuring.dispatcher
+        self._dispatcher = new_dispatcher(self._services, self.log, settings.protocol_codec)
+        if self._measuring is not None:
+            self._measuring.attach(self._engine, self._topics, clock)
         self._listener = Listener(settings, clock, self._dispatcher.receive, self.log)
         self._quotas = ClientQuotas(settings)
         self._meter = ConnectionMeter(self._quotas, clock, perf_counter_ns)
         self._quota_keeper = QuotaKeeper(self._quotas, self._quotas_changed, self.log)
         self._topics.on_quotas = self._quota_keeper.go_by
         self._topics.on_quotas(self._topics.catalog.quotas)
+
+    @cached_property
+    def view(self) -> View:
+        """What the broker is at the moment; once it is started."""
+        from ottla.broker.runtime.view import Identity, View
+
+        began_ms = self._started_ms
+        return View(
+            lambda: Identity(self._engine.node_id, self._engine.cluster_id, self._version, self.listening, began_ms),
+            self._driver.coordinator,
+            self._topics,
+            self._clock,
+            connections=lambda: len(self._listener.connections),
+        )
+
+    @cached_property
+    def _version(self) -> str:
+        from importlib.metadata import version  # takes longer to import than most of the broker
+
+        return version("ottla")
+
+    def _topic_deleted(self, topic: Topic) -> None:
+        if "view" in self.__dict__:
+            self.view.forget_topic(topic.name)
+        if self._measuring is not None:
+            self._measuring.forget([partition.tp for partition in topic.partitions])
+        self._driver.topic_deleted(topic.name, topic.topic_id)
+
+    def _begin_recording(self, config: GroupConfig, partition_count: int) -> None:
+        try:
+            begin_file(
+                self.recorder,
+                self.settings,
+                asdict(config),
+                partitions=partition_count,
+                clock=self._clock,
+                soon=asyncio.get_running_loop().call_soon_threadsafe,
+                log=self.log,
+                node_id=self._engine.node_id,
+                cluster_id=self._engine.cluster_id,
+                run_id=str(uuid4()),
+            )
+        except OSError as error:
+            reason = error.strerror or error
+            raise CannotStart(f"cannot record in {self.settings.ottla_recorder_file}: {reason}") from error
+
+    async def _close_storage(self) -> None:
+        self.timelines.close()
+        await self._engine.close()
+        if (file := self.recorder.file) is not None:
+            await asyncio.to_thread(file.close)
 
     def _quotas_changed(self) -> None:
         """Measure what clients use if there are quotas, and do not if there are none."""
@@ -259,16 +438,7 @@ class Broker:
     def _new_transactions(self) -> TransactionDriver:
         settings = self.settings
         return TransactionDriver(
-            TransactionConfig(
-                transaction_max_timeout_ms=settings.transaction_max_timeout_ms,
-                transactional_id_expiration_ms=settings.transactional_id_expiration_ms,
-                transaction_abort_timed_out_transaction_cleanup_interval_ms=(
-                    settings.transaction_abort_timed_out_transaction_cleanup_interval_ms
-                ),
-                transaction_remove_expired_transaction_cleanup_interval_ms=(
-                    settings.transaction_remove_expired_transaction_cleanup_interval_ms
-                ),
-            ),
+            transaction_config(settings),
             self._clock,
             self._topics,
             partition_count=settings.transaction_state_log_num_partitions,
@@ -301,36 +471,6 @@ class Broker:
         if directory is not None and self._engine.catalog.load() is None and any((directory / "logs").iterdir()):
             raise BadCatalog(f"{directory / CATALOG} is missing, and there are logs of topics")
 
-    def _with_next_step(self, error: Exception) -> str:
-        """What is wrong; and where something is damaged, the command that helps, on a line of its own."""
-        text = self._places_of(error) if isinstance(error, DamagedLog) else str(error)
-        if self._directory is None or not isinstance(error, Corrupt | BadCatalog) or "ottla recover" in text:
-            return text
-        command = f"ottla recover {self._directory}"
-        if isinstance(error, BadCatalog) or CATALOG in text:
-            return f"{text}; restore it from a backup, or see what there is:\n  {command}"
-        return f"{text}; restore the directory from a backup, or give up what is lost with:\n  {command} --accept-loss"
-
-    def _places_of(self, error: DamagedLog) -> str:
-        """Where a log is damaged that cannot be loaded: files, bytes and offsets."""
-        damage_of = getattr(self._engine, "damage_of", None)
-        if damage_of is None:
-            return str(error)
-        try:
-            places = damage_of(error.tp)
-        except OSError:
-            return str(error)
-        if not places:
-            return str(error)
-        words = [
-            f"{one.path}, bytes {one.begin} to {one.end - 1} "
-            f"(offsets {one.from_offset} to {one.upto_offset - 1}): {one.reason}"
-            for one in places[:MOST_PLACES]
-        ]
-        if len(places) > MOST_PLACES:
-            words.append(f"and {len(places) - MOST_PLACES} places more")
-        return f"{error.tp.topic}-{error.tp.partition} is damaged: {'; '.join(words)}"
-
     async def _create_wanted(self) -> None:
         missing = [NewTopic(name, count) for name, count in self._wanted if name not in self._topics.topics]
         for outcome in await self._topics.create(missing) if missing else ():
@@ -353,4 +493,6 @@ class Broker:
     def _storage_failed(self, error: EngineError) -> None:
         self.log.error("Storage failed: nothing can be made durable any more", reason=str(error))
         self._listener.stop_accepting()
+        if self.http is not None:
+            self.http.health.status = "failed"
         self.on_fatal()

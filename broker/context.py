@@ -9,11 +9,18 @@ from ottla.protocol.framing import Gathered
 
 
 class Transport(Protocol):
-    """What a request needs from the connection that it came in on."""
+    """What a request needs from the connection that it came in on.
+
+    Attributes:
+        half_closed: the client sends nothing more.
+        on_gone: called once if the client closes its side, or the connection is lost.
+    """
 
     client_host: str
     local_host: str
     local_port: int
+    half_closed: bool
+    on_gone: Callable[[], None] | None
 
     def finish(self, ctx: RequestContext, frame: bytes | Gathered | None) -> None:
         """End the open request, with an answer or without, and go on to the next frame."""
@@ -119,9 +126,19 @@ class RequestContext:
         return self.connection.client_host
 
     @property
+    def is_gone(self) -> bool:
+        """Whether nobody is there any more to hear the answer, as far as can be seen."""
+        return self.closed or self.connection.half_closed
+
+    @property
     def local_address(self) -> tuple[str, int]:
         """Where the client reached us: the accepted socket's own host and port."""
         return self.connection.local_host, self.connection.local_port
+
+    def watch(self, encode: Callable[[Any, int], bytes | Gathered]) -> Callable[[Any, int], bytes | Gathered]:
+        """Let the answer be encoded by somebody who wants to see it; returns who would have done it."""
+        before, self._encode = self._encode, encode
+        return before
 
     def encode(self, response: Any) -> bytes | Gathered:
         """The whole response frame."""

@@ -24,8 +24,8 @@ from ottla.protocol.headers import START_SIZE, skip_tags
 # API key and version are read as one number, which is the key of the route.
 _START = Struct(">Iih").unpack_from
 _REPEAT_BYTES = 1024  # longer requests are not kept: a connection's memory stays small
-_CORRELATION_ID = 4  # where in a request the correlation id begins,
-_CLIENT_ID = 8  # and where it ends and the client id begins
+CORRELATION_ID = 4  # where in a request the correlation id begins,
+CLIENT_ID = 8  # and where it ends and the client id begins
 _RESPONSE_ID = 4  # where in a response frame, length included, the correlation id begins
 
 
@@ -44,14 +44,18 @@ class Log(Protocol):
     def error(self, event: str, **fields: Any) -> Any: ...
 
 
+Handle = Callable[[Any, RequestContext, Any], Any]
+
+
 @dataclasses.dataclass(slots=True, frozen=True)
 class Route:
     """One API at one version."""
 
+    api: str
     decode: Callable[[bytes, int], Any]
     encode: Callable[[Any, int], bytes | Gathered]
     handler: Handler
-    handle: Callable[[Any, RequestContext, Any], Any]
+    handle: Handle
     header_tags: bool
     is_async: bool
     error_response: Callable[[Any, int], Any]
@@ -69,8 +73,8 @@ class Repeat:
     __slots__ = ("after", "before", "code", "ctx", "handle", "request", "response", "rest", "route")
 
     def __init__(self, frame: bytes, start: int, route: Route, request: Any, ctx: RequestContext) -> None:
-        self.code = frame[start : start + _CORRELATION_ID]
-        self.rest = frame[start + _CLIENT_ID :]
+        self.code = frame[start : start + CORRELATION_ID]
+        self.rest = frame[start + CLIENT_ID :]
         self.route = route
         self.handle = route.handle
         self.request = request
@@ -104,6 +108,7 @@ class Dispatcher:
         self.routes: dict[int, Route] = {}
         self.tasks: set[asyncio.Task[None]] = set()
         self.meter: Meter | None = None
+        self.new_repeat: Callable[[bytes, int, Route, Any, RequestContext], Repeat] = Repeat
 
     def receive(self, frame: bytes, start: int, peer: Peer) -> bytes | Gathered | None:
         """Serve one request.
@@ -122,17 +127,17 @@ class Dispatcher:
         repeat = peer.repeat
         if (
             repeat is not None
-            and frame[start + _CLIENT_ID :] == repeat.rest
-            and frame[start : start + _CORRELATION_ID] == repeat.code
+            and frame[start + CLIENT_ID :] == repeat.rest
+            and frame[start : start + CORRELATION_ID] == repeat.code
         ):
             try:
                 response = repeat.handle(repeat.request, repeat.ctx, self.services)
                 if response is repeat.response:
-                    return repeat.before + frame[start + _CORRELATION_ID : start + _CLIENT_ID] + repeat.after
-                return repeat.answer(response, _correlation_id(frame, start))
+                    return repeat.before + frame[start + CORRELATION_ID : start + CLIENT_ID] + repeat.after
+                return repeat.answer(response, correlation_id(frame, start))
             except Exception:
                 peer.open = repeat.ctx
-                repeat.ctx.correlation_id = _correlation_id(frame, start)
+                repeat.ctx.correlation_id = correlation_id(frame, start)
                 return self._answer_bug(repeat.route, repeat.request, repeat.ctx)
         return self._serve(frame, start, peer)
 
@@ -168,8 +173,8 @@ class Dispatcher:
                 return None
             peer.open = None
             if route.handler.repeats and len(frame) - start <= _REPEAT_BYTES:
-                peer.repeat = Repeat(frame, start, route, request, ctx)
-                return peer.repeat.answer(response, correlation_id)
+                peer.repeat = repeat = self.new_repeat(frame, start, route, request, ctx)
+                return repeat.answer(response, correlation_id)
             return route.encode(response, correlation_id)
         except ProtocolError:
             raise
@@ -221,18 +226,24 @@ class Dispatcher:
             raise UnsupportedVersion(f"{key.name} version {version} is not served")
         row = api(key)
         request_layout, response_layout = row.request.layout(version), row.response.layout(version)
+        name = row.request.__name__.removesuffix("Request")
         route = self.routes[code] = Route(
+            api=name,
             decode=request_layout.decoder if self.fused else request_layout.parse,
             encode=response_layout.response_encoder(
                 header_tags=bool(row.response_header_version(version)), fused=self.fused
             ),
             handler=served,
-            handle=served.handle,
+            handle=self._handle(name, served.handle, row.response),
             header_tags=row.request_header_version(version) == 2,
             is_async=served.is_async,
             error_response=lambda request, code: row.response(error_code=code),  # type: ignore[call-arg]
         )
         return route
+
+    def _handle(self, api: str, handle: Handle, response: type) -> Handle:
+        """What serves a route's requests."""
+        return handle
 
     def _is_withheld(self, served: Handler) -> bool:
         """What is kept and not enforced is served to those only who have said that they know."""
@@ -243,10 +254,11 @@ class Dispatcher:
 
         served, answer = handler(ApiKey.API_VERSIONS), api(ApiKey.API_VERSIONS).response
         return Route(
+            api="ApiVersions",
             decode=lambda frame, position: None,
             encode=answer.layout(0).response_encoder(header_tags=False, fused=self.fused),
             handler=served,
-            handle=unknown_version,
+            handle=self._handle("ApiVersions", unknown_version, answer),
             header_tags=False,
             is_async=False,
             error_response=lambda request, code: answer(error_code=code),  # type: ignore[call-arg]
@@ -284,6 +296,7 @@ class Dispatcher:
         peer: Any = ctx.connection
         if peer.open is not ctx:
             return None  # it was answered before it failed, or its client is gone
+        self._note_bug(route)
         failed = route.handler.failed or route.error_response
         try:
             frame = route.encode(failed(request, ErrorCode.UNKNOWN_SERVER_ERROR), ctx.correlation_id)
@@ -293,6 +306,10 @@ class Dispatcher:
             return None
         return frame
 
+    def _note_bug(self, route: Route) -> None:
+        """The client hears UNKNOWN_SERVER_ERROR."""
 
-def _correlation_id(frame: bytes, start: int) -> int:
-    return int.from_bytes(frame[start + _CORRELATION_ID : start + _CLIENT_ID], "big", signed=True)
+
+def correlation_id(frame: bytes, start: int) -> int:
+    """The correlation id of a request that begins at ``start``."""
+    return int.from_bytes(frame[start + CORRELATION_ID : start + CLIENT_ID], "big", signed=True)

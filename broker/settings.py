@@ -11,9 +11,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, NamedTuple
 
-INT16_MAX = 2**15 - 1
-INT32_MAX = 2**31 - 1
-INT64_MAX = 2**63 - 1
+from ottla.broker.setting import INT16_MAX, setting
+from ottla.broker.setting import INT32_MAX as INT32_MAX
+from ottla.broker.setting import INT64_MAX as INT64_MAX
+from ottla.broker.settings_observe import ObserveSettings
 
 
 class BadSetting(Exception):
@@ -34,36 +35,8 @@ class SettingRow(NamedTuple):
     is_default: bool
 
 
-def setting(
-    default: Any,
-    documentation: str,
-    *,
-    low: int | None = None,
-    high: int | None = None,
-    choices: tuple[str, ...] = (),
-    is_list: bool = False,
-    effective: bool = True,
-    dynamic: bool = False,
-) -> Any:
-    """Declare a setting: its default, what it does, and its range (both ends included) or choices.
-
-    One that is not ``effective`` is checked and described, as Kafka's tools and properties files know it, and has no
-    effect yet; the user is warned. One that is ``dynamic`` may be changed while the broker runs (KIP-226).
-    """
-    metadata = {
-        "documentation": documentation,
-        "low": low,
-        "high": high,
-        "choices": choices,
-        "list": is_list,
-        "effective": effective,
-        "dynamic": dynamic,
-    }
-    return dataclasses.field(default=default, metadata=metadata)
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(ObserveSettings):
     """Everything about a broker that can be set. Times are in the unit that the name ends with."""
 
     given: frozenset[str] = dataclasses.field(default=frozenset(), repr=False, compare=False)
@@ -338,6 +311,24 @@ class Settings:
         50, "Time between syncs under the policy interval.", low=1, high=INT32_MAX
     )
 
+    # Observing
+    ottla_recorder_memory_bytes: int = setting(
+        16_777_216, "Memory for what recently happened to groups, all together; 0: keep nothing.", low=0, high=INT64_MAX
+    )
+    ottla_recorder_file: str = setting(
+        "", "A file to record what happens to groups in; as JSON lines if its name ends with .jsonl. Empty: none."
+    )
+    ottla_recorder_file_bytes: int = setting(
+        67_108_864, "The size at which the file is set aside under a number and begun anew.", low=4096, high=INT64_MAX
+    )
+    ottla_recorder_file_count: int = setting(
+        10, "How many files that were set aside are kept; the oldest go.", low=1, high=INT32_MAX
+    )
+    ottla_recorder_hash_group_ids: bool = setting(
+        False, "Hash group ids in what is recorded, with a random key that is told to nobody."
+    )
+    ottla_recorder_hash_client_hosts: bool = setting(False, "Hash the addresses of clients in what is recorded.")
+
     # Reading
     fetch_max_bytes: int = setting(57_671_680, "The most that one Fetch is answered with.", low=1024, high=INT32_MAX)
     fetch_max_wait_ms: int = setting(
@@ -348,6 +339,20 @@ class Settings:
         "How many consumers may have a fetch session, in which they name only what changed.",
         low=0,
         high=INT32_MAX,
+    )
+
+    # HTTP
+    ottla_http_listen: str = setting(
+        "", "Where console, metrics and HTTP API are: HOST:PORT; a port alone is one of loopback. Empty: nowhere."
+    )
+    ottla_http_token_file: str = setting(
+        "", "A file with the token that has to be sent to see more than health. Empty: none has to be."
+    )
+    ottla_http_max_connections: int = setting(
+        128, "HTTP connections open at a time, streams included; more are closed at once.", low=1, high=INT32_MAX
+    )
+    ottla_http_stream_max_bytes: int = setting(
+        4_194_304, "How far a reader of the HTTP stream may be behind; then it is dropped.", low=65_536, high=INT32_MAX
     )
 
     @property

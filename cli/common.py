@@ -144,12 +144,12 @@ def _await_listener(bootstrap: str, patience_s: float = 2.0) -> None:
 def no_broker(bootstrap: str, error: Exception) -> Refused:
     """What to say when nothing answers at an address."""
     return Refused(
-        f"No broker answers at {bootstrap} ({_reason(str(error))}).",
+        f"No broker answers at {bootstrap} ({reason(str(error))}).",
         "Start one with `ottla serve`, or name another with --bootstrap-server HOST:PORT.",
     )
 
 
-def _reason(text: str) -> str:
+def reason(text: str) -> str:
     """The last clause of a connection error says why: ``… [Errno 111] Connect call failed ('127.0.0.1', 9)``."""
     if "Errno 111" in text or "refused" in text.lower():
         return "connection refused"

@@ -23,9 +23,9 @@ def one_group(group: str | None, more: tuple[str, ...]) -> str:
     return wanted[0]
 
 
-def no_group(name: str) -> Refused:
-    """What to say of a group that does not exist."""
-    return Refused(f"There is no group {name!r}.", "`ottla groups list` shows those that exist.")
+def no_group(name: str, more: str = "") -> Refused:
+    """What to say of a group that does not exist; ``more`` ends the sentence."""
+    return Refused(f"There is no group {name!r}{more}.", "`ottla groups list` shows those that exist.")
 
 
 def has_members(group: GroupDescription, what: str) -> Refused:

@@ -8,7 +8,10 @@ import click
 
 from ottla.cli.common import bootstrap_option, format_option, names, with_admin
 from ottla.cli.group_offsets import delete_offsets, reset_offsets
+from ottla.cli.group_wait import wait
+from ottla.cli.group_watch import watch
 from ottla.cli.group_words import group_option, has_members, host, no_group, partitions_in_words
+from ottla.cli.kafka_habits import CommandFirst
 from ottla.cli.output import Cell, note, print_json, print_table, state
 
 if TYPE_CHECKING:
@@ -17,9 +20,13 @@ if TYPE_CHECKING:
 STATES = ("Stable", "PreparingRebalance", "CompletingRebalance", "Empty", "Dead")
 
 
-@click.group("groups")
+class _Groups(CommandFirst):
+    subject = "--group"
+
+
+@click.group("groups", cls=_Groups)
 def command() -> None:
-    """List, describe, delete consumer groups and reset their offsets."""
+    """List, describe, watch, delete consumer groups and reset their offsets."""
 
 
 @command.command("list")
@@ -226,3 +233,5 @@ def _print_offsets(group: dict[str, Any]) -> None:
 
 command.add_command(delete_offsets)
 command.add_command(reset_offsets)
+command.add_command(wait)
+command.add_command(watch)

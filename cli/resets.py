@@ -96,18 +96,21 @@ _ISO = re.compile(
 _SHORT = re.compile(
     r"(?=.)(?:(?P<w>\d+)w)?(?:(?P<d>\d+)d)?(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?:(?P<s>\d+(?:\.\d+)?)s)?", re.ASCII
 )
+_NUMBER = re.compile(r"\d+(\.\d+)?", re.ASCII)
 _SECONDS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
 
 
 def parse_duration_ms(text: str) -> int:
-    """``PT1H30M`` (ISO 8601, as Kafka's tool takes it) or ``1h30m``.
+    """``PT1H30M`` (ISO 8601, as Kafka's tool takes it), ``1h30m``, or a number of seconds alone.
 
     Raises:
         ValueError: neither of these.
     """
+    if _NUMBER.fullmatch(text.strip()):
+        return round(float(text) * 1000)
     match = _ISO.fullmatch(text.strip()) or _SHORT.fullmatch(text.strip())
     if match is None:
-        raise ValueError(f"{text!r} is no duration: write e.g. PT1H30M, P1DT0S or 1h30m")
+        raise ValueError(f"{text!r} is no duration: write e.g. 30s, 1h30m or PT1H30M")
     return round(sum(float(count) * _SECONDS[unit] * 1000 for unit, count in match.groupdict().items() if count))
 
 

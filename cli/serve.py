@@ -39,6 +39,25 @@ CLOSE = 0.85
 @click.option(
     "--create-topic", "topics", metavar="NAME:PARTITIONS", multiple=True, help="Create a topic if it is not there."
 )
+@click.option(
+    "--http",
+    metavar="[HOST:]PORT",
+    help="Serve console, metrics and HTTP API there. No host: only this machine; port 0: any free one.",
+)
+@click.option(
+    "--metrics-compat",
+    metavar="TOOL[,TOOL]",
+    help="Show metrics also under the names of kminion, kafka_exporter or lag_exporter.",
+)
+@click.option(
+    "--http-token-file", metavar="FILE", type=click.Path(dir_okay=False), help="HTTP needs the token in this file."
+)
+@click.option(
+    "--record",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="Record what happens to groups there: JSON lines if the name ends with .jsonl, else a compact form.",
+)
 @click.option("--ready-file", metavar="FILE", type=click.Path(dir_okay=False), help="Write host:port there once ready.")
 @click.option(
     "--log-format", type=click.Choice(["console", "json"]), default="console", help="Logs go to standard error."
@@ -52,6 +71,10 @@ def command(
     config_file: str | None,
     pairs: tuple[str, ...],
     topics: tuple[str, ...],
+    http: str | None,
+    metrics_compat: str | None,
+    http_token_file: str | None,
+    record: str | None,
     ready_file: str | None,
     log_format: str,
     log_level: str,
@@ -64,7 +87,8 @@ def command(
     if ephemeral and data_dir:
         raise click.UsageError("--ephemeral keeps nothing on disk: leave out --data-dir")
     try:
-        loaded = settings_of(config_file, pairs)
+        loaded = settings_of(config_file, (*pairs, *_as_settings(http, http_token_file, record, metrics_compat)))
+        _check_http(loaded.settings, http)
         wanted = [_topic(text, loaded.settings.num_partitions) for text in topics]
         host, port = listening_address(listen, loaded.settings)
         advertised = _advertised(advertise, loaded.settings.advertised_listeners)
@@ -210,6 +234,26 @@ def _listener(text: str, key: str) -> tuple[str, int]:
     if not separator or name.upper() != "PLAINTEXT" or "," in text:
         raise BadSetting(f"{key}={text!r}: allowed is one PLAINTEXT://host:port")
     return _address(address, key)
+
+
+def _as_settings(listen: str | None, token_file: str | None, record: str | None, compat: str | None) -> list[str]:
+    """Options as the settings that they stand for."""
+    options = {
+        "ottla.http.listen": listen,
+        "ottla.http.token.file": token_file,
+        "ottla.recorder.file": record,
+        "ottla.metrics.compat": compat,
+    }
+    return [f"{key}={value}" for key, value in options.items() if value]
+
+
+def _check_http(settings: Settings, option: str | None) -> None:
+    if settings.ottla_http_listen:
+        from ottla.broker.observe.http.address import parse_address
+
+        parse_address(settings.ottla_http_listen, "--http" if option else "ottla.http.listen")
+    elif settings.ottla_http_token_file:
+        raise BadSetting("there is a token for HTTP, but no port: add --http PORT")
 
 
 def _advertised(option: str | None, setting: str) -> tuple[str, int] | None:

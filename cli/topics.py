@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.cli.common import bootstrap_option, format_option, names, with_admin
+from ottla.cli.kafka_habits import CommandFirst
 from ottla.cli.output import Cell, Refused, note, print_json, print_table
 
 if TYPE_CHECKING:
@@ -17,7 +18,11 @@ topic_option = click.option("--topic", "-t", "more", metavar="TOPIC", multiple=T
 exclude_internal_option = click.option("--exclude-internal", is_flag=True, help="Leave out __consumer_offsets.")
 
 
-@click.group("topics")
+class _Topics(CommandFirst):
+    subject = "--topic"
+
+
+@click.group("topics", cls=_Topics)
 def command() -> None:
     """List, describe, create, delete and grow topics."""
 

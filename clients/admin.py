@@ -8,6 +8,7 @@ from typing import Any
 from ottla.clients.admin_calls import UNKNOWN, Outcomes
 from ottla.clients.admin_configs import AdminConfigs
 from ottla.clients.admin_groups import AdminGroups
+from ottla.clients.admin_history import AdminHistory
 from ottla.clients.admin_structs import ClusterDescription, CreatedTopic, NewTopic
 from ottla.clients.admin_transactions import AdminTransactions
 from ottla.clients.errors import KafkaError, OptionError, UnsupportedByBroker, error_of
@@ -42,7 +43,7 @@ DEFAULTS_SINCE = 4
 _TIMES = {"earliest": EARLIEST, "latest": LATEST, "max_timestamp": MAX_TIMESTAMP}
 
 
-class Admin(AdminGroups, AdminConfigs, AdminTransactions):
+class Admin(AdminGroups, AdminHistory, AdminConfigs, AdminTransactions):
     """Manages topics and groups.
 
     ```python

@@ -57,6 +57,8 @@ def choose_version(row: Api, served: tuple[int, int] | None, low: int = 0, high:
     """
     ours_low = max(row.request.versions.start, low)
     ours_high = min(row.request.versions.stop - 1, NEWEST.get(row.key, 1 << 15), high)
+    if served is None and row.key.is_private:
+        served = 0, ours_high  # never advertised; a broker that does not know it closes the connection
     if served is None:
         raise UnsupportedByBroker(f"the broker does not serve {row.key.name}")
     version = min(ours_high, served[1])

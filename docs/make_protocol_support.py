@@ -65,6 +65,8 @@ def row(key: ApiKey) -> str:
         served = f"{span(range(request.versions[0], handler(key).versions.stop))} (advertised {served})"
     if handler(key).unenforced:
         served += " (if asked for)"
+    if handler(key).private:
+        served += " (Ottla's own, not advertised)"
     flexible = "never" if request.flexible_from == FOREVER else str(request.flexible_from)
     summary = (request.__doc__ or "").strip().splitlines()[0]
     return f"| {int(key)} | {name} | {served} | {span(request.versions)} | {flexible} | {summary} |"

@@ -12,9 +12,12 @@ from typing import NamedTuple
 
 from ottla.protocol.schema import Message
 
+FIRST_PRIVATE = 20_000
+"""From here on keys are Ottla's own; Kafka's are far below and grow by a few a year."""
+
 
 class ApiKey(IntEnum):
-    """The APIs whose messages are declared (https://kafka.apache.org/protocol#protocol_api_keys)."""
+    """The APIs whose messages are declared: Kafka's (https://kafka.apache.org/protocol#protocol_api_keys) and ours."""
 
     PRODUCE = 0
     FETCH = 1
@@ -64,6 +67,12 @@ class ApiKey(IntEnum):
     LIST_TRANSACTIONS = 66
     LIST_CONFIG_RESOURCES = 74
     DESCRIBE_TOPIC_PARTITIONS = 75
+    DESCRIBE_GROUP_HISTORY = 20_001
+
+    @property
+    def is_private(self) -> bool:
+        """Whether it is Ottla's own: brokers serve it without advertising it."""
+        return self >= FIRST_PRIVATE
 
     @property
     def module(self) -> str:

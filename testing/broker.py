@@ -17,6 +17,7 @@ T = TypeVar("T")
 
 # What suits tests better than Kafka's defaults; `settings` overrides it.
 TEST_SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "100"}
+HTTP_SETTINGS = {"ottla.http.listen": "127.0.0.1:0"}
 
 
 class Broker:
@@ -28,6 +29,7 @@ class Broker:
         topics: names and partition counts to create.
         data_dir: keep logs there; by default everything is in memory and gone with the broker.
         port: 0 for any free one.
+        http: whether to serve console, metrics and HTTP API, on any free port of this machine.
         log: a structlog logger; by default the broker is silent.
 
     Raises:
@@ -42,9 +44,10 @@ class Broker:
         topics: Mapping[str, int] | None = None,
         data_dir: Path | str | None = None,
         port: int = 0,
+        http: bool = False,
         log: Any = None,
     ) -> None:
-        self.settings: Settings = _checked(settings or {})
+        self.settings: Settings = _checked({**HTTP_SETTINGS, **(settings or {})} if http else settings or {})
         self._topics = list((topics or {}).items())
         self._data_dir = Path(data_dir) if data_dir is not None else None
         self._port = port
@@ -57,6 +60,13 @@ class Broker:
     def bootstrap_servers(self) -> str:
         """``127.0.0.1:port``, for any client's option of that name."""
         return self._running.listening
+
+    @property
+    def http_url(self) -> str:
+        """``http://127.0.0.1:port``: where the console is, and the HTTP API."""
+        if (http := self._running.http) is None:
+            raise RuntimeError("the broker serves no HTTP: say Broker(http=True)")
+        return http.url
 
     @property
     def host(self) -> str:

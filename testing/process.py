@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,7 @@ class BrokerProcess:
         settings: Kafka's setting names and values.
         topics: names and partition counts to create.
         port: 0 for any free one; `restart` keeps the port that was found.
+        http: whether to serve console, metrics and HTTP API, on a port of this machine that `restart` keeps.
         arguments: more arguments of ``ottla serve``.
     """
 
@@ -33,12 +35,14 @@ class BrokerProcess:
         settings: Mapping[str, Any] | None = None,
         topics: Mapping[str, int] | None = None,
         port: int = 0,
+        http: bool = False,
         arguments: tuple[str, ...] = (),
     ) -> None:
         self._data_dir = data_dir
         self._settings = dict(settings or {})
         self._topics = dict(topics or {})
-        self._arguments = arguments
+        self._arguments = (*arguments, "--http", str(_free_port())) if http else arguments
+        self._http = http
         self._process: subprocess.Popen[str] | None = None
         self._log: IO[str] | None = None
         self.port = port
@@ -49,6 +53,13 @@ class BrokerProcess:
         """The process id while it runs."""
         assert self._process is not None, "the broker does not run"
         return self._process.pid
+
+    @property
+    def http_url(self) -> str:
+        """``http://127.0.0.1:port``: where the console is, and the HTTP API."""
+        if not self._http:
+            raise RuntimeError("the broker serves no HTTP: say BrokerProcess(http=True)")
+        return f"http://127.0.0.1:{self._arguments[-1]}"
 
     def start(self, timeout_s: float = 30) -> Self:
         """Start and wait until it has printed its address.
@@ -135,3 +146,10 @@ class BrokerProcess:
             if self._process.stdout is not None:
                 self._process.stdout.close()
             self._process = None
+
+
+def _free_port() -> int:
+    """A port that nobody has at this moment."""
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port: int = found.getsockname()[1]
+        return port

@@ -6,7 +6,8 @@ and is run in a task. A module may have ``failed(request, code)``, the answer wh
 response has no error code of its own at the top. ``REPEATS = True`` says that clients send the same request again and
 again, that it is always answered at once, and that the same answer is the same object: the decoded request and the
 encoded answer are kept for the next one. ``UNENFORCED = True`` marks an API of what is kept and described and not
-enforced: it is served only where the settings say so.
+enforced: it is served only where the settings say so. ``PRIVATE = True`` marks one of our own: it is served, and not
+advertised.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ class Handler(NamedTuple):
     failed: Callable[[Any, int], Any] | None
     repeats: bool
     unenforced: bool
+    private: bool
 
 
 @cache
@@ -46,4 +48,5 @@ def handler(key: ApiKey) -> Handler:
         failed=getattr(module, "failed", None),
         repeats=getattr(module, "REPEATS", False),
         unenforced=getattr(module, "UNENFORCED", False),
+        private=getattr(module, "PRIVATE", False),
     )

@@ -65,7 +65,7 @@ def unknown_version(request: None, ctx: RequestContext, services: Services) -> A
 
 @cache
 def table(*, unenforced: bool = False) -> list[ApiVersion]:
-    """Every API that is served, with its first and last version.
+    """Every API that is served and is Kafka's, with its first and last version.
 
     Args:
         unenforced: whether those of things that are kept and not enforced are.
@@ -73,7 +73,7 @@ def table(*, unenforced: bool = False) -> list[ApiVersion]:
     rows = []
     for key in HANDLERS:
         versions = handler(key).versions
-        if handler(key).unenforced and not unenforced:
+        if handler(key).private or (handler(key).unenforced and not unenforced):
             continue
         rows.append(ApiVersion(api_key=key, min_version=versions[0], max_version=versions[-1]))
     return rows

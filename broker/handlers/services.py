@@ -182,6 +182,21 @@ class Transactions(Protocol):
         """
 
 
+class Explain(Protocol):
+    """What happened to groups, and why, as JSON; None for a group of which nothing is known.
+
+    See `ottla.broker.observe.why.explain.Explanations`.
+    """
+
+    async def why(
+        self, group_id: str, *, last: int | None = None, since_ms: int | None = None, generation: int | None = None
+    ) -> bytes | None: ...
+    async def timeline(
+        self, group_id: str, *, last: int | None = None, since_ms: int | None = None
+    ) -> bytes | None: ...
+    def events(self, group_id: str, *, after: int = 0, limit: int | None = None) -> bytes | None: ...
+
+
 @dataclass(slots=True)
 class Services:
     """What handlers get as their third argument."""
@@ -199,3 +214,5 @@ class Services:
     """The log for operators, if its level can be changed."""
     fetch_sessions: FetchSessions = field(default_factory=lambda: FetchSessions(0, int))
     """By default there is no room for any."""
+    explain: Explain | None = None
+    """None where no history is kept."""

@@ -59,6 +59,7 @@ class Connection(asyncio.Protocol):
     Attributes:
         open: the request that waits for its answer; of several Produce requests that do, the last one.
         half_closed: the client sends nothing more; it may be gone, or wait for its answer.
+        on_gone: called once when that is so, or the connection is lost; for who has to know of it.
     """
 
     __slots__ = (
@@ -88,6 +89,7 @@ class Connection(asyncio.Protocol):
         "half_closed",
         "local_host",
         "local_port",
+        "on_gone",
         "open",
         "quiet_since_ms",
         "repeat",
@@ -117,6 +119,7 @@ class Connection(asyncio.Protocol):
         self._starved = False  # not read because the broker holds too many bytes of unfinished requests
         self._pump_scheduled = False
         self.open: RequestContext | None = None
+        self.on_gone: Callable[[], None] | None = None
         self.repeat: Any = None  # the dispatcher's
         self.active = True  # since the last sweep for idle connections
         self.quiet_since_ms = 0
@@ -224,6 +227,7 @@ class Connection(asyncio.Protocol):
         open request, does not see it either.
         """
         self.half_closed = True
+        self._tell_gone()
         return self.is_waited_for or self._pump_scheduled
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -238,10 +242,16 @@ class Connection(asyncio.Protocol):
         self._reader.clear()
         self._buffered = False
         self._host.closed(self)
+        self._tell_gone()
         for ctx in unanswered:
             ctx.closed = True
             if ctx.on_close is not None:
                 ctx.on_close()
+
+    def _tell_gone(self) -> None:
+        if (tell := self.on_gone) is not None:
+            self.on_gone = None
+            tell()
 
     def pause_writing(self) -> None:
         """The client does not read: no further request is served until it does."""

@@ -53,6 +53,7 @@ class Listener:
     Attributes:
         wait_of: told the address of each new connection; says for how many milliseconds it must wait to be closed, if
             there are too many of late. None while there is no quota.
+        accepted: how many connections there were since the start.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Listener:
         self.receive = receive
         self.wait_of: Callable[[str], int] | None = None
         self.connections: dict[Connection, int] = {}  # → bytes of an unfinished request, as of the last look
+        self.accepted = 0
         self._settings = settings
         self._clock = clock
         self._log = log
@@ -135,6 +137,7 @@ class Listener:
             self._note("Too many connections, closing the newest", connection, f"limit {len(self.connections)}")
             return False
         self.connections[connection] = 0
+        self.accepted += 1
         connection.quiet_since_ms = self._clock.monotonic_ms()
         if self.wait_of is not None and (wait_ms := self.wait_of(connection.client_host.removeprefix("/"))) > 0:
             self._turn_away(connection, wait_ms)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any, Protocol
 
-from ottla.broker.observe.events import Event
+from ottla.broker.observe.events import UNTOLD, Event
 
 
 class Log(Protocol):
@@ -28,9 +27,15 @@ class CoordinatorLines:
     def __init__(self, log: Log) -> None:
         self._log = log
 
+    @staticmethod
+    def wants(kind: type[Event]) -> bool:
+        """Whether events of a type have a line."""
+        return kind.line is not Event.line
+
     def __call__(self, event: Event) -> None:
         line = event.line()
         if line is not None:
-            details = {field.name: getattr(event, field.name) for field in fields(event) if field.name != "cause"}
+            details = {name: getattr(event, name) for name in event.__struct_fields__ if name not in UNTOLD}
+            details["group_id"] = event.group_id
             write = self._log.info if event.group_id else self._log.debug
             write(line, kind=type(event).__name__, **details)

@@ -336,7 +336,10 @@ class TransactionDriver:
 
     def _ring(self) -> None:
         self._timer = self._timer_ms = None
-        self.coordinator.advance(*self._now())
+        try:
+            self.coordinator.advance(*self._now())
+        except Exception:  # as in the driver of the groups
+            self._report.error("a deadline of a transaction failed", exc_info=True)
         self.settle()
 
     # -- the end

@@ -169,6 +169,7 @@ class Play:
         for name, kind in FIRST:
             await self._join(name, kind)
         note("four members start: " + ", ".join(name for name, _ in FIRST))
+        note("  a new group first waits group.initial.rebalance.delay.ms, again with each that comes, as Kafka's does")
         await self._settled("the group to form")
 
         self._stages_left -= 1

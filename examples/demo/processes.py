@@ -17,11 +17,16 @@ class Failed(Exception):
 
 
 class Process:
-    """A Python module run as a process. Its standard error goes to a file."""
+    """A Python module run as a process. Its standard error goes to a file.
 
-    def __init__(self, name: str, log: Path, *arguments: str) -> None:
+    Args:
+        alone: Ctrl-C in the terminal does not reach it.
+    """
+
+    def __init__(self, name: str, log: Path, *arguments: str, alone: bool = False) -> None:
         self.name = name
         self.log = log
+        self._alone = alone
         self._command = (sys.executable, "-m", *arguments)
         self._process: asyncio.subprocess.Process | None = None
 
@@ -40,7 +45,9 @@ class Process:
     async def start(self) -> None:
         pipe = asyncio.subprocess.PIPE
         with self.log.open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(*self._command, stdin=pipe, stdout=pipe, stderr=log)
+            self._process = await asyncio.create_subprocess_exec(
+                *self._command, stdin=pipe, stdout=pipe, stderr=log, process_group=0 if self._alone else None
+            )
 
     async def first_line(self, timeout_s: float) -> str:
         """The first line of its standard output.

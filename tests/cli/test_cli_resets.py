@@ -51,13 +51,15 @@ def test_a_shift_needs_something_to_shift() -> None:
         ("45s", 45_000),
         ("1d", 86_400_000),
         ("1.5s", 1_500),
+        ("10", 10_000),
+        (" 0.5 ", 500),
     ],
 )
 def test_durations(text: str, expected: int) -> None:
     assert parse_duration_ms(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "P", "PT", "1", "h", "1x", "PT1D", "-PT1H", "1h1h", "P1DT"])
+@pytest.mark.parametrize("text", ["", "P", "PT", "1.", "-1", "h", "1x", "PT1D", "-PT1H", "1h1h", "P1DT"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is no duration"):
         parse_duration_ms(text)

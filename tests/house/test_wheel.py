@@ -84,13 +84,16 @@ def test_the_wheel(tmp_path: Path) -> None:
 
 
 def check_contents(wheel: Path) -> None:
-    """It holds the rooms and nothing else."""
+    """It holds the rooms with the files of the console, and nothing else."""
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"ottla"}
     assert {name.split("/")[1] for name in names if name.startswith("ottla/")} == set(ROOMS)
     modules = (name.removesuffix(".py").replace("/", ".") for name in names if name.endswith(".py"))
     assert {module.removesuffix(".__init__") for module in modules} == room_modules()
+    console = {f"ottla/{path.relative_to(ROOT)}" for path in (ROOT / "broker/observe/console").iterdir()}
+    assert "ottla/broker/observe/console/index.html" in console
+    assert console <= set(names)
 
 
 def check_imports(commands: Path) -> None:

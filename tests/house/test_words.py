@@ -30,7 +30,7 @@ def test_nothing_is_left_undone() -> None:
 def test_the_words_are_recognised() -> None:
     assert LEFT_UNDONE.search("# " + "TO" + "DO: later")
     assert LEFT_UNDONE.search("x = 1  # " + "X" * 3)
-    assert not LEFT_UNDONE.search("XXXX, a hexadecimal digit each")
+    assert not LEFT_UNDONE.search("X" * 4 + ", a hexadecimal digit each")
 
 
 def sources_of_tests() -> list[Path]:

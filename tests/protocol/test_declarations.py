@@ -14,7 +14,7 @@ from kafka.protocol.schemas import load_json
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.fetch import EpochEndOffset, FetchableTopicResponse, FetchResponse, PartitionData
 from ottla.protocol.schema import FOREVER, ArrayOf, WireField, WireType, shared_default
-from tests.protocol.wire_values import APIS, HEADERS, MESSAGES, name_of
+from tests.protocol.wire_values import APIS, HEADERS, KAFKAS, name_of
 
 KINDS = {
     "int8": "b",
@@ -172,7 +172,10 @@ def compare_defaults(ours: tuple[WireField, ...], theirs: list[dict[str, Any]], 
     assert not left, f"{path}: fields of Kafka that are not declared"
 
 
-@pytest.mark.parametrize("cls", MESSAGES + HEADERS, ids=name_of)
+KAFKA_MESSAGES: list[type] = [cls for row in KAFKAS for cls in (row.request, row.response)]
+
+
+@pytest.mark.parametrize("cls", KAFKA_MESSAGES + HEADERS, ids=name_of)
 def test_fields_are_kafkas_at_every_version(cls: Any) -> None:
     schema = load_json(cls.__name__)
     for version in cls.versions:
@@ -181,19 +184,19 @@ def test_fields_are_kafkas_at_every_version(cls: Any) -> None:
         compare(cls.__wire__, schema["fields"], version, f"{cls.__name__} v{version}")
 
 
-@pytest.mark.parametrize("cls", MESSAGES, ids=name_of)
+@pytest.mark.parametrize("cls", KAFKA_MESSAGES, ids=name_of)
 def test_defaults_are_kafkas(cls: Any) -> None:
     compare_defaults(cls.__wire__, load_json(cls.__name__)["fields"], cls.versions, cls.__name__)
 
 
-@pytest.mark.parametrize("cls", MESSAGES + HEADERS, ids=name_of)
+@pytest.mark.parametrize("cls", KAFKA_MESSAGES + HEADERS, ids=name_of)
 def test_flexible_versions_are_kafkas(cls: Any) -> None:
     flexible = span(load_json(cls.__name__)["flexibleVersions"])
     for version in cls.versions:
         assert cls.layout(version).flexible == covers(flexible, version)
 
 
-@pytest.mark.parametrize("row", APIS, ids=lambda row: row.key.name)
+@pytest.mark.parametrize("row", KAFKAS, ids=lambda row: row.key.name)
 def test_keys_and_versions(row: Any) -> None:
     for cls in (row.request, row.response):
         schema = load_json(cls.__name__)
@@ -205,7 +208,12 @@ def test_keys_and_versions(row: Any) -> None:
 
 
 def test_every_api_is_listed() -> None:
-    assert {key.name for key in ApiKey} == set(APACHE_KAFKA_4_3)
+    assert {key.name for key in ApiKey if not key.is_private} == set(APACHE_KAFKA_4_3)
+
+
+def test_our_own_keys_are_far_from_kafkas() -> None:
+    assert {key.name for key in ApiKey if key >= 1_000} == {"DESCRIBE_GROUP_HISTORY"}
+    assert all(key.is_private == (key >= 20_000) for key in ApiKey)
 
 
 @pytest.mark.parametrize("row", APIS, ids=lambda row: row.key.name)

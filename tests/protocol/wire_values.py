@@ -16,6 +16,8 @@ from ottla.protocol.headers import RequestHeader, ResponseHeader
 from ottla.protocol.schema import ArrayOf, WireField, WireType
 
 APIS: list[Api] = [api(key) for key in ApiKey]
+KAFKAS: list[Api] = [row for row in APIS if not row.key.is_private]
+"""Those that Kafka has, too."""
 MESSAGES: list[type] = [cls for row in APIS for cls in (row.request, row.response)]
 HEADERS: list[type] = [RequestHeader, ResponseHeader]
 

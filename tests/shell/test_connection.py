@@ -211,7 +211,7 @@ def test_a_client_that_does_not_read_is_not_served(
     assert transport.written == [b"<a>"]
 
 
-@pytest.mark.parametrize("kinds", [[b"xxxx"], [b"self"], [b"xxxx", b"self"]])
+@pytest.mark.parametrize("kinds", [[b"echo"], [b"self"], [b"echo", b"self"]])
 def test_a_client_that_stops_reading_amid_its_requests_is_served_no_further(
     connection: Connection, host: Host, loop: Loop, transport: Transport, kinds: list[bytes]
 ) -> None:
@@ -326,3 +326,19 @@ def test_an_answer_in_pieces_is_not_joined_and_keeps_its_place(
     connection.data_received(frames(b"park"))
     host.parked[0].reply(pieces)
     assert transport.written[-3:] == pieces.pieces
+
+
+@pytest.mark.parametrize("ended_before", [False, True], ids=["lost at once", "its side was closed before"])
+def test_who_wants_to_know_hears_once_that_the_client_is_gone(connection: Connection, ended_before: bool) -> None:
+    told: list[bool] = []
+    connection.on_gone = lambda: told.append(connection.half_closed)
+    connection.data_received(frames(b"park"))
+    ctx = connection.open
+    assert ctx is not None and not ctx.is_gone
+    if ended_before:
+        assert connection.eof_received()
+        assert told == [True]
+        assert ctx.is_gone
+    connection.connection_lost(None)
+    assert told == [ended_before]
+    assert ctx.is_gone

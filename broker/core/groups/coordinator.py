@@ -74,6 +74,11 @@ class GroupCoordinator:
         self._started = False
 
     @property
+    def machine(self) -> Machine:
+        """Groups, shards and deadlines, to be looked at and not to be touched."""
+        return self._m
+
+    @property
     def has_effects(self) -> bool:
         """Whether `take_effects` would give any."""
         return bool(self._m.effects)
@@ -96,15 +101,7 @@ class GroupCoordinator:
     def join(self, request: JoinGroupRequest, ctx: Asker, now_ms: int, wall_ms: int) -> JoinGroupResponse | None:
         """JoinGroup: ask to be in the next generation. None if parked."""
         self._m.begin(now_ms, wall_ms)
-        notes.received(
-            self._m,
-            "JoinGroup",
-            request.group_id,
-            ctx,
-            member_id=request.member_id,
-            group_instance_id=request.group_instance_id,
-            reason=request.reason,
-        )
+        notes.join_received(self._m, request, ctx)
         answer = self._join(request, ctx)
         if answer is not None:
             notes.refused(self._m, "JoinGroup", request.group_id, answer.member_id, answer.error_code)
@@ -127,15 +124,7 @@ class GroupCoordinator:
     def sync(self, request: SyncGroupRequest, ctx: Asker, now_ms: int, wall_ms: int) -> SyncGroupResponse | None:
         """SyncGroup: ask for one's assignment, or bring everybody's. None if parked."""
         self._m.begin(now_ms, wall_ms)
-        notes.received(
-            self._m,
-            "SyncGroup",
-            request.group_id,
-            ctx,
-            member_id=request.member_id,
-            group_instance_id=request.group_instance_id,
-            generation=request.generation_id,
-        )
+        notes.sync_received(self._m, request, ctx)
         names_missing = request.protocol_type is None or request.protocol_name is None
         answer: SyncGroupResponse | None
         if ctx.api_version >= NAMES_PROTOCOL and names_missing:
@@ -193,13 +182,19 @@ class GroupCoordinator:
         self._m.begin(now_ms, wall_ms)
         entries = request.members
         only = entries[0].member_id if len(entries) == 1 else request.member_id
-        reason = entries[0].reason if entries else None
-        notes.received(self._m, "LeaveGroup", request.group_id, ctx, member_id=only, reason=reason)
+        notes.leave_received(self._m, request, ctx, only)
         error = self._guard(request.group_id)
         answer = LeaveGroupResponse(error_code=error) if error else membership.leave(self._m, request, ctx)
         if answer is not None:
             notes.refused(self._m, "LeaveGroup", request.group_id, only, answer.error_code)
         return answer
+
+    def disconnected(
+        self, group_id: str, member_id: str, client_id: str, client_host: str, now_ms: int, wall_ms: int
+    ) -> None:
+        """The connection over which a member joined is gone: that is noted and changes nothing, as in Kafka."""
+        self._m.begin(now_ms, wall_ms)
+        notes.disconnected(self._m, group_id, member_id, client_id, client_host)
 
     # Offsets
 
@@ -218,15 +213,7 @@ class GroupCoordinator:
                 answer has them in their place. If all are refused the group is not looked at.
         """
         self._m.begin(now_ms, wall_ms)
-        notes.received(
-            self._m,
-            "OffsetCommit",
-            request.group_id,
-            ctx,
-            member_id=request.member_id,
-            group_instance_id=request.group_instance_id,
-            generation=request.generation_id_or_member_epoch,
-        )
+        notes.commit_received(self._m, request, ctx, refused)
         # The empty group id is a group like any other here.
         if error := self._unavailable(request.group_id):
             answer: OffsetCommitResponse | None = offsets.unavailable(request, refused, error)
@@ -253,7 +240,7 @@ class GroupCoordinator:
         """
         m = self._m
         m.begin(now_ms, wall_ms)
-        notes.received(m, "TxnOffsetCommit", request.group_id, ctx, member_id=request.member_id)
+        notes.txn_commit_received(m, request, ctx, refused)
         if error := self._guard(request.group_id):
             return transactional.unavailable(request, ctx, refused, error)
         return transactional.commit(m, self._shard(request.group_id), request, ctx, refused, verified)
@@ -261,6 +248,8 @@ class GroupCoordinator:
     def transaction_ended(self, partition: int, producer_id: int, commit: bool, now_ms: int, wall_ms: int) -> None:
         """The marker that ends a producer's transaction is durable in a partition, or was read while it is loaded."""
         self._m.begin(now_ms, wall_ms)
+        if self._m.shards[partition].state is ShardState.ACTIVE:
+            notes.transaction_ended(self._m, partition, producer_id, commit)
         transactional.transaction_ended(self._m, self._m.shards[partition], producer_id, commit=commit)
 
     def fetch_offsets(
@@ -269,7 +258,10 @@ class GroupCoordinator:
         """OffsetFetch, in the form of the request's version. None if it must wait for stable offsets."""
         self._m.begin(now_ms)
         errors = self._unavailable_groups([group.group_id for group in offsets.requested_groups(request, ctx)])
-        return offsets.fetch(self._m, request, ctx, errors, topic_ids)
+        answer = offsets.fetch(self._m, request, ctx, errors, topic_ids)
+        if answer is None:
+            notes.fetch_parked(self._m, request, ctx)
+        return answer
 
     def delete_offsets(
         self,
@@ -285,7 +277,7 @@ class GroupCoordinator:
             refused: partitions that are not to be deleted, and why. The group is looked at even if all are refused.
         """
         self._m.begin(now_ms, wall_ms)
-        notes.received(self._m, "OffsetDelete", request.group_id, ctx)
+        notes.delete_received(self._m, request, ctx, refused)
         if error := self._guard(request.group_id):
             answer: OffsetDeleteResponse | None = OffsetDeleteResponse(error_code=error)
         else:
@@ -297,6 +289,7 @@ class GroupCoordinator:
     def topic_deleted(self, topic: str, now_ms: int, wall_ms: int, topic_id: UUID = ZERO_UUID) -> None:
         """A topic is gone: the offsets that groups have for it go, too."""
         self._m.begin(now_ms, wall_ms)
+        notes.topic_deleted(self._m, topic, topic_id)
         for shard in self._m.shards:
             if shard.state is ShardState.ACTIVE:
                 removal.topic_deleted(self._m, shard, topic, topic_id)
@@ -358,19 +351,25 @@ class GroupCoordinator:
         with closing(m.deadlines.expired(now_ms)) as expired:
             for key in expired:
                 left -= 1
-                if key.timer is Timer.SESSION:
-                    self._session_due(key, now_ms, wall_ms)
-                else:
-                    m.begin(now_ms, wall_ms)
-                    self._fire(key)
+                self.due(key, now_ms, wall_ms)
                 if not left or key.timer is Timer.RETENTION:
                     return
+
+    def due(self, key: TimerKey, now_ms: int, wall_ms: int) -> None:
+        """Handle one deadline, which was taken from the others; whoever replays a recording calls this itself."""
+        if key.timer is Timer.SESSION:
+            self._session_due(key, now_ms, wall_ms)
+        else:
+            self._m.begin(now_ms, wall_ms)
+            self._fire(key)
 
     def _session_due(self, key: TimerKey, now_ms: int, wall_ms: int) -> None:
         m = self._m
         member = m.groups[str(key.subject)].members.get(key.member_id)
         if member is not None and member.session_deadline_ms > now_ms:
             # It was heard of since; see Machine.start_session for the second time.
+            m.now_ms, m.wall_ms = now_ms, wall_ms
+            notes.session_extended(m, str(key.subject), member)
             m.deadlines.set(key, min(member.session_deadline_ms, now_ms + member.session_timeout_ms))
             return
         m.begin(now_ms, wall_ms)

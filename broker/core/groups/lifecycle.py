@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ottla.broker.core.groups import notes
 from ottla.broker.core.groups.group import Group
 from ottla.broker.core.groups.machine import Machine, Timer, TimerKey
 from ottla.broker.core.groups.rebalance import prepare
@@ -19,6 +20,7 @@ def activate(m: Machine, shard: Shard) -> None:
     shard.become(ShardState.ACTIVE)
     m.groups.update(shard.groups)
     for group in list(shard.groups.values()):
+        notes.group_loaded(m, group)
         for member in group.members.values():
             m.start_session(group, member)
         if len(group.members) > m.config.group_max_size:

@@ -20,6 +20,7 @@ from ottla.broker.core.groups.state import GroupState
 from ottla.broker.core.purgatory import Deadlines
 from ottla.broker.observe.events import (
     Emit,
+    Event,
     GroupRemoved,
     LeaderChanged,
     RequestAnswered,
@@ -134,12 +135,13 @@ class Machine:
         "config",
         "deadlines",
         "effects",
-        "emit",
         "groups",
         "new_id",
         "now_ms",
         "observed",
+        "observer",
         "partition_count",
+        "recorded",
         "shards",
         "wall_ms",
     )
@@ -148,9 +150,11 @@ class Machine:
         self.config = config
         self.new_id = new_id
         self.partition_count = partition_count
-        self.emit = emit
+        self.observer = emit
         # Events that only say what was asked and answered are not made for an observer that has no use for them.
         self.observed = emit is not no_op and getattr(emit, "wants_requests", True)
+        # Nor are those that say once more of a commit that it succeeded: nothing that leaves events is as frequent.
+        self.recorded = self.observed and getattr(emit, "wants_all", True)
         self.deadlines: Deadlines[TimerKey] = Deadlines()
         self.effects: list[Effect] = []
         self.shards = [Shard(partition) for partition in range(partition_count)]
@@ -167,6 +171,12 @@ class Machine:
             self.wall_ms = wall_ms
         self.cause += 1
         return self.cause
+
+    def emit(self, event: Event) -> None:
+        """Tell the observer what happened, with the time of this entry."""
+        event.at_ms = self.now_ms
+        event.wall_ms = self.wall_ms
+        self.observer(event)
 
     # Effects
 
@@ -206,6 +216,10 @@ class Machine:
         member.session_deadline_ms = self.now_ms + (session_ms if timeout_ms is None else timeout_ms)
         key = TimerKey(Timer.SESSION, group.group_id, member.member_id)
         self.deadlines.set(key, min(member.session_deadline_ms, self.now_ms + session_ms))
+
+    def last_heard_ms(self, member: Member) -> int:
+        """When a member was last heard of; later than that, maybe, for one that has not been in a generation yet."""
+        return member.session_deadline_ms - member.session_timeout_ms
 
     def shorten_session(self, group: Group, member: Member) -> None:
         """After a member's session timeout changed: look after it as `start_session` does, but leave it as it is."""

@@ -133,7 +133,8 @@ def session_over(m: Machine, key: TimerKey) -> None:
             group_id=group.group_id,
             cause=m.cause,
             member_id=member_id,
-            last_heard_ms=member.session_deadline_ms - member.session_timeout_ms,
+            last_heard_ms=m.last_heard_ms(member),
+            session_timeout_ms=member.session_timeout_ms,
             is_new=member.is_new,
         )
     )

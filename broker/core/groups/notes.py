@@ -2,18 +2,53 @@
 
 from __future__ import annotations
 
+from typing import Any
+from uuid import UUID
+
 from ottla.broker.core.effects import Asker
+from ottla.broker.core.groups.committed import CommittedOffset
+from ottla.broker.core.groups.group import Group, Recorded
 from ottla.broker.core.groups.machine import Machine, Timer, TimerKey, Write
+from ottla.broker.core.groups.member import Member
+from ottla.broker.core.groups.offsets import CommitWrite, Refusals, requested_groups
 from ottla.broker.core.groups.shard import Shard, ShardState
 from ottla.broker.observe.events import (
     AppendFinished,
+    Commit,
+    CommitReceived,
+    Disconnected,
+    FetchParked,
+    GroupLoaded,
+    JoinReceived,
+    LeaveReceived,
+    Leaving,
+    LoadedMember,
+    NamedBytes,
+    OffsetDeleteReceived,
+    OffsetDeletion,
     OwnershipChanged,
+    PendingCommit,
     RequestReceived,
     RequestRefused,
+    SessionExtended,
+    SyncReceived,
     TimerFired,
+    TopicDeleted,
+    TransactionEnded,
+    TxnCommitReceived,
 )
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.join_group import JoinGroupRequest
+from ottla.protocol.messages.leave_group import LeaveGroupRequest
 from ottla.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from ottla.protocol.messages.offset_delete import OffsetDeleteRequest
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequest
+from ottla.protocol.messages.sync_group import SyncGroupRequest
+from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from ottla.protocol.primitives import ZERO_UUID
+
+NONE = CommittedOffset(-1, -1, "", -1)
+"""Stands for an offset that does not count any more."""
 
 
 def received(
@@ -26,12 +61,14 @@ def received(
     group_instance_id: str | None = None,
     generation: int = -1,
     reason: str | None = None,
+    kind: type[RequestReceived] = RequestReceived,
+    **said: Any,
 ) -> None:
-    """A request came in."""
+    """A request came in; ``said`` are the further fields of its kind."""
     if not m.observed:
         return
     m.emit(
-        RequestReceived(
+        kind(
             group_id=group_id,
             cause=0,
             number=m.cause,
@@ -43,8 +80,210 @@ def received(
             group_instance_id=group_instance_id,
             generation=generation,
             reason=reason,
+            **said,
         )
     )
+
+
+def join_received(m: Machine, request: JoinGroupRequest, ctx: Asker) -> None:
+    """A JoinGroup came in."""
+    if m.observed:
+        received(
+            m,
+            "JoinGroup",
+            request.group_id,
+            ctx,
+            member_id=request.member_id,
+            group_instance_id=request.group_instance_id,
+            kind=JoinReceived,
+            reason=request.reason,
+            session_timeout_ms=request.session_timeout_ms,
+            rebalance_timeout_ms=request.rebalance_timeout_ms,
+            protocol_type=request.protocol_type,
+            protocols=[NamedBytes(protocol.name, bytes(protocol.metadata)) for protocol in request.protocols],
+        )
+
+
+def sync_received(m: Machine, request: SyncGroupRequest, ctx: Asker) -> None:
+    """A SyncGroup came in."""
+    if m.observed:
+        received(
+            m,
+            "SyncGroup",
+            request.group_id,
+            ctx,
+            member_id=request.member_id,
+            group_instance_id=request.group_instance_id,
+            generation=request.generation_id,
+            kind=SyncReceived,
+            protocol_type=request.protocol_type,
+            protocol_name=request.protocol_name,
+            assignments=[NamedBytes(item.member_id, bytes(item.assignment)) for item in request.assignments],
+        )
+
+
+def leave_received(m: Machine, request: LeaveGroupRequest, ctx: Asker, member_id: str) -> None:
+    """A LeaveGroup came in; ``member_id`` is that of the only member that it is about, or empty."""
+    if m.observed:
+        entries = request.members
+        received(
+            m,
+            "LeaveGroup",
+            request.group_id,
+            ctx,
+            member_id=member_id,
+            kind=LeaveReceived,
+            reason=entries[0].reason if entries else None,
+            leaving=[Leaving(entry.member_id, entry.group_instance_id, entry.reason) for entry in entries],
+        )
+
+
+def commit_received(m: Machine, request: OffsetCommitRequest, ctx: Asker, refused_before: Refusals) -> None:
+    """An OffsetCommit came in."""
+    if not m.observed:
+        return
+    commits = []
+    for topic in request.topics:
+        name, topic_id = topic.name, b"" if topic.topic_id is ZERO_UUID else topic.topic_id.bytes
+        for item in topic.partitions:
+            commits.append(
+                Commit(
+                    name,
+                    item.partition_index,
+                    item.committed_offset,
+                    item.committed_leader_epoch,
+                    item.committed_metadata,
+                    refused_before.get((name, item.partition_index), 0) if refused_before else 0,
+                    item.commit_timestamp,
+                    -1,
+                    topic_id,
+                )
+            )
+    m.emit(
+        CommitReceived(
+            group_id=request.group_id,
+            cause=0,
+            number=m.cause,
+            api="OffsetCommit",
+            api_version=ctx.api_version,
+            client_id=ctx.client_id,
+            client_host=ctx.client_host,
+            member_id=request.member_id,
+            group_instance_id=request.group_instance_id,
+            generation=request.generation_id_or_member_epoch,
+            reason=None,
+            commits=commits,
+            retention_ms=request.retention_time_ms,
+        )
+    )
+
+
+def txn_commit_received(m: Machine, request: TxnOffsetCommitRequest, ctx: Asker, refused_before: Refusals) -> None:
+    """A TxnOffsetCommit came in."""
+    if m.observed:
+        received(
+            m,
+            "TxnOffsetCommit",
+            request.group_id,
+            ctx,
+            member_id=request.member_id,
+            group_instance_id=request.group_instance_id,
+            generation=request.generation_id,
+            kind=TxnCommitReceived,
+            producer_id=request.producer_id,
+            producer_epoch=request.producer_epoch,
+            commits=[
+                Commit(
+                    topic.name,
+                    item.partition_index,
+                    item.committed_offset,
+                    item.committed_leader_epoch,
+                    item.committed_metadata,
+                    refused_before.get((topic.name, item.partition_index), 0),
+                )
+                for topic in request.topics
+                for item in topic.partitions
+            ],
+        )
+
+
+def fetch_parked(m: Machine, request: OffsetFetchRequest, ctx: Asker) -> None:
+    """An OffsetFetch waits for offsets on their way."""
+    if m.observed:
+        wanted = [group.group_id for group in requested_groups(request, ctx)]
+        received(m, "OffsetFetch", wanted[0], ctx, kind=FetchParked, wanted=wanted)
+
+
+def delete_received(m: Machine, request: OffsetDeleteRequest, ctx: Asker, refused_before: Refusals) -> None:
+    """An OffsetDelete came in."""
+    if m.observed:
+        deletions = [
+            OffsetDeletion(topic.name, item.partition_index, refused_before.get((topic.name, item.partition_index), 0))
+            for topic in request.topics
+            for item in topic.partitions
+        ]
+        received(m, "OffsetDelete", request.group_id, ctx, kind=OffsetDeleteReceived, deletions=deletions)
+
+
+def group_loaded(m: Machine, group: Group) -> None:
+    """A group came back from the log."""
+    if m.observed:
+        m.emit(
+            GroupLoaded(
+                group_id=group.group_id,
+                cause=m.cause,
+                state=group.state,
+                generation=group.generation,
+                protocol_type=group.protocol_type,
+                protocol_name=group.protocol_name,
+                leader_id=group.leader_id,
+                state_since_ms=group.state_timestamp_ms,
+                loaded=[
+                    LoadedMember(
+                        member.member_id,
+                        member.group_instance_id,
+                        member.client_id,
+                        member.client_host,
+                        member.session_timeout_ms,
+                        member.rebalance_timeout_ms,
+                        member.metadata(group.protocol_name),
+                        member.assignment,
+                    )
+                    for member in group.members.values()
+                ],
+                commits=[_loaded(topic, partition, one) for topic, partition, one in group.offsets.items()],
+                pending=_pending(group),
+                is_recorded=group.recorded is not Recorded.NOTHING,
+            )
+        )
+
+
+def _loaded(topic: str, partition: int, one: CommittedOffset) -> Commit:
+    topic_id = one.topic_id.bytes if one.topic_id.int else b""
+    return Commit(
+        topic,
+        partition,
+        one.offset,
+        one.leader_epoch,
+        one.metadata,
+        0,
+        one.commit_timestamp_ms,
+        one.expire_timestamp_ms,
+        topic_id,
+    )
+
+
+def _pending(group: Group) -> list[PendingCommit]:
+    """The offsets of open transactions in the order of their records; of an overtaken one only its place counts."""
+    found = [
+        (
+            pending.number,
+            PendingCommit(producer_id, pending.committed is None, _loaded(*key, pending.committed or NONE)),
+        )
+        for producer_id, table in group.offsets.pending.items()
+        for key, pending in table.items()
+    ]
+    return [pending for _, pending in sorted(found, key=lambda item: item[0])]
 
 
 def refused(m: Machine, api: str, group_id: str, member_id: str, error: int) -> None:
@@ -65,13 +304,70 @@ def commit_refused(m: Machine, request: OffsetCommitRequest, answer: OffsetCommi
 def fired(m: Machine, key: TimerKey, cause: int = 0) -> None:
     """A deadline passed."""
     if m.observed:
-        group_id = "" if key.timer is Timer.RETENTION else str(key.subject)
-        m.emit(TimerFired(group_id=group_id, cause=cause, number=m.cause, timer=key.timer, member_id=key.member_id))
+        group_id, shard = ("", key.subject) if key.timer is Timer.RETENTION else (str(key.subject), -1)
+        m.emit(
+            TimerFired(
+                group_id=group_id,
+                cause=cause,
+                number=m.cause,
+                timer=key.timer,
+                member_id=key.member_id,
+                shard=int(shard),
+            )
+        )
+
+
+def session_extended(m: Machine, group_id: str, member: Member) -> None:
+    """A member was to be looked after, and had been heard of since."""
+    if m.observed:
+        m.begin(m.now_ms)
+        m.emit(
+            SessionExtended(
+                group_id=group_id,
+                cause=0,
+                number=m.cause,
+                member_id=member.member_id,
+                last_heard_ms=m.last_heard_ms(member),
+                deadline_ms=member.session_deadline_ms,
+            )
+        )
+
+
+def disconnected(m: Machine, group_id: str, member_id: str, client_id: str, client_host: str) -> None:
+    """The connection of a member is gone."""
+    if m.observed:
+        m.emit(
+            Disconnected(
+                group_id=group_id,
+                cause=0,
+                number=m.cause,
+                member_id=member_id,
+                client_id=client_id,
+                client_host=client_host,
+            )
+        )
+
+
+def topic_deleted(m: Machine, topic: str, topic_id: UUID) -> None:
+    """A topic is gone."""
+    if m.observed:
+        known = topic_id.bytes if topic_id.int else b""
+        m.emit(TopicDeleted(group_id="", cause=0, number=m.cause, topic=topic, topic_id=known))
+
+
+def transaction_ended(m: Machine, partition: int, producer_id: int, commit: bool) -> None:
+    """A transaction ended in a partition of the offsets."""
+    if m.observed:
+        m.emit(
+            TransactionEnded(
+                group_id="", cause=0, number=m.cause, partition=partition, producer_id=producer_id, commit=commit
+            )
+        )
 
 
 def appended(m: Machine, write: Write, error: ErrorCode) -> None:
     """The outcome of a write is known."""
-    if m.observed:
+    if m.recorded or (m.observed and (error or write.what is not CommitWrite.what)):
         m.emit(
             AppendFinished(
                 group_id=write.group_id, cause=write.cause, number=m.cause, what=write.what, error=error.name

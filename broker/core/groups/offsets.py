@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from ottla.broker.core.effects import Asker
+from ottla.broker.core.effects import Asker, Reply
 from ottla.broker.core.groups.committed import CommittedOffset, CommittedOffsets
 from ottla.broker.core.groups.group import Group, Recorded
 from ottla.broker.core.groups.machine import Machine, Waiter, Write
@@ -14,7 +14,7 @@ from ottla.broker.core.groups.records import offset_record
 from ottla.broker.core.groups.replies import append_error
 from ottla.broker.core.groups.shard import Shard
 from ottla.broker.core.groups.state import COMPLETING_REBALANCE, DEAD, EMPTY
-from ottla.broker.observe.events import GroupCreated, OffsetsCommitted
+from ottla.broker.observe.events import Commit, GroupCreated, OffsetsCommitted
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition, utf16_length
 from ottla.protocol.messages.offset_commit import (
@@ -83,6 +83,7 @@ class CommitWrite(Write):
 
     def done(self, m: Machine, error: ErrorCode) -> None:
         offsets = self.group.offsets
+        moved_back = self._moved_back() if m.observed and not error else []
         for topic, partition, committed in self.accepted:
             offsets.write_ends(topic, partition)
             if not error:
@@ -99,9 +100,23 @@ class CommitWrite(Write):
                     cause=m.cause,
                     member_id=self.member_id,
                     partitions=len(self.accepted),
+                    moved_back=moved_back,
                 )
             )
-        m.reply(self.ctx, self.response, self.group_id, self.member_id)
+        if error or m.recorded:
+            m.reply(self.ctx, self.response, self.group_id, self.member_id)
+        else:
+            m.effects.append(Reply(self.ctx, self.response))
+
+    def _moved_back(self) -> list[Commit]:
+        """What was committed further on before, for observers."""
+        found = []
+        get = self.group.offsets.get
+        for topic, partition, committed in self.accepted:
+            before = get(topic, partition)
+            if before is not None and before.offset > committed.offset:
+                found.append(Commit(topic, partition, before.offset, before.leader_epoch, before.metadata))
+        return found
 
     def keep(self, topic: str, partition: int, committed: CommittedOffset) -> None:
         """Take one of the offsets in, now that it is durable."""

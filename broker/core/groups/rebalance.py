@@ -139,7 +139,10 @@ def _note_open(m: Machine, group: Group, timer: Timer, at_ms: int, awaited: list
 
 
 def _note_close(m: Machine, group: Group, barrier: str, absent: list[str]) -> None:
-    m.emit(BarrierClosed(group_id=group.group_id, cause=m.cause, barrier=barrier, absent=absent))
+    """Must be called before the absent are removed: observers are told when each was last heard of."""
+    members = (group.members.get(member_id) for member_id in absent)
+    heard = [-1 if member is None else m.last_heard_ms(member) for member in members]
+    m.emit(BarrierClosed(group_id=group.group_id, cause=m.cause, barrier=barrier, absent=absent, absent_heard_ms=heard))
 
 
 def initial_delay_over(m: Machine, group: Group) -> None:
@@ -168,9 +171,9 @@ def finish(m: Machine, group: Group) -> GroupWrite | None:
     m.disarm(Timer.INITIAL_DELAY, group)
     m.disarm(Timer.JOIN, group)
     late = [member for member in group.members.values() if member.parked_join is None and not member.is_static]
+    _note_close(m, group, "join", [member.member_id for member in late])
     for member in late:
         m.remove_member(group, member.member_id, "the leader did not rejoin")
-    _note_close(m, group, "join", [member.member_id for member in late])
     leader_id = group.leader_id
     if not group.elect_joined_leader() and group.members:
         _note_close(m, group, "no member rejoined", list(group.members))
@@ -230,9 +233,9 @@ def has_synced(m: Machine, group: Group, member_id: str) -> None:
 def sync_overdue(m: Machine, group: Group) -> None:
     """Drop every member that owes its SyncGroup, dynamic or static, however well it heartbeats."""
     absent = list(group.pending_sync)
+    _note_close(m, group, Timer.SYNC, absent)
     for member_id in absent:
         m.remove_member(group, member_id, "the leader sent no SyncGroup")
-    _note_close(m, group, Timer.SYNC, absent)
     prepare(m, group, f"Removing {', '.join(absent)} on pending sync request expiration")
 
 

@@ -10,7 +10,7 @@ from ottla.broker.core.groups.rebalance import answer_syncs, has_synced, prepare
 from ottla.broker.core.groups.records import group_record
 from ottla.broker.core.groups.replies import append_error, sync_error, sync_success
 from ottla.broker.core.groups.state import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE
-from ottla.broker.observe.events import AssignmentReceived, AssignmentsPublished, RequestParked
+from ottla.broker.observe.events import AssignmentReceived, AssignmentsPublished, NamedBytes, RequestParked
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
@@ -128,5 +128,6 @@ class AssignmentWrite(GroupWrite):
                 generation=group.generation,
                 members=len(group.members),
                 empty=[member.member_id for member in group.members.values() if not member.assignment],
+                assignments=[NamedBytes(member.member_id, member.assignment) for member in group.members.values()],
             )
         )

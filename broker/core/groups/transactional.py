@@ -8,7 +8,7 @@ from ottla.broker.core.groups.group import Group
 from ottla.broker.core.groups.machine import Machine
 from ottla.broker.core.groups.offsets import CommitWrite, Refusals, new_simple_group
 from ottla.broker.core.groups.records import offset_record
-from ottla.broker.core.groups.shard import Shard
+from ottla.broker.core.groups.shard import Shard, ShardState
 from ottla.broker.core.groups.state import DEAD, EMPTY
 from ottla.broker.observe.events import OffsetsCommitted
 from ottla.protocol.errors import ErrorCode
@@ -153,5 +153,9 @@ def transaction_ended(m: Machine, shard: Shard, producer_id: int, *, commit: boo
         if group is None:
             continue  # deleted since, and its offsets with it
         stored = group.offsets.end_transaction(producer_id, commit=commit)
-        if stored and m.observed:
-            m.emit(OffsetsCommitted(group_id=group_id, cause=m.cause, member_id="", partitions=stored))
+        if stored and m.observed and shard.state is ShardState.ACTIVE:
+            m.emit(
+                OffsetsCommitted(
+                    group_id=group_id, cause=m.cause, member_id="", partitions=stored, producer_id=producer_id
+                )
+            )

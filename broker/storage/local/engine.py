@@ -20,7 +20,7 @@ from ottla.broker.storage.local.files import (
     engine_error,
     read_file,
 )
-from ottla.broker.storage.local.journal import KEPT_SUFFIX, Journal
+from ottla.broker.storage.local.journal import KEPT_SUFFIX, Journal, SyncFile
 from ottla.broker.storage.local.keeper import Keeper, Materialise, StoreCatalog, TakeCheckpoint
 from ottla.broker.storage.local.kept_log import KeptLog
 from ottla.broker.storage.local.layout import (
@@ -245,6 +245,10 @@ class LocalEngine:
         journal.retire(found.next_lsn)
         self._completed_lsn = self._checkpoint_lsn = found.next_lsn
         self._checkpoint_at = self._monotonic()
+
+    def watch_syncs(self, watch: Callable[[SyncFile], SyncFile]) -> None:
+        """Let somebody see each sync of the journal, in its thread."""
+        self._committer.journal.sync_file = watch(self._committer.journal.sync_file)
 
     def _release(self) -> None:
         self._readers.close_all()

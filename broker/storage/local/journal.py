@@ -9,12 +9,15 @@ import contextlib
 import os
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from ottla.broker.storage.local.files import JOIN_BELOW, Files, file_size, joined, sync, sync_directory, write_all
 from ottla.protocol.compression import Buffer
+
+SyncFile = Callable[[Files, int, str], None]
+"""See ``files.sync``."""
 
 WAL_SUFFIX: Final = ".wal"
 KEPT_SUFFIX: Final = ".kept"
@@ -67,6 +70,8 @@ class Journal:
         self._names = 0
         self._handle: int | None = None
         self._unsynced = False
+        self.sync_file: SyncFile = sync
+        """May be replaced by something that does the same and looks at its watch."""
         self.end_lsn = 0
         """Where the next frame goes."""
         self.synced_lsn = 0
@@ -140,7 +145,7 @@ class Journal:
         """Make everything written durable. Raises ``SyncFailed``."""
         if self._unsynced:
             assert self._handle is not None
-            sync(self._files, self._handle, self._chain[-1].path)
+            self.sync_file(self._files, self._handle, self._chain[-1].path)
             self._unsynced = False
         self.synced_lsn = self.end_lsn
 

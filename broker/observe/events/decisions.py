@@ -1,118 +1,16 @@
-"""What the group coordinator saw and decided, as typed events.
-
-Every entry into the coordinator (a request, a timer that fired, the outcome of an append, a change of ownership) is
-one *input* with a number of its own. Every decision taken on the way names that number as its ``cause``; an input
-that an earlier one brought about (a timer it armed, records it wrote) names the earlier one. Following ``cause``
-backwards answers why a group rebalanced.
-
-Where Kafka's coordinator logs a line that people search for, `Event.line` words it as Kafka does. Heartbeats that
-are accepted leave no event: they are the hot path, and `SessionExpired` says when a member was last heard of.
-"""
+"""What the coordinator decided, and what came of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
-from typing import TypeAlias
+from msgspec import Struct, field
 
-
-@dataclass(slots=True, kw_only=True)
-class Event:
-    """Something that happened to a group.
-
-    Attributes:
-        group_id: the group; empty for events of a whole partition.
-        cause: the number of the input that led to it, 0 if none did.
-    """
-
-    group_id: str
-    cause: int
-
-    def line(self) -> str | None:
-        """The line in Kafka's wording, None where Kafka logs none."""
-        return None
-
-    def summary(self) -> str:
-        """One line with the name and every field, for traces."""
-        parts = [type(self).__name__]
-        for field in fields(self):
-            if field.name not in ("group_id", "cause"):
-                parts.append(f"{field.name}={_brief(getattr(self, field.name))}")
-        return " ".join(parts)
-
-
-def _brief(value: object) -> str:
-    if isinstance(value, (list, tuple)):
-        return "[" + ",".join(_brief(item) for item in value) + "]"
-    text = str(value)
-    return repr(text) if isinstance(value, str) and (not text or " " in text) else text
-
-
-Emit: TypeAlias = Callable[[Event], None]
-"""Takes an event; must not call back into the coordinator."""
-
-
-def no_op(event: Event) -> None:
-    """The observer that observes nothing."""
-
-
-# Inputs
-
-
-@dataclass(slots=True, kw_only=True)
-class Input(Event):
-    """An entry into the coordinator; ``number`` is what its decisions call their cause."""
-
-    number: int
-
-
-@dataclass(slots=True, kw_only=True)
-class RequestReceived(Input):
-    """A group API was called. Of heartbeats only refused ones are told, without the client's name and address."""
-
-    api: str
-    api_version: int
-    client_id: str
-    client_host: str
-    member_id: str
-    group_instance_id: str | None
-    generation: int
-    reason: str | None
-
-
-@dataclass(slots=True, kw_only=True)
-class TimerFired(Input):
-    """A deadline passed."""
-
-    timer: str
-    member_id: str
-
-
-@dataclass(slots=True, kw_only=True)
-class AppendFinished(Input):
-    """Records are durable, or failed with ``error``."""
-
-    what: str
-    error: str
-
-
-@dataclass(slots=True, kw_only=True)
-class OwnershipChanged(Input):
-    """A partition of ``__consumer_offsets`` began loading, was loaded, failed to load or was given up."""
-
-    partition: int
-    state: str
-    groups: int
-
-    def line(self) -> str | None:
-        return f"__consumer_offsets-{self.partition} is {self.state} with {self.groups} groups"
-
+from ottla.broker.observe.events.base import Event
+from ottla.broker.observe.events.inputs import Commit, NamedBytes
 
 # Answers
 
 
-@dataclass(slots=True, kw_only=True)
-class RequestParked(Event):
+class RequestParked(Event, kw_only=True):
     """A request waits for others; ``replaced`` tells that it took the place of one that is never answered."""
 
     api: str
@@ -120,8 +18,7 @@ class RequestParked(Event):
     replaced: bool
 
 
-@dataclass(slots=True, kw_only=True)
-class RequestAnswered(Event):
+class RequestAnswered(Event, kw_only=True):
     """A request that was parked is answered; ``error`` is NONE if it was granted."""
 
     api: str
@@ -129,8 +26,7 @@ class RequestAnswered(Event):
     error: str
 
 
-@dataclass(slots=True, kw_only=True)
-class RequestRefused(Event):
+class RequestRefused(Event, kw_only=True):
     """A request was answered with an error at once."""
 
     api: str
@@ -141,15 +37,13 @@ class RequestRefused(Event):
 # The life of a group
 
 
-@dataclass(slots=True, kw_only=True)
-class GroupCreated(Event):
+class GroupCreated(Event, kw_only=True):
     """A group that nobody knew; ``simple`` if it only stores offsets."""
 
     simple: bool
 
 
-@dataclass(slots=True, kw_only=True)
-class GroupRemoved(Event):
+class GroupRemoved(Event, kw_only=True):
     """A group is no more."""
 
     generation: int
@@ -159,8 +53,50 @@ class GroupRemoved(Event):
         return f"Group {self.group_id} transitioned to Dead in generation {self.generation} (reason: {self.reason})"
 
 
-@dataclass(slots=True, kw_only=True)
-class StateChanged(Event):
+class LoadedMember(Struct, array_like=True):
+    """A member as the log has it."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    subscription: bytes
+    assignment: bytes
+
+
+class PendingCommit(Struct, array_like=True):
+    """An offset of an open transaction; ``is_overtaken`` if a later one of the partition has taken its place."""
+
+    producer_id: int
+    is_overtaken: bool
+    commit: Commit
+
+
+class GroupLoaded(Event, kw_only=True):
+    """A group came back from the log, at a start or when the coordinator moved here.
+
+    Attributes:
+        state_since_ms: Unix time; None if the log has none.
+        loaded, commits: its members and its offsets.
+        pending: the offsets of open transactions, in the order of the log.
+        is_recorded: whether the log has the group itself, and not only offsets of it.
+    """
+
+    state: str
+    generation: int
+    protocol_type: str | None
+    protocol_name: str | None
+    leader_id: str | None
+    state_since_ms: int | None
+    loaded: list[LoadedMember]
+    commits: list[Commit]
+    pending: list[PendingCommit] = field(default_factory=list)
+    is_recorded: bool = True
+
+
+class StateChanged(Event, kw_only=True):
     """A transition of the state machine."""
 
     before: str
@@ -168,8 +104,7 @@ class StateChanged(Event):
     generation: int
 
 
-@dataclass(slots=True, kw_only=True)
-class RebalanceStarted(Event):
+class RebalanceStarted(Event, kw_only=True):
     """The group entered PreparingRebalance. ``generation`` is the old one."""
 
     generation: int
@@ -184,8 +119,7 @@ class RebalanceStarted(Event):
         )
 
 
-@dataclass(slots=True, kw_only=True)
-class BarrierOpened(Event):
+class BarrierOpened(Event, kw_only=True):
     """A phase waits for members until ``deadline_ms``.
 
     ``barrier`` is ``initial delay``, ``join`` or ``sync``; ``awaited`` are the members that are not there yet.
@@ -196,12 +130,15 @@ class BarrierOpened(Event):
     awaited: list[str]
 
 
-@dataclass(slots=True, kw_only=True)
-class BarrierClosed(Event):
-    """The phase is over; ``absent`` are the members that never came."""
+class BarrierClosed(Event, kw_only=True):
+    """The phase is over; ``absent`` are the members that never came, ``absent_heard_ms`` when each was last heard of.
+
+    An id that was issued and never used was not heard of: -1.
+    """
 
     barrier: str
     absent: list[str]
+    absent_heard_ms: list[int] = field(default_factory=list)
 
     def line(self) -> str | None:
         if not self.absent:
@@ -215,8 +152,7 @@ class BarrierClosed(Event):
         return f"Group {self.group_id} removed {what}: {', '.join(self.absent)}"
 
 
-@dataclass(slots=True, kw_only=True)
-class GenerationStarted(Event):
+class GenerationStarted(Event, kw_only=True):
     """The join phase ended; ``members`` is 0 if the group became Empty."""
 
     generation: int
@@ -232,8 +168,7 @@ class GenerationStarted(Event):
         return f"Stabilized group {self.group_id} generation {self.generation} {where} with {self.members} members"
 
 
-@dataclass(slots=True, kw_only=True)
-class AssignmentReceived(Event):
+class AssignmentReceived(Event, kw_only=True):
     """The leader's SyncGroup came; its assignments are being written."""
 
     leader_id: str
@@ -248,20 +183,19 @@ class AssignmentReceived(Event):
         )
 
 
-@dataclass(slots=True, kw_only=True)
-class AssignmentsPublished(Event):
+class AssignmentsPublished(Event, kw_only=True):
     """The assignments are durable and every waiting member has its own."""
 
     generation: int
     members: int
     empty: list[str]
+    assignments: list[NamedBytes]
 
 
 # Members
 
 
-@dataclass(slots=True, kw_only=True)
-class MemberIdIssued(Event):
+class MemberIdIssued(Event, kw_only=True):
     """A dynamic member was told to come back with this id (KIP-394)."""
 
     member_id: str
@@ -274,8 +208,7 @@ class MemberIdIssued(Event):
         )
 
 
-@dataclass(slots=True, kw_only=True)
-class MemberAdded(Event):
+class MemberAdded(Event, kw_only=True):
     """A member joined. ``was_pending`` tells that it came back with an issued id."""
 
     member_id: str
@@ -303,8 +236,7 @@ class MemberAdded(Event):
         )
 
 
-@dataclass(slots=True, kw_only=True)
-class MemberReplaced(Event):
+class MemberReplaced(Event, kw_only=True):
     """A static member came back; its new id takes the place of the old one (KIP-345)."""
 
     member_id: str
@@ -320,8 +252,7 @@ class MemberReplaced(Event):
         )
 
 
-@dataclass(slots=True, kw_only=True)
-class ReplacementReverted(Event):
+class ReplacementReverted(Event, kw_only=True):
     """The record of a replacement could not be written; the old id is back."""
 
     member_id: str
@@ -337,8 +268,7 @@ class ReplacementReverted(Event):
         )
 
 
-@dataclass(slots=True, kw_only=True)
-class LeaderChanged(Event):
+class LeaderChanged(Event, kw_only=True):
     """Another member leads the group, or none."""
 
     leader_id: str | None
@@ -346,20 +276,19 @@ class LeaderChanged(Event):
     reason: str
 
 
-@dataclass(slots=True, kw_only=True)
-class SessionExpired(Event):
+class SessionExpired(Event, kw_only=True):
     """A member was not heard of for its session timeout, or a new one did not get into a generation in time."""
 
     member_id: str
     last_heard_ms: int
+    session_timeout_ms: int
     is_new: bool
 
     def line(self) -> str | None:
         return f"Member {self.member_id} in group {self.group_id} has failed, removing it from the group"
 
 
-@dataclass(slots=True, kw_only=True)
-class PendingMemberExpired(Event):
+class PendingMemberExpired(Event, kw_only=True):
     """An issued id was not used in time."""
 
     member_id: str
@@ -371,8 +300,7 @@ class PendingMemberExpired(Event):
         )
 
 
-@dataclass(slots=True, kw_only=True)
-class MemberLeft(Event):
+class MemberLeft(Event, kw_only=True):
     """LeaveGroup removed a member or an issued id."""
 
     member_id: str
@@ -388,8 +316,7 @@ class MemberLeft(Event):
         )
 
 
-@dataclass(slots=True, kw_only=True)
-class MemberRejected(Event):
+class MemberRejected(Event, kw_only=True):
     """The group is full (``group.max.size``)."""
 
     member_id: str
@@ -399,24 +326,26 @@ class MemberRejected(Event):
 # Offsets
 
 
-@dataclass(slots=True, kw_only=True)
-class OffsetsCommitted(Event):
-    """Offsets are durable and visible."""
+class OffsetsCommitted(Event, kw_only=True):
+    """Offsets are durable; ``moved_back`` are those that were further before, with the offset of then.
+
+    They are visible, too, unless they belong to a transaction. When that ends this is told again, with ``producer_id``.
+    """
 
     member_id: str
     partitions: int
+    moved_back: list[Commit] = field(default_factory=list)
+    producer_id: int = -1
 
 
-@dataclass(slots=True, kw_only=True)
-class OffsetsRemoved(Event):
+class OffsetsRemoved(Event, kw_only=True):
     """Tombstones of committed offsets are durable."""
 
     partitions: int
     reason: str
 
 
-@dataclass(slots=True, kw_only=True)
-class WriteFailed(Event):
+class WriteFailed(Event, kw_only=True):
     """Records of a group could not be written."""
 
     what: str

@@ -1,0 +1,44 @@
+"""What to say when a broker cannot start because something stored is damaged, and what to do about it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ottla.broker.core.topics.catalog import BadCatalog
+from ottla.broker.storage.engine import Corrupt, DamagedLog, Engine
+
+CATALOG = "catalog.json"
+MOST_PLACES = 3
+"""So many damaged places are named when a start is refused."""
+
+
+def with_next_step(error: Exception, engine: Engine, directory: Path | None) -> str:
+    """What is wrong; and where something is damaged, the command that helps, on a line of its own."""
+    text = _places_of(error, engine) if isinstance(error, DamagedLog) else str(error)
+    if directory is None or not isinstance(error, Corrupt | BadCatalog) or "ottla recover" in text:
+        return text
+    command = f"ottla recover {directory}"
+    if isinstance(error, BadCatalog) or CATALOG in text:
+        return f"{text}; restore it from a backup, or see what there is:\n  {command}"
+    return f"{text}; restore the directory from a backup, or give up what is lost with:\n  {command} --accept-loss"
+
+
+def _places_of(error: DamagedLog, engine: Engine) -> str:
+    """Where a log is damaged that cannot be loaded: files, bytes and offsets."""
+    damage_of = getattr(engine, "damage_of", None)
+    if damage_of is None:
+        return str(error)
+    try:
+        places = damage_of(error.tp)
+    except OSError:
+        return str(error)
+    if not places:
+        return str(error)
+    words = [
+        f"{one.path}, bytes {one.begin} to {one.end - 1} "
+        f"(offsets {one.from_offset} to {one.upto_offset - 1}): {one.reason}"
+        for one in places[:MOST_PLACES]
+    ]
+    if len(places) > MOST_PLACES:
+        words.append(f"and {len(places) - MOST_PLACES} places more")
+    return f"{error.tp.topic}-{error.tp.partition} is damaged: {'; '.join(words)}"

@@ -1,0 +1,36 @@
+// What the sentinels say: alarms that stand, and those that ended.
+import { clock, fill, groupHref, h, number, plural, when } from "./dom.js";
+
+/** An alarm in one line. */
+export function alarmItem(alarm) {
+  const over = alarm.cleared_ms || null;
+  const times = alarm.times ?? 1;
+  return h("div", { class: `alarm ${over ? "past" : "now"}` },
+    h("span", { class: `chip ${over ? "neutral" : "bad"}` }, alarm.sentinel.replaceAll(/[-_]/g, " ")),
+    h("span", { class: "says" }, alarm.group_id ? [h("a", { href: groupHref(alarm.group_id) }, alarm.group_id), ": "] : null, alarm.text, times > 1 && h("span", { class: "muted" }, ` (${number(times)} times)`)),
+    h("span", { class: "muted small" }, when(alarm.since_ms), over ? ` – over since ${clock(over)}` : ""));
+}
+
+export function alarmsView(store) {
+  const now = h("ul");
+  const past = h("ul");
+  const title = h("h2");
+  const earlier = h("section", { class: "card" }, h("div", { class: "bar" }, h("h2", null, "Earlier")), past);
+  function draw() {
+    const { active, recent } = store.alarms;
+    const ended = recent.filter((alarm) => alarm.cleared_ms).sort((a, b) => b.cleared_ms - a.cleared_ms);
+    fill(title, active.length ? plural(active.length, "alarm stands", "alarms stand") : "No alarm stands");
+    fill(now, active.map((alarm) => h("li", null, alarmItem(alarm))));
+    if (!active.length) fill(now, h("li", { class: "empty" }, "Every subscribed topic has owners, nobody commits what is not theirs, no barrier is too old."));
+    fill(past, ended.map((alarm) => h("li", null, alarmItem(alarm))));
+    earlier.hidden = !ended.length;
+  }
+  const stop = store.listen((what) => what === "alarms" && draw());
+  draw();
+  return {
+    title: "Alarms",
+    element: h("div", { class: "page" }, h("h1", { class: "sr" }, "Alarms"), h("section", { class: "card", "aria-live": "polite" }, h("div", { class: "bar" }, title), now), earlier),
+    reload: () => store.loadAlarms(),
+    destroy: stop,
+  };
+}

@@ -1,0 +1,153 @@
+// Elements, and how numbers and times are written.
+
+/** An element. Attributes: `on…` are listeners, `class`, `data-…`, anything else as is; null and false are left out. */
+export function h(tag, attributes, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name.startsWith("--")) element.style.setProperty(name, value);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...flat(children));
+  return element;
+}
+
+function flat(children) {
+  return children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false);
+}
+
+/** Replaces what an element holds. */
+export function fill(element, ...children) {
+  element.replaceChildren(...flat(children));
+  return element;
+}
+
+const WHOLE = new Intl.NumberFormat("en");
+const SHORT = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+
+export const number = (value) => (value === null || value === undefined ? "–" : WHOLE.format(value));
+export const short = (value) => (value === null || value === undefined ? "–" : value < 10_000 ? WHOLE.format(value) : SHORT.format(value));
+export const plural = (count, one, many = `${one}s`) => `${number(count)} ${count === 1 ? one : many}`;
+
+/** A duration in milliseconds, with as much of it as matters. */
+export function duration(ms) {
+  if (ms === null || ms === undefined || ms < 0) return "–";
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  const s = ms / 1000;
+  if (s < 60) return `${s < 9.95 ? Number(s.toFixed(1)) : Math.min(Math.round(s), 59)} s`;
+  const units = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
+  const index = units.findIndex(([, size]) => s >= size);
+  const [name, size] = units[index];
+  const whole = Math.floor(s / size);
+  const rest = Math.floor((s - whole * size) / units[index + 1][1]);
+  return rest && whole < 10 ? `${whole} ${name} ${rest} ${units[index + 1][0]}` : `${whole} ${name}`;
+}
+
+/** How long ago, in words. */
+export function ago(ms, now = Date.now()) {
+  const passed = now - ms;
+  return passed < 1500 ? "just now" : `${duration(passed)} ago`;
+}
+
+const two = (value) => String(value).padStart(2, "0");
+
+/** The time of day; with the date if it is not today. */
+export function clock(ms, { seconds = true, millis = false } = {}) {
+  const at = new Date(ms);
+  let text = `${two(at.getHours())}:${two(at.getMinutes())}`;
+  if (seconds || millis) text += `:${two(at.getSeconds())}`;
+  if (millis) text += `.${String(at.getMilliseconds()).padStart(3, "0")}`;
+  return new Date().toDateString() === at.toDateString() ? text : `${day(at)} ${text}`;
+}
+
+function day(at) {
+  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+}
+
+/** A `time` element that says how long ago, and when on hovering. */
+export function when(ms) {
+  return h("time", { datetime: new Date(ms).toISOString(), title: clock(ms, { millis: true }), "data-ago": ms }, ago(ms));
+}
+
+/** Brings what `when` made up to date. */
+export function refreshAgo(root) {
+  for (const element of root.querySelectorAll("time[data-ago]")) {
+    const text = ago(Number(element.dataset.ago));
+    if (element.textContent !== text) element.textContent = text;
+  }
+}
+
+export function bytes(value) {
+  if (value < 1024) return `${value} B`;
+  const power = Math.min(Math.floor(Math.log2(value) / 10), 5);
+  const scaled = value / 2 ** (10 * power);
+  return `${scaled < 10 ? scaled.toFixed(1) : Math.round(scaled)} ${"KMGTP"[power - 1]}iB`;
+}
+
+/** Partitions as ranges: 0–3, 7. */
+export function ranges(partitions) {
+  const sorted = [...partitions].sort((a, b) => a - b);
+  const parts = [];
+  for (let index = 0; index < sorted.length; ) {
+    let end = index;
+    while (sorted[end + 1] === sorted[end] + 1) end += 1;
+    parts.push(end === index ? `${sorted[index]}` : `${sorted[index]}–${sorted[end]}`);
+    index = end + 1;
+  }
+  return parts.join(", ");
+}
+
+/** What a member owns: orders 0–3, 7 · refunds 1. */
+export function owned(assignment) {
+  return Object.entries(assignment)
+    .filter(([, partitions]) => partitions.length)
+    .map(([topic, partitions]) => `${topic} ${ranges(partitions)}`)
+    .join(" · ");
+}
+
+export const countOwned = (assignment) => Object.values(assignment).reduce((sum, partitions) => sum + partitions.length, 0);
+
+export const STATES = {
+  Stable: ["good", "Stable"],
+  PreparingRebalance: ["warn", "Preparing rebalance"],
+  CompletingRebalance: ["violet", "Completing rebalance"],
+  Empty: ["neutral", "Empty"],
+  Dead: ["neutral", "Dead"],
+};
+
+/** A state of a group as a coloured word. */
+export function stateChip(state) {
+  const [tone, text] = STATES[state] ?? ["neutral", state];
+  return chip(tone, text, state);
+}
+
+export const chip = (tone, text, title) => h("span", { class: `chip ${tone}`, title: title === text ? null : title }, text);
+
+/** The group's address in this page. */
+export const groupHref = (id, tab) => `#/groups/${encodeURIComponent(id)}${tab ? `/${tab}` : ""}`;
+export const topicHref = (name) => `#/topics/${encodeURIComponent(name)}`;
+
+/** A member in few words: its instance id, or its client id. */
+export const memberName = (member) => member.group_instance_id || member.client_id || member.member_id;
+
+/** What to call each of several members: with a piece of its id if others have its name, too. */
+export function memberNames(members) {
+  const shared = new Map();
+  for (const member of members) shared.set(memberName(member), (shared.get(memberName(member)) ?? 0) + 1);
+  return members.map((member) => {
+    const name = memberName(member);
+    if (shared.get(name) === 1) return name;
+    let rest = member.member_id;
+    for (const start of [name, member.client_id]) if (rest.startsWith(`${start}-`)) rest = rest.slice(start.length + 1);
+    return rest ? `${name}-${rest.slice(0, 8)}` : name;
+  });
+}
+
+/** What there is instead of a story that has not been told. */
+export function nothingYet(model) {
+  const { group } = model;
+  if (group?.barrier === "initial delay") return "The group is being started: it waits for others to start, too. Its story begins here once it runs.";
+  if (group?.barrier) return "Its first known rebalance runs now. Its story is here as soon as there is something to tell.";
+  return "Nothing is remembered of this group.";
+}

@@ -1,0 +1,159 @@
+// The first page: the broker in one line, what is wrong, and every group.
+import { get, groupPath } from "./api.js";
+import { alarmItem } from "./alarms.js";
+import { goesOn, gravity } from "./causes.js";
+import { duration, fill, groupHref, h, number, plural, short, stateChip, STATES, when } from "./dom.js";
+import { Table } from "./table.js";
+
+const MOST_ALARMS = 5;
+const CLUSTER_EVERY_MS = 5_000;
+const MOVING_EVERY_MS = 3_000;
+const MOST_MOVING = 4;
+
+const isRunning = (episode) => (episode.duration_ms ?? -1) < 0;
+const timeOf = (episode) => (episode ? Math.max(episode.last_ms ?? 0, episode.started_ms) : 0);
+const isMoving = (episode) => Boolean(episode) && (isRunning(episode) || goesOn(episode));
+
+export function overview(store) {
+  const facts = h("dl", { class: "facts" });
+  const alarms = h("section", { class: "alarms", "aria-label": "Alarms" });
+  const chips = h("div", { class: "filters", role: "group", "aria-label": "Only groups in a state" });
+  const filter = h("input", { type: "search", placeholder: "Filter", "aria-label": "Only groups whose name contains", spellcheck: "false" });
+  let state = null;
+  let asked = Date.now();
+  let looked = asked;
+
+  const table = new Table({
+    label: "Groups",
+    key: (row) => row.group_id,
+    open: (row) => (location.hash = groupHref(row.group_id)),
+    height: 46,
+    narrowHeight: 58,
+    mark: (row) => markOf(store.latest.get(row.group_id)),
+    sort: "group",
+    empty: "No groups yet. As soon as a consumer joins one, it is here.",
+    columns: [
+      { name: "group", title: "Group", width: "minmax(9rem, 1.9fr)", sort: (row) => row.group_id, tone: "strong", cell: (row) => h("a", { href: groupHref(row.group_id), tabindex: "-1", title: row.group_id }, row.group_id) },
+      { name: "state", title: "State", width: "minmax(6.4rem, 11rem)", sort: (row) => Object.keys(STATES).indexOf(row.state), cell: (row) => stateChip(row.state) },
+      { name: "members", title: "Members", width: "4.8rem", tone: "num", descending: true, sort: (row) => row.members, cell: (row) => number(row.members), wide: true },
+      { name: "lag", title: "Lag", width: "minmax(4rem, 5rem)", tone: "num", descending: true, sort: (row) => row.lag, cell: (row) => h("span", { title: row.lag === null ? "No partition of it is known" : number(row.lag), class: row.lag ? "" : "muted" }, short(row.lag)) },
+      { name: "generation", title: "Gen.", width: "4rem", tone: "num", descending: true, sort: (row) => row.generation, cell: (row) => number(row.generation), wide: true },
+      { name: "topics", title: "Topics", width: "minmax(4.8rem, .8fr)", tone: "muted", sort: (row) => row.topics.join(" "), cell: (row) => h("span", { title: row.topics.join(", ") }, row.topics.length > 3 ? `${row.topics.slice(0, 3).join(", ")} +${row.topics.length - 3}` : row.topics.join(", ") || "–"), wide: true },
+      { name: "latest", title: "What happened last", width: "minmax(10rem, 6fr)", tone: "two", descending: true, sort: (row) => timeOf(store.latestOf(row.group_id)), cell: (row) => latest(store.latestOf(row.group_id)) },
+    ],
+  });
+
+  function latest(episode) {
+    if (episode === undefined) return h("span", { class: "muted" }, "…");
+    if (episode === null) return h("span", { class: "muted" }, "–");
+    const running = isRunning(episode) && episode.kind !== "refusal";
+    const headline = episode.headline || episode.cause || "unknown";
+    const often = goesOn(episode) ? `${number(episode.times)} times, ongoing` : null;
+    const since = running ? h("b", { class: "warn-text" }, "now") : when(timeOf(episode));
+    return h("div", { class: "latest" }, h("span", { class: "since" }, since), h("span", { title: headline }, often && h("b", { class: "bad-text" }, `${often}: `), headline));
+  }
+
+  /** Red for what somebody should look at, as long as it is the last thing that happened; nothing for all that is well. */
+  function markOf(episode) {
+    if (!episode) return null;
+    if (episode.kind === "refusal" && !goesOn(episode)) return "cost";
+    return { grave: "grave", cost: null, fine: null }[gravity(episode)];
+  }
+
+  /** Several episodes that run are told as they go on. */
+  async function lookAgain() {
+    looked = Date.now();
+    const ids = [...table.shown.keys()].filter((id) => isMoving(store.latest.get(id))).slice(0, MOST_MOVING);
+    for (const id of ids) {
+      const { episodes } = await get(groupPath(id, "/why?last=1"));
+      if (episodes.length) store.latest.set(id, episodes.at(-1));
+      store.tell("latest", id);
+    }
+  }
+
+  function drawFacts() {
+    const cluster = store.cluster;
+    if (!cluster) return;
+    const counts = [["Broker", [`node ${cluster.node_id}`, h("span", { class: "muted" }, ` ${cluster.listen}`)]], ["Version", cluster.version], ["Cluster", h("span", { class: "mono", title: cluster.cluster_id }, cluster.cluster_id)], ["Up for", duration(Math.max(Date.now() - cluster.started_ms, 0))], ["Connections", number(cluster.connections)], ["Topics", h("a", { href: "#/topics" }, number(cluster.topics))], ["Groups", number(store.isLoaded ? store.groups.size : cluster.groups)]];
+    fill(facts, counts.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))));
+  }
+
+  function drawChips() {
+    const counts = {};
+    for (const brief of store.groups.values()) counts[brief.state] = (counts[brief.state] ?? 0) + 1;
+    const choose = (value) => () => {
+      state = state === value ? null : value;
+      draw();
+    };
+    fill(chips, Object.entries(STATES).filter(([name]) => counts[name] || name === state).map(([name, [tone, text]]) => h("button", { type: "button", class: `chip ${tone}`, "aria-pressed": String(state === name), "data-state": name, onclick: choose(name) }, `${text} `, h("b", null, number(counts[name] ?? 0)))));
+  }
+
+  function drawAlarms() {
+    const { active } = store.alarms;
+    alarms.hidden = !active.length;
+    if (!active.length) return;
+    const more = active.length - MOST_ALARMS;
+    fill(alarms, h("h2", null, plural(active.length, "alarm")), h("ul", null, active.slice(0, MOST_ALARMS).map((alarm) => h("li", null, alarmItem(alarm)))), more > 0 && h("a", { href: "#/alarms" }, `and ${number(more)} more`));
+  }
+
+  function rows() {
+    const text = filter.value.trim().toLowerCase();
+    return [...store.groups.values()].filter((brief) => (!state || brief.state === state) && (!text || brief.group_id.toLowerCase().includes(text)));
+  }
+
+  function draw() {
+    const focused = chips.contains(document.activeElement) ? document.activeElement.dataset.state : null;
+    drawChips();
+    if (focused) chips.querySelector(`[data-state="${focused}"]`)?.focus();
+    const shown = rows();
+    table.empty.textContent = !store.isLoaded ? "Loading…" : store.groups.size ? "No group is like that." : "No groups yet. As soon as a consumer joins one, it is here.";
+    table.set(shown);
+    note.hidden = !store.cut;
+    drawFacts();
+  }
+
+  const note = h("p", { class: "muted small", hidden: true }, "Only the first 10,000 groups are shown; the others are found by their address.");
+  filter.addEventListener("input", draw);
+  const stop = store.listen((what, data) => {
+    if (what === "groups") draw();
+    else if (what === "cluster") drawFacts();
+    else if (what === "alarms") drawAlarms();
+    else if (what === "latest") redraw(data);
+  });
+  function redraw(id) {
+    const brief = store.groups.get(id);
+    if (!brief || !table.shown.has(id)) return;
+    // Another object is another row to the table.
+    const copy = { ...brief };
+    store.groups.set(id, copy);
+    const index = table.rows.findIndex((row) => row.group_id === id);
+    if (index >= 0) table.rows[index] = copy;
+    if (table.sortBy === "latest") table.order();
+    table.schedule();
+  }
+  draw();
+  drawAlarms();
+  const element = h("div", { class: "page" }, h("h1", { class: "sr" }, "Groups"), facts, alarms, h("section", { "aria-label": "Groups", class: "card" }, h("div", { class: "bar" }, h("h2", null, "Groups"), chips, h("span", { class: "grow" }), filter), table.element, note));
+  return {
+    element,
+    key(_, event) {
+      if (!["ArrowDown", "ArrowUp"].includes(event.key) || event.target.closest("a, button, [tabindex='0']")) return false;
+      table.focus(table.current);
+      return true;
+    },
+    tick() {
+      drawFacts();
+      if (Date.now() - looked > MOVING_EVERY_MS && !document.hidden && !document.body.classList.contains("is-lost")) lookAgain().catch(() => {});
+      if (Date.now() - asked < CLUSTER_EVERY_MS || document.hidden || document.body.classList.contains("is-lost")) return;
+      asked = Date.now();
+      get("/v1/cluster").then((cluster) => {
+        store.cluster = cluster;
+        drawFacts();
+      }, () => {});
+    },
+    destroy() {
+      stop();
+      table.destroy();
+    },
+  };
+}

@@ -1,0 +1,41 @@
+"""Where the HTTP port listens."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import ip_address
+
+from ottla.broker.settings import BadSetting
+
+LOOPBACK = "127.0.0.1"
+
+
+def parse_address(text: str, option: str) -> tuple[str, int]:
+    """Read ``HOST:PORT``; a port alone, with or without its colon, listens on loopback.
+
+    All interfaces must be asked for by name, as ``0.0.0.0:9644`` or ``[::]:9644``: what is shown here is not meant for
+    everybody.
+
+    Raises:
+        BadSetting: it is no address; the message names the option.
+    """
+    match = re.fullmatch(r"(?:(?P<host>\[[0-9A-Fa-f:.%\w]+\]|[^:\[\]/\s]*):)?(?P<port>\d{1,5})", text.strip(), re.ASCII)
+    if match is None or int(match["port"]) > 65_535:
+        raise BadSetting(f"{option} {text!r}: write HOST:PORT or PORT, with a port from 0 to 65535")
+    return (match["host"] or LOOPBACK).strip("[]"), int(match["port"])
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches a host."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def url_of(host: str, port: int) -> str:
+    """The address as this machine's browser takes it."""
+    host = {"0.0.0.0": LOOPBACK, "::": "::1"}.get(host, host)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,0 +1,1 @@
+"""Metrics in the form of Prometheus; see docs/metrics.md."""

@@ -1,0 +1,62 @@
+"""Hands each event of the coordinator to all who observe it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from ottla.broker.observe.events import Emit, Event
+
+
+class Report(Protocol):
+    """Where a bug is reported."""
+
+    def error(self, event: str, **fields: Any) -> Any: ...
+
+
+class Observers:
+    """An observer made of several. One that fails is reported; the others and the group go on.
+
+    An observer that has an attribute ``wants``, a function of a type of events, is only given the types for which it
+    answers True: what comes with every commit costs something for each who is told.
+
+    Args:
+        observers: called in this order.
+        wants_requests: somebody who comes later will.
+
+    Attributes:
+        wants_requests: whether anybody has a use for events that only say what was asked and answered.
+        wants_all: whether for those, too, that say once more that a commit succeeded; none that says what it wants has.
+    """
+
+    def __init__(self, observers: Sequence[Emit], report: Report, *, wants_requests: bool = False) -> None:
+        self._observers = tuple(observers)
+        self._report = report
+        self._by_type: dict[type[Event], tuple[Emit, ...]] = {}
+        self.wants_requests = wants_requests or any(getattr(one, "wants_requests", True) for one in observers)
+
+        self.wants_all = any(getattr(one, "wants_all", not hasattr(one, "wants")) for one in observers)
+
+    def add(self, observer: Emit) -> None:
+        """Let somebody observe from now on, after the others."""
+        self._observers = (*self._observers, observer)
+        self._by_type.clear()
+
+    def __call__(self, event: Event) -> None:
+        observers = self._by_type.get(event.__class__)
+        if observers is None:
+            observers = self._choose(event.__class__)
+        for observer in observers:
+            try:
+                observer(event)
+            except Exception:  # what is observed must not depend on who looks
+                self._report.error("an observer failed", of=type(event).__name__, exc_info=True)
+
+    def _choose(self, kind: type[Event]) -> tuple[Emit, ...]:
+        chosen = tuple(one for one in self._observers if getattr(one, "wants", _everything)(kind))
+        self._by_type[kind] = chosen
+        return chosen
+
+
+def _everything(kind: type[Event]) -> bool:
+    return True

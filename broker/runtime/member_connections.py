@@ -1,0 +1,98 @@
+"""Which connection each member has joined over: where one is lost, the coordinator notes it.
+
+Losing a connection removes nobody, as in Kafka; but it explains why a member is not heard of any more. Heartbeats are
+not looked at: a connection belongs to the members that joined over it last. A client that ended its side counts as
+gone even while a request of it is parked, because nothing else tells that it is.
+
+Who has left is told of, too: a connection that is closed right after a LeaveGroup belonged to a client that was
+closed, one that stays open to an application that lives on. Clients that give no reason are told apart by that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
+
+from ottla.broker.context import RequestContext, Transport
+from ottla.broker.core.groups.coordinator import GroupCoordinator
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+
+Joined: TypeAlias = tuple[str, str]
+"""Group id and member id."""
+
+MOST_UNCHECKED = 64
+"""So many members of one connection are noted before those that left are looked for."""
+
+
+class MemberConnections:
+    """See the module.
+
+    Args:
+        now: the monotonic and the wall clock.
+    """
+
+    def __init__(self, coordinator: GroupCoordinator, now: Callable[[], tuple[int, int]]) -> None:
+        self._coordinator = coordinator
+        self._now = now
+        self._connections: dict[Joined, Transport] = {}
+        self._members: dict[Transport, dict[Joined, str]] = {}  # → client id
+
+    def joined(self, request: JoinGroupRequest, ctx: RequestContext, answer: JoinGroupResponse | None) -> None:
+        """Somebody has joined, or was given an id to join with."""
+        if answer is None:
+            member_id = request.member_id or self._newest_member_id(request)
+        elif answer.error_code in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
+            member_id = answer.member_id
+        else:
+            return
+        connection = ctx.connection
+        members = self._members.get(connection)
+        if members is None:
+            members = self._members[connection] = {}
+            connection.on_gone = partial(self._gone, connection)
+        joined = request.group_id, member_id
+        if joined not in members and len(members) <= MOST_UNCHECKED:
+            self._drop([one for one in members if one[0] == request.group_id and not self._is_member(*one)])
+        before = self._connections.get(joined)
+        if before is not None and before is not connection:
+            self._members[before].pop(joined, None)
+        self._connections[joined] = connection
+        members[joined] = ctx.client_id
+        if len(members) > MOST_UNCHECKED and len(members).bit_count() == 1:
+            self._drop([one for one in members if not self._is_member(*one)])
+
+    def _drop(self, gone: list[Joined]) -> None:
+        """Forget members that are gone, and whose client went on over the same connection."""
+        for joined in gone:
+            del self._members[self._connections.pop(joined)][joined]
+
+    def _gone(self, connection: Transport) -> None:
+        members = self._members.pop(connection)
+        for joined in members:
+            del self._connections[joined]
+        for (group_id, member_id), client_id in members.items():
+            if group_id in self._coordinator.machine.groups:
+                self._coordinator.disconnected(group_id, member_id, client_id, connection.client_host, *self._now())
+
+    def _is_member(self, group_id: str, member_id: str) -> bool:
+        """Whether there is such a member, or an id that was issued and not used yet."""
+        group = self._coordinator.machine.groups.get(group_id)
+        return group is not None and (member_id in group.members or member_id in group.pending_members)
+
+    def _newest_member_id(self, request: JoinGroupRequest) -> str:
+        """The id of a member that has just joined without one and waits for its answer."""
+        group = self._coordinator.machine.groups.get(request.group_id)
+        if group is None:
+            return ""
+        if request.group_instance_id is not None:
+            return group.static_members.get(request.group_instance_id, "")
+        return next(reversed(group.members), "")
+
+    def forget(self) -> None:
+        """The broker stops: whose connection closes now is nobody's business."""
+        for connection in self._members:
+            connection.on_gone = None
+        self._connections.clear()
+        self._members.clear()

@@ -1,0 +1,92 @@
+"""What `ottla groups wait` and `ottla groups watch` see of a group, through Kafka's own APIs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from ottla.cli.output import printable
+from ottla.cli.resets import parse_duration_ms
+
+if TYPE_CHECKING:
+    from ottla.clients import Admin, GroupDescription
+    from ottla.clients.errors import KafkaError
+
+
+def seconds(context: click.Context, parameter: click.Parameter, value: str) -> float:
+    """Reads an option: ``30s``, ``1m30s``, ``PT30S``, or a number of seconds alone."""
+    try:
+        return parse_duration_ms(value) / 1000
+    except ValueError as error:
+        raise click.BadParameter(str(error), context, parameter) from None
+
+
+class Look(NamedTuple):
+    """A group at a moment. ``lag`` is None where it was not asked for, or where nobody can tell."""
+
+    state: str
+    members: int
+    assignor: str
+    lag: int | None
+    description: GroupDescription
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is such a group."""
+        return self.state != "Dead"
+
+    def words(self, *, lag: bool) -> str:
+        """``Stable, 3 members, lag 0``."""
+        if not self.exists:
+            return "no such group"
+        words = [self.state, count_of(self.members, "member")]
+        if lag:
+            words.append("lag unknown" if self.lag is None else f"lag {self.lag:,}")
+        return ", ".join(words)
+
+
+def count_of(count: int, noun: str) -> str:
+    """``1 member``, ``2 members``."""
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
+def quoted(group_id: str) -> str:
+    """A group's id in a sentence."""
+    return f"'{printable(group_id)}'"
+
+
+async def look_at(admin: Admin, group_ids: Collection[str], *, lag_of: Collection[str] = ()) -> dict[str, Look]:
+    """Look at groups; at the lag of some of them only, as it takes requests for each."""
+    looks = {}
+    for group_id, group in (await admin.describe_groups(group_ids)).items():
+        lag = await total_lag(admin, group) if group_id in lag_of and group.state != "Dead" else None
+        looks[group_id] = Look(group.state, len(group.members), group.protocol_name or "", lag, group)
+    return looks
+
+
+async def total_lag(admin: Admin, group: GroupDescription) -> int | None:
+    """How many records are not consumed yet, of all partitions that were committed or are assigned.
+
+    None where nobody can tell: there is no such partition, or one without a committed offset holds records.
+    """
+    committed = await admin.list_group_offsets(group.group_id)
+    existing = set(await admin.list_topics())
+    assigned = {tp for member in group.members for tp in member.assignment}
+    places = [tp for tp in {*committed, *assigned} if tp.topic in existing]
+    if not places:
+        return None
+    ends = await admin.list_offsets(dict.fromkeys(places, "latest"))
+    untouched = [tp for tp in places if tp not in committed]
+    starts = await admin.list_offsets(dict.fromkeys(untouched, "earliest")) if untouched else {}
+    if any(ends[tp].offset > starts[tp].offset for tp in untouched):
+        return None
+    return sum(max(0, ends[tp].offset - committed[tp].offset) for tp in places if tp in committed)
+
+
+def may_pass(error: KafkaError) -> bool:
+    """Whether another look may go well: there is no broker at the moment, or no coordinator."""
+    from ottla.clients.errors import SomeFailed
+
+    return all(one.retriable for one in error.errors.values()) if isinstance(error, SomeFailed) else error.retriable

@@ -1,0 +1,169 @@
+"""`ottla groups wait`: go on once a group is as it should be."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.cli.common import bootstrap_option, format_option, reason, run
+from ottla.cli.group_looks import Look, count_of, look_at, may_pass, quoted, seconds
+from ottla.cli.group_words import group_option, no_group, one_group
+from ottla.cli.output import Refused, duration, print_json
+
+if TYPE_CHECKING:
+    from ottla.clients import Admin
+
+STATES = ("Stable", "PreparingRebalance", "CompletingRebalance", "Empty", "Dead")
+POLL_S = 0.2
+ANSWER_MS = 5_000
+FIRST_LOOK_S = 3.0
+"""The first look gets so long, whatever the timeout."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """How a group should be; None for what does not matter."""
+
+    state: str | None
+    members: int | None
+    lag: int | None
+
+    def met_by(self, look: Look) -> bool:
+        """Whether it is so."""
+        return (
+            self.state in (None, look.state)
+            and self.members in (None, look.members)
+            and (self.lag is None or (look.lag is not None and look.lag <= self.lag))
+        )
+
+    def __str__(self) -> str:
+        having = [] if self.members is None else [count_of(self.members, "member")]
+        if self.lag is not None:
+            having.append(f"lag {self.lag:,}" + (" or less" if self.lag else ""))
+        if self.state is None:
+            return f"have {' and '.join(having)}"
+        return f"be {self.state}" + (f" with {' and '.join(having)}" if having else "")
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What was seen last, if anything was, and what was in the way."""
+
+    look: Look | None = None
+    reached: bool = False
+    trouble: Exception | None = None
+    waited_s: float = 0.0
+
+
+@click.command("wait", short_help="Wait until a group is as it should be.")
+@click.argument("group", required=False)
+@group_option
+@click.option("--state", type=click.Choice(STATES, case_sensitive=False), help="It is in this state.")
+@click.option("--members", type=click.IntRange(0), help="It has so many members.")
+@click.option("--lag", type=click.IntRange(0), help="So many records are left to read, or fewer.")
+@click.option(
+    "--timeout", callback=seconds, metavar="DURATION", default="30s", show_default=True, help="Give up after this."
+)
+@format_option
+@bootstrap_option
+def wait(
+    group: str | None,
+    more: tuple[str, ...],
+    state: str | None,
+    members: int | None,
+    lag: int | None,
+    timeout: float,
+    output_format: str,
+    bootstrap: str,
+) -> None:
+    """Wait until GROUP is as it should be: exit code 0 if it is, 1 if it is not in time.
+
+    Members are waited for in the state Stable, unless --state says another; lag in any state.
+    """
+    name = one_group(group, more)
+    if state is None and members != 0:
+        state = "Stable" if members is not None or lag is None else None
+    wanted = Wanted(state, members, lag)
+    outcome = run(watch_for(bootstrap, name, wanted, timeout), bootstrap)
+    if output_format == "json":
+        print_json(_as_json(name, wanted, outcome))
+        if not outcome.reached:
+            raise SystemExit(1)
+    elif outcome.reached and outcome.look is not None:
+        seen = outcome.look.words(lag=lag is not None)
+        click.echo(f"Group {quoted(name)}: {seen} (after {duration(outcome.waited_s)})")
+    else:
+        raise _in_vain(name, wanted, outcome, timeout)
+
+
+def _as_json(name: str, wanted: Wanted, outcome: Outcome) -> dict[str, object]:
+    look = outcome.look
+    return {
+        "group": name,
+        "reached": outcome.reached,
+        "waited_seconds": round(outcome.waited_s, 3),
+        "state": None if look is None else look.state,
+        "members": None if look is None else look.members,
+        "lag": None if look is None else look.lag,
+        "error": None if outcome.trouble is None else str(outcome.trouble),
+    }
+
+
+def _in_vain(name: str, wanted: Wanted, outcome: Outcome, timeout_s: float) -> Refused:
+    look, waited = outcome.look, f"aited {duration(timeout_s)} in vain for"
+    since = f" ({reason(str(outcome.trouble))})" if outcome.trouble else ""
+    if look is None:
+        return Refused(f"W{waited} group {quoted(name)} to {wanted}; no broker answered{since}.")
+    if not look.exists and not outcome.trouble:
+        return no_group(name, f"; w{waited} it to {wanted}")
+    seen = look.words(lag=wanted.lag is not None)
+    then = f", and then no broker answered{since}" if since else ""
+    return Refused(f"W{waited} group {quoted(name)} to {wanted}; at last it was: {seen}{then}.")
+
+
+async def watch_for(bootstrap: str, name: str, wanted: Wanted, timeout_s: float) -> Outcome:
+    """Look again and again, through outages of the broker, until it is as wanted or the time is up."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    outcome = Outcome()
+    try:
+        async with asyncio.timeout(max(timeout_s, FIRST_LOOK_S)):
+            while True:
+                if await _looks(bootstrap, name, wanted, outcome, began + timeout_s):
+                    break
+                await asyncio.sleep(min(POLL_S, max(0.0, began + timeout_s - loop.time())))
+    except TimeoutError:
+        pass
+    outcome.waited_s = loop.time() - began
+    return outcome
+
+
+async def _looks(bootstrap: str, name: str, wanted: Wanted, outcome: Outcome, deadline: float) -> bool:
+    """Look until there is nothing more to wait for (True) or the connection is lost (False)."""
+    from ottla.clients import Admin
+    from ottla.clients.errors import KafkaError
+
+    loop = asyncio.get_running_loop()
+    try:
+        async with Admin(bootstrap_servers=bootstrap, default_api_timeout_ms=ANSWER_MS) as admin:
+            while not await _look(admin, name, wanted, outcome):
+                left_s = deadline - loop.time()
+                if left_s <= 0:
+                    return True
+                await asyncio.sleep(min(POLL_S, left_s))
+            return True
+    except KafkaError as error:
+        if not may_pass(error):
+            raise
+        outcome.trouble = error
+        return loop.time() >= deadline
+
+
+async def _look(admin: Admin, name: str, wanted: Wanted, outcome: Outcome) -> bool:
+    looks = await look_at(admin, [name], lag_of=[name] if wanted.lag is not None else ())
+    outcome.look, outcome.trouble = looks[name], None
+    outcome.reached = wanted.met_by(looks[name])
+    return outcome.reached

@@ -1,0 +1,253 @@
+"""`ottla groups watch`: what groups do, as it happens."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from ottla.cli.common import bootstrap_option, format_option, reason, run
+from ottla.cli.group_looks import Look, count_of, look_at, may_pass, seconds
+from ottla.cli.group_words import group_option, host, partitions_in_words
+from ottla.cli.output import Cell, note, on_terminal, printable, state
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from ottla.clients import Admin
+
+LAGS_PER_LOOK = 50
+"""The lag of a group takes requests of its own: of many groups it is looked at in turn."""
+ANSWER_MS = 3_000
+"""A broker that takes longer for an answer is said not to answer."""
+
+
+class Change(NamedTuple):
+    """A group that is not as it was; ``look`` is None once it is gone."""
+
+    group_id: str
+    look: Look | None
+
+
+class Watched:
+    """What is known of the groups that are watched. Pure."""
+
+    def __init__(self) -> None:
+        self.looks: dict[str, Look] = {}
+        self.since: dict[str, float] = {}
+
+    def update(self, looks: dict[str, Look], now: float) -> Iterator[Change]:
+        """Take new looks at all groups; give what is different from before. Those that never were are left out."""
+        there = {group_id: look for group_id, look in looks.items() if look.exists}
+        for group_id in [one for one in self.looks if one not in there]:
+            del self.looks[group_id], self.since[group_id]
+            yield Change(group_id, None)
+        for group_id, look in sorted(there.items()):
+            before = self.looks.get(group_id)
+            if before is None or before.state != look.state:
+                self.since[group_id] = now
+            self.looks[group_id] = look
+            if before is None or before[:4] != look[:4]:
+                yield Change(group_id, look)
+
+
+@click.command("watch", short_help="Show what groups do, as it happens.")
+@click.argument("groups", metavar="[GROUP]…", nargs=-1)
+@group_option
+@click.option(
+    "--interval", callback=seconds, metavar="DURATION", default="1s", show_default=True, help="How often to look."
+)
+@format_option
+@bootstrap_option
+def watch(groups: tuple[str, ...], more: tuple[str, ...], interval: float, output_format: str, bootstrap: str) -> None:
+    """Show state, members and lag of GROUPs, or of all, until Ctrl-C.
+
+    A table on a terminal; in a pipe, or with --format json, one line for each change. When the broker does not answer,
+    one line on standard error says so, and another one when it is back. Exit code 0 after Ctrl-C, 1 if no broker
+    answers at the beginning.
+    """
+    wanted = list(dict.fromkeys([*groups, *more]))
+    try:
+        if output_format == "json":
+            run(_lines(bootstrap, wanted, interval, _json_line), bootstrap)
+        elif on_terminal():
+            run(_table(bootstrap, wanted, interval), bootstrap)
+        else:
+            run(_lines(bootstrap, wanted, interval, _text_line), bootstrap)
+    except KeyboardInterrupt:
+        return
+
+
+class Turn(NamedTuple):
+    """One look at all that is watched: the groups, or why they cannot be seen."""
+
+    looks: dict[str, Look]
+    trouble: str
+
+
+async def turns(bootstrap: str, wanted: Sequence[str], interval_s: float) -> AsyncIterator[Turn]:
+    """Look again and again, through outages of the broker; but the first time there has to be one.
+
+    Raises:
+        ottla.clients.errors.KafkaError: there is none, or it refuses.
+    """
+    from ottla.clients import Admin
+    from ottla.clients.errors import KafkaError
+
+    lags: dict[str, int | None] = {}
+    seen = False
+    while True:
+        try:
+            async with Admin(
+                bootstrap_servers=bootstrap, default_api_timeout_ms=ANSWER_MS, request_timeout_ms=ANSWER_MS
+            ) as admin:
+                while True:
+                    turn = Turn(await _look(admin, wanted, lags), "")
+                    seen = True
+                    yield turn
+                    await asyncio.sleep(interval_s)
+        except KafkaError as error:
+            if not (seen and may_pass(error)):
+                raise
+            trouble = reason(str(error))
+        yield Turn({}, trouble)
+        await asyncio.sleep(max(interval_s, 0.2))
+
+
+async def _look(admin: Admin, wanted: Sequence[str], lags: dict[str, int | None]) -> dict[str, Look]:
+    """Look at all groups, and at the lag of those whose turn it is; ``lags`` keeps the others' and the order."""
+    ids = wanted or [one.group_id for one in await admin.list_groups()]
+    for gone in lags.keys() - set(ids):
+        del lags[gone]
+    due = [*(one for one in ids if one not in lags), *lags][:LAGS_PER_LOOK]
+    looks = await look_at(admin, ids, lag_of=due)
+    for group_id in due:
+        lags.pop(group_id, None)
+        if group_id in looks:
+            lags[group_id] = looks[group_id].lag
+    return {group_id: look._replace(lag=lags.get(group_id)) for group_id, look in looks.items()}
+
+
+# -- lines
+
+
+async def _lines(
+    bootstrap: str, wanted: Sequence[str], interval_s: float, line: Callable[[Change, datetime], str]
+) -> None:
+    def tell(text: str) -> None:
+        note(f"{_time(datetime.now(UTC))}  The broker at {bootstrap} {text}")
+
+    watched = Watched()
+    out = False
+    async for turn in turns(bootstrap, wanted, interval_s):
+        if turn.trouble:
+            if not out:
+                tell(f"does not answer ({turn.trouble}); trying again")
+            out = True
+            continue
+        if out:
+            tell("answers again")
+            out = False
+        for change in watched.update(turn.looks, time.monotonic()):
+            click.echo(line(change, datetime.now(UTC)))
+
+
+def _text_line(change: Change, now: datetime) -> str:
+    words = "gone" if change.look is None else change.look.words(lag=True)
+    return f"{_time(now)}  {printable(change.group_id)}: {words}"
+
+
+def _json_line(change: Change, now: datetime) -> str:
+    look = change.look
+    fields: dict[str, Any] = {"time": _time(now), "group": change.group_id, "exists": look is not None}
+    if look is not None:
+        fields |= {"state": look.state, "members": look.members, "assignor": look.assignor or None, "lag": look.lag}
+    return json.dumps(fields, ensure_ascii=False)
+
+
+def _time(now: datetime) -> str:
+    return now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+# -- a table
+
+
+async def _table(bootstrap: str, wanted: Sequence[str], interval_s: float) -> None:
+    from rich.console import Console
+    from rich.live import Live
+
+    watched = Watched()
+    with Live(console=Console(), auto_refresh=False, transient=False) as live:
+        async for turn in turns(bootstrap, wanted, interval_s):
+            now = time.monotonic()
+            if not turn.trouble:
+                list(watched.update(turn.looks, now))
+            live.update(page(watched, wanted, now, turn.trouble), refresh=True)
+
+
+def page(watched: Watched, wanted: Sequence[str], now: float, trouble: str) -> RenderableType:
+    """The page at a moment: a line for each group, and the members where there is one group only."""
+    from rich.console import Group
+    from rich.text import Text
+
+    parts: list[RenderableType] = []
+    if watched.looks:
+        headings = ("group", "state", "for", "members", "assignor", "lag")
+        parts.append(_grid(headings, [_row(watched, group_id, now) for group_id in sorted(watched.looks)]))
+    elif not trouble:
+        parts.append(Text("There are no groups." if not wanted else f"No such group yet: {', '.join(wanted)}", "dim"))
+    if len(watched.looks) == len(wanted) == 1:
+        [look] = watched.looks.values()
+        parts += [Text(), _members(look)]
+    if trouble:
+        parts.append(Text(f"The broker does not answer ({trouble}); trying again.", "yellow"))
+    return Group(*parts)
+
+
+def _row(watched: Watched, group_id: str, now: float) -> tuple[Cell, ...]:
+    look = watched.looks[group_id]
+    held_s = int(now - watched.since[group_id])
+    age = f"{held_s} s" if held_s < 60 else f"{held_s // 60} min" if held_s < 3600 else f"{held_s // 3600} h"
+    lag = None if look.lag is None else f"{look.lag:,}"
+    return printable(group_id), state(look.state), age, look.members, look.assignor or None, lag
+
+
+def _members(look: Look) -> RenderableType:
+    from rich.text import Text
+
+    members = look.description.members
+    if not members:
+        return Text(count_of(0, "member"), "dim")
+    rows: list[tuple[Cell, ...]] = [
+        (
+            printable(one.client_id),
+            host(one.client_host),
+            partitions_in_words([(tp.topic, tp.partition) for tp in one.assignment]) or None,
+        )
+        for one in sorted(members, key=lambda one: (one.client_id, one.member_id))
+    ]
+    return _grid(("client", "host", "partitions"), rows)
+
+
+def _grid(headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> RenderableType:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
+    for heading in headings:
+        table.add_column(heading, justify="right" if heading in ("for", "members", "lag") else "left")
+    for row in rows:
+        table.add_row(*(Text("-") if one is None else _cell(one) for one in row))
+    return table
+
+
+def _cell(cell: Cell) -> Any:
+    from rich.text import Text
+
+    return Text(cell.text, cell.style) if isinstance(cell, tuple) else Text(str(cell))

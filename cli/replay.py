@@ -1,0 +1,101 @@
+"""`ottla replay`: a recording's inputs through a fresh coordinator, and whether it decides the same."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.cli.common import format_option
+from ottla.cli.output import Refused, note, print_json, printable
+
+if TYPE_CHECKING:
+    from ottla.broker.observe.recording import Recording
+    from ottla.testing.replay import Verdict
+
+MOST_NAMES = 5
+
+
+@click.command("replay")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@format_option
+def command(file: Path, output_format: str) -> None:
+    """Play a recording of `ottla serve --record FILE` back.
+
+    Every request, timer and outcome goes into a fresh coordinator at its time, and each decision is held against the
+    recorded one. Exit code 0 if all are the same, 1 if not.
+    """
+    from ottla.broker.observe.recording import NoRecording, open_recording
+    from ottla.testing.replay import replay
+
+    try:
+        recording = open_recording(file)
+        verdict = replay(recording.header, recording.entries())
+    except (NoRecording, ValueError) as error:
+        raise Refused(str(error)) from None
+    if output_format == "json":
+        print_json(_as_json(recording, verdict))
+    else:
+        _print(recording, verdict)
+    if not verdict.is_same:
+        raise click.exceptions.Exit(1)
+
+
+def _as_json(recording: Recording, verdict: Verdict) -> dict[str, object]:
+    header = recording.header
+    return {
+        "version": header.version,
+        "node_id": header.node_id,
+        "started_ms": header.started_ms,
+        "parts": [str(path) for path in recording.parts],
+        "events": verdict.events,
+        "others": verdict.others,
+        "inputs": verdict.inputs,
+        "compared": verdict.compared,
+        "groups": sorted(verdict.groups),
+        "left_out": sorted(verdict.left_out),
+        "missing": verdict.missing,
+        "same": verdict.is_same,
+        "differences": [
+            {
+                "seq": one.seq,
+                "group": one.group_id,
+                "recorded": one.recorded and one.recorded.summary(),
+                "replayed": one.replayed and one.replayed.summary(),
+            }
+            for one in verdict.differences
+        ],
+        "notes": recording.notes,
+    }
+
+
+def _print(recording: Recording, verdict: Verdict) -> None:
+    header = recording.header
+    began = datetime.fromtimestamp(header.started_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    parts = f" in {len(recording.parts)} parts" if len(recording.parts) > 1 else ""
+    click.echo(f"{verdict.events:,} events{parts}, of node {header.node_id} (Ottla {header.version}) since {began}")
+    for text in recording.notes:
+        note(text)
+    if recording.unknown:
+        note(f"{recording.unknown:,} events are of kinds that this version does not know")
+    if verdict.left_out:
+        names = ", ".join(printable(one) for one in sorted(verdict.left_out)[:MOST_NAMES])
+        more = ", …" if len(verdict.left_out) > MOST_NAMES else ""
+        note(f"left out, because their beginning is not recorded: {names}{more}")
+    if verdict.missing is not None:
+        note(f"played up to number {verdict.missing - 1}: what is missing behind it may have changed everything")
+    played = f"{verdict.inputs:,} inputs of {_groups(len(verdict.groups))}"
+    if verdict.is_same:
+        click.echo(f"Same: {played} led to the {verdict.compared:,} events that were recorded.")
+        return
+    click.echo(f"Different: {played} did not lead to the events that were recorded.")
+    for one in verdict.differences:
+        recorded, replayed = ("nothing" if it is None else it.summary() for it in (one.recorded, one.replayed))
+        who = f" of group {printable(one.group_id)}" if one.group_id else ""
+        click.echo(f"  event {one.seq}{who}\n    recorded: {printable(recorded)}\n    replayed: {printable(replayed)}")
+
+
+def _groups(count: int) -> str:
+    return "1 group" if count == 1 else f"{count:,} groups"

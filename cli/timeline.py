@@ -1,0 +1,165 @@
+"""`ottla timeline`: who joined, waited, owned and was silent when, as lanes of characters or as a page."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.cli.common import bootstrap_option, format_option, with_admin
+from ottla.cli.output import Refused, note, on_terminal
+from ottla.cli.why import since
+
+if TYPE_CHECKING:
+    from ottla.broker.observe.timeline.model import Timeline
+
+LAST = 8
+LAST_OF_PAGE = 500
+MEMBERS = 40
+WIDTH_OF_PIPE = 120
+COUNTED = {
+    "rebalance": ("rebalance", "rebalances"),
+    "refusal": ("refusal", "refusals"),
+    "replacement": ("silent replacement", "silent replacements"),
+    "loaded": ("restart of the broker", "restarts of the broker"),
+}
+"""What is listed, and how it is counted."""
+
+
+@click.command(short_help="Draw who joined, waited, owned and was silent when.")
+@click.argument("group", required=False)
+@click.option("--group", "-G", "by_option", metavar="GROUP", help="The group, if it is not given by position.")
+@click.option(
+    "--last",
+    type=click.IntRange(1),
+    help=f"So many of the latest rebalances; {LAST} as lanes, {LAST_OF_PAGE} with --html or as JSON.",
+)
+@click.option("--since", "since_ms", callback=since, metavar="DURATION", help="Those since then: 10m, 1h30m, PT2H.")
+@click.option("--members", type=click.IntRange(1), default=MEMBERS, show_default=True, help="So many lanes at most.")
+@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page that opens offline.")
+@click.option(
+    "--file",
+    "recording",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Read a recording (`ottla serve --record`) instead of asking a broker.",
+)
+@click.option("--width", type=click.IntRange(40), help="Columns; as many as the terminal has, or 120 in a pipe.")
+@click.option("--ascii", "is_ascii", is_flag=True, help="Draw with ASCII only, as in a pipe.")
+@bootstrap_option
+@format_option
+def command(
+    group: str | None,
+    by_option: str | None,
+    last: int | None,
+    since_ms: int | None,
+    members: int,
+    html: Path | None,
+    recording: Path | None,
+    width: int | None,
+    is_ascii: bool,
+    bootstrap: str,
+    output_format: str,
+) -> None:
+    """Draw the timeline of a GROUP: a lane for each member, barriers, generations, commits and lag.
+
+    Quiet time is drawn short, so that every rebalance can be seen; the times at the top are true.
+    """
+    chosen = [name for name in (group, by_option) if name]
+    if len(set(chosen)) != 1:
+        raise click.UsageError("Name one group: as an argument, or with --group.")
+    if last is None and since_ms is None:
+        last = LAST if html is None and output_format == "text" else LAST_OF_PAGE
+    if recording is not None:
+        timeline = _of_recording(recording, chosen[0], last, since_ms)
+    else:
+        timeline = _of_broker(bootstrap, chosen[0], last, since_ms)
+    if html is not None:
+        _write_page(timeline, html)
+    elif output_format == "json":
+        import msgspec
+
+        click.echo(msgspec.json.encode(timeline))
+    else:
+        _draw(timeline, width, is_ascii, members)
+
+
+def _of_broker(bootstrap: str, group_id: str, last: int | None, since_ms: int | None) -> Timeline:
+    import msgspec
+
+    from ottla.broker.observe.timeline.model import Timeline
+
+    body = with_admin(
+        bootstrap, lambda admin: admin.describe_group_history(group_id, "timeline", last=last, since_ms=since_ms)
+    )
+    try:
+        return msgspec.json.decode(body, type=Timeline)
+    except msgspec.ValidationError as error:
+        raise Refused(f"The broker's answer cannot be read: {error}.", "Its version and this one differ.") from None
+
+
+def _of_recording(path: Path, group_id: str, last: int | None, since_ms: int | None) -> Timeline:
+    from ottla.broker.observe.recording import NoRecording, open_recording
+    from ottla.broker.observe.timeline.offline import timeline_of
+
+    try:
+        recording = open_recording(path)
+        timeline = timeline_of(recording.events(), group_id, last=last, since_ms=since_ms)
+    except NoRecording as error:
+        raise Refused(f"{error}.") from None
+    for text in recording.notes:
+        note(f"Recording: {text}.")
+    if timeline is None:
+        raise Refused(f"The recording has no group {group_id!r}.", f"`ottla why {group_id} --file {path}` names them.")
+    return timeline
+
+
+def _write_page(timeline: Timeline, html: Path) -> None:
+    from ottla.broker.observe.timeline.page import page
+
+    try:
+        html.write_text(page(timeline), encoding="utf-8")
+    except OSError as error:
+        raise Refused(f"Cannot write {html}: {error.strerror}.") from None
+    note(f"Wrote {html}: open it in a browser, no network is needed.")
+
+
+def _clock(wall_ms: int) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(wall_ms / 1000))
+
+
+def _draw(timeline: Timeline, width: int | None, is_ascii: bool, members: int) -> None:
+    from ottla.broker.observe.timeline.terminal import Drawing
+
+    terminal = on_terminal()
+    columns = width or (shutil.get_terminal_size().columns if terminal else WIDTH_OF_PIPE)
+    drawing = Drawing(timeline, columns, is_ascii=is_ascii or not terminal, most=members, clock=_clock)
+    title = f"{timeline.group_id}: {_title(timeline)}"
+    if not terminal:
+        click.echo(title)
+        for line in drawing.lines():
+            click.echo("".join(text for text, _ in line).rstrip())
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(width=columns, highlight=False)
+    console.print(Text(title, style="bold"))
+    for line in drawing.lines():
+        console.print(Text.assemble(*line), soft_wrap=False)
+
+
+def _title(timeline: Timeline) -> str:
+    begin = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(timeline.from_ms / 1000))
+    end = _clock(timeline.from_ms + timeline.until)
+    state = f"{timeline.state}, generation {timeline.generation}, " if timeline.state else ""
+    return f"{state}{_counted(timeline)}, {begin} to {end}"
+
+
+def _counted(timeline: Timeline) -> str:
+    """How much of each kind is listed."""
+    kinds = [mark.kind for mark in timeline.marks]
+    found = [(kinds.count(kind), words) for kind, words in COUNTED.items() if kind == "rebalance" or kind in kinds]
+    return ", ".join(f"{count} {words[count != 1]}" for count, words in found)

@@ -1,0 +1,218 @@
+"""`ottla why`: why a group rebalanced, who held it up, what stood still, and what to do."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from ottla.cli.common import bootstrap_option, format_option, with_admin
+from ottla.cli.output import Refused, note, on_terminal, printable
+from ottla.cli.resets import parse_duration_ms
+
+if TYPE_CHECKING:
+    from ottla.broker.observe.why.history import History
+    from ottla.broker.observe.why.model import Episode
+
+MOST_NAMED = 20
+
+
+class Asked(NamedTuple):
+    """Which episodes are wanted."""
+
+    group_id: str
+    last: int | None
+    since_ms: int | None
+    generation: int | None
+
+
+def since(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
+    """Reads ``--since``: a duration before now, as Unix time in ms."""
+    if value is None:
+        return None
+    try:
+        return time.time_ns() // 1_000_000 - parse_duration_ms(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error), context, parameter) from None
+
+
+@click.command()
+@click.argument("group", required=False)
+@click.option("--group", "-G", "by_option", metavar="GROUP", help="The group, if it is not given by position.")
+@click.option("--generation", type=click.IntRange(0), help="Only what led to this generation.")
+@click.option("--last", type=click.IntRange(1), help="So many of the latest, all of them in full.")
+@click.option("--since", "since_ms", callback=since, metavar="DURATION", help="Those since then: 10m, 1h30m, PT2H.")
+@click.option(
+    "--file",
+    "recording",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Read a recording (`ottla serve --record`) instead of asking a broker.",
+)
+@bootstrap_option
+@format_option
+def command(
+    group: str | None,
+    by_option: str | None,
+    generation: int | None,
+    last: int | None,
+    since_ms: int | None,
+    recording: Path | None,
+    bootstrap: str,
+    output_format: str,
+) -> None:
+    """Say why a GROUP rebalanced: who began it, whom it waited for, what stood still, and what to do.
+
+    Without options it is the latest rebalance, or the one that runs. If that is only the return of a member, it is how
+    the member went, and the return in short. Members that were turned away, static members that came back, and the
+    broker's own restarts are told in the same way.
+    """
+    chosen = [name for name in (group, by_option) if name]
+    if recording is not None and not chosen:
+        _print_groups(recording)
+        return
+    if len(set(chosen)) != 1:
+        raise click.UsageError("Name one group: as an argument, or with --group.")
+    by_default = last is None and since_ms is None and generation is None
+    if by_default:
+        from ottla.broker.observe.why.choice import LOOK_BACK
+
+        last = LOOK_BACK
+    asked = Asked(chosen[0], last, since_ms, generation)
+    episodes, body = _of_recording(recording, asked) if recording is not None else _of_broker(bootstrap, asked)
+    if generation is not None and not episodes:
+        every = Asked(chosen[0], None, None, None)
+        known, _ = _of_recording(recording, every) if recording is not None else _of_broker(bootstrap, every)
+        raise Refused(_nothing(asked), _generations(known))
+    if by_default and episodes:
+        _print_choice(episodes, body if output_format == "json" else None)
+    elif output_format == "json":
+        click.echo(body)
+    elif episodes:
+        print_episodes(episodes)
+    else:
+        note(_nothing(asked))
+
+
+def _of_broker(bootstrap: str, asked: Asked) -> tuple[list[Episode], str]:
+    from msgspec import ValidationError
+
+    from ottla.broker.observe.why.explain import read_told
+
+    body = with_admin(
+        bootstrap,
+        lambda admin: admin.describe_group_history(
+            asked.group_id, "why", last=asked.last, since_ms=asked.since_ms, generation=asked.generation
+        ),
+    )
+    try:
+        return read_told(body).episodes, body.decode()
+    except ValidationError as error:
+        raise Refused(f"The broker's answer cannot be read: {error}.", "Use --format json, or update ottla.") from None
+
+
+def _history_of(path: Path) -> tuple[History, int]:
+    """What a recording tells, and when it ends."""
+    from ottla.broker.observe.recording import NoRecording, open_recording
+    from ottla.broker.observe.why.history import History
+
+    try:
+        recording = open_recording(path)
+        settings = {key.replace("_", "."): str(value) for key, value in recording.header.settings.items()}
+        history = History(lambda: settings, budget_bytes=1 << 40)
+        wall_ms = recording.header.started_ms
+        for event in recording.events():
+            wall_ms = max(wall_ms, event.wall_ms)
+            history(event)
+    except NoRecording as error:
+        raise Refused(f"{error}.") from None
+    for text in recording.notes:
+        note(f"Recording: {text}.")
+    return history, wall_ms
+
+
+def _print_groups(path: Path) -> None:
+    history, _ = _history_of(path)
+    note("The groups in the recording; name one to be told of it:")
+    for group_id in history.group_ids():
+        click.echo(printable(group_id))
+
+
+def _generations(episodes: Sequence[Episode]) -> str:
+    """Which generations there are to ask for."""
+    known = sorted({one.generation_after for one in episodes if one.generation_after >= 0})
+    if not known:
+        return "No generation of it is known."
+    return f"Known are generations {known[0]} to {known[-1]}." if len(known) > 1 else f"Known is generation {known[0]}."
+
+
+def _of_recording(path: Path, asked: Asked) -> tuple[list[Episode], str]:
+    from difflib import get_close_matches
+
+    from msgspec.json import encode
+
+    from ottla.broker.observe.why.explain import Told
+
+    history, wall_ms = _history_of(path)
+    if not history.knows(asked.group_id):
+        if near := get_close_matches(asked.group_id, history.group_ids(), 1):
+            raise Refused(f"The recording has no group {asked.group_id!r}.", f"Did you mean {near[0]!r}?")
+        known = ", ".join(history.group_ids()[:MOST_NAMED]) or "none"
+        raise Refused(f"The recording has no group {asked.group_id!r}.", f"The groups in it: {known}.")
+    history.now_ms = lambda: wall_ms
+    episodes = history.episodes(asked.group_id, last=asked.last, since_ms=asked.since_ms, generation=asked.generation)
+    return episodes, encode(Told(asked.group_id, wall_ms, episodes)).decode()
+
+
+def _print_choice(episodes: Sequence[Episode], body: str | None) -> None:
+    """Print what is worth telling of the latest episodes; of ``body``, the document that they are from, if given."""
+    from ottla.broker.observe.why.choice import beginning, choose, in_a_line
+
+    choice = choose(episodes)
+    assert choice is not None
+    if body is not None:
+        # Fields that only a newer broker knows stay as they are.
+        document = json.loads(body)
+        numbers = {one.number for one in choice.all}
+        document["episodes"] = [one for one in document["episodes"] if one["number"] in numbers]
+        click.echo(json.dumps(document, separators=(",", ":"), ensure_ascii=False))
+        return
+    print_episodes([choice.main])
+    if text := beginning(choice):
+        click.echo(text)
+    for one in choice.later:
+        click.echo(printable(in_a_line(one)))
+
+
+def _nothing(asked: Asked) -> str:
+    if asked.generation is not None:
+        return f"Nothing is known of what led to generation {asked.generation} of group {asked.group_id!r}."
+    if asked.since_ms is not None:
+        return f"Nothing happened to group {asked.group_id!r} since then."
+    return f"Nothing has happened to group {asked.group_id!r} since the broker started."
+
+
+def print_episodes(episodes: Sequence[Episode]) -> None:
+    """Print them, the oldest first, with the local clock's times."""
+    from ottla.broker.observe.why.plain import clock, member_names
+    from ottla.broker.observe.why.words import tell
+
+    for at, episode in enumerate(episodes):
+        headline, sentences = tell(episode)  # again, since the broker's clock may be in another time zone
+        names = member_names(episode)
+        culprit = f", culprit {names[episode.culprit]}" if 0 <= episode.culprit < len(names) else ""
+        if at:
+            click.echo()
+        begun = clock(episode.started_ms)
+        click.secho(
+            printable(f"{episode.kind} {episode.number} at {begun}, cause {episode.cause}{culprit}"),
+            dim=on_terminal(),
+        )
+        click.secho(printable(headline), bold=True)
+        for text in sentences:
+            click.echo(f"  {printable(text)}")
+        for advice in episode.advice:
+            click.secho(f"  What to do: {printable(advice.text)}", fg="green" if on_terminal() else None)

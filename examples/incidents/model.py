@@ -1,0 +1,126 @@
+"""What the parts of the demo speak of: incidents, the truth about them, and what was told."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from examples.incidents.stage import Stage
+
+
+@dataclass(frozen=True)
+class Told:
+    """One episode, as ``ottla why --format json`` has it.
+
+    Attributes:
+        generation: that it led to or happened in, -1 if there is none.
+        cause: the class of what the culprit did; of what began it, if that was nobody's doing.
+        culprit: the client id, None if nobody is named.
+    """
+
+    number: int
+    kind: str
+    started_ms: int
+    cause: str
+    culprit: str | None
+    headline: str
+    sentences: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+    generation: int = -1
+
+    @classmethod
+    def of(cls, episode: dict[str, Any]) -> Told:
+        """Read it. What has its default is left out there."""
+        at = episode.get("culprit", -1)
+        cause = episode.get("cause", "unknown")
+        # Who held a rebalance up is to blame for that, whoever began it.
+        own = [one["cause"] for one in episode.get("triggers", ()) if one.get("member", -1) == at >= 0]
+        return cls(
+            number=episode["number"],
+            kind=episode["kind"],
+            started_ms=episode["started_ms"],
+            cause=own[0] if own and cause not in own else cause,
+            culprit=episode["members"][at]["client_id"] if at >= 0 else None,
+            headline=episode.get("headline", ""),
+            sentences=tuple(episode.get("sentences", ())),
+            advice=tuple(one["text"] for one in episode.get("advice", ())),
+            generation=max(episode.get("generation_after", -1), -1),
+        )
+
+    @property
+    def text(self) -> str:
+        return "\n".join((self.headline, *self.sentences, *self.advice))
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What is true of an episode, and so what ``ottla why`` must say.
+
+    Attributes:
+        culprit: the client id.
+        causes: classes of causes that name it; the first is the one that says most.
+        since_ms: it began after this, in Unix time.
+        kind: of the episode.
+        words: must be somewhere in what is said.
+        meanwhile: what was told while it lasted, if that is what counts; what is told afterwards otherwise.
+    """
+
+    culprit: str
+    causes: tuple[str, ...]
+    since_ms: int
+    kind: str = "rebalance"
+    words: tuple[str, ...] = ()
+    meanwhile: tuple[Told, ...] | None = None
+
+
+Play = Callable[[Stage], Awaitable[list[Truth]]]
+
+
+@dataclass(frozen=True)
+class Incident:
+    """One of them.
+
+    Attributes:
+        story: what happens, in two lines at most.
+        partitions: of its topics, of which the first is named as the group.
+    """
+
+    heading: str
+    group: str
+    story: str
+    play: Play
+    topics: tuple[str, ...] = ()
+    partitions: int = 6
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A truth, the episode that should tell it, and what is wrong with that.
+
+    Attributes:
+        told: None if there is no such episode.
+        wrong: a sentence each; none if it was found.
+    """
+
+    truth: Truth
+    told: Told | None
+    wrong: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """An incident with all that was found.
+
+    Attributes:
+        command, printed: what was typed to be told of it in the end, and what that printed; empty if nothing was.
+    """
+
+    incident: Incident
+    findings: tuple[Finding, ...] = field(default_factory=tuple)
+    command: str = ""
+    printed: str = ""
+
+    @property
+    def right(self) -> bool:
+        return bool(self.findings) and not any(finding.wrong for finding in self.findings)

@@ -1,0 +1,47 @@
+"""Who types what Kafka's tools take is told the right command."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+from click.testing import CliRunner
+
+from ottla.cli.main import command
+
+
+@pytest.mark.parametrize(
+    ("typed", "right"),
+    [
+        ("groups --list", "groups list"),
+        ("groups --describe --group billing", "groups describe billing"),
+        ("groups --group=billing --describe --members", "groups describe billing --members"),
+        (
+            "groups --bootstrap-server h:9092 --describe --all-groups",
+            "groups describe --bootstrap-server h:9092 --all-groups",
+        ),
+        ("groups --bootstrap-server list --list", "groups list --bootstrap-server list"),
+        ("groups -b h:1 list", "groups list -b h:1"),
+        ("groups --bootstrap-server h:9092", "groups list --bootstrap-server h:9092"),
+        ("groups --group 'a b'", "groups describe 'a b'"),
+        ("groups --describe --group", "groups describe GROUP"),
+        (
+            "groups --reset-offsets --group g --topic t --to-earliest --execute",
+            "groups reset-offsets g --topic t --to-earliest --execute",
+        ),
+        ("topics --create --topic orders --partitions 3", "topics create orders --partitions 3"),
+    ],
+)
+def test_the_right_command_is_named(typed: str, right: str) -> None:
+    arguments = shlex.split(typed)
+    done = CliRunner().invoke(command, arguments, prog_name="ottla")
+    assert done.exit_code == 2
+    said = f"Error: A command comes first, not {arguments[1].partition('=')[0]}; try: ottla {right}"
+    assert done.output.splitlines()[-1] == said
+
+
+@pytest.mark.parametrize("arguments", [["groups", "--help"], ["groups", "-h"], ["topics", "--help"]])
+def test_help_is_help(arguments: list[str]) -> None:
+    done = CliRunner().invoke(command, arguments)
+    assert done.exit_code == 0
+    assert "Commands:" in done.output

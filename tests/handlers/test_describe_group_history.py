@@ -1,0 +1,115 @@
+"""DescribeGroupHistory: what is asked for reaches whoever explains, and what cannot be answered says why."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from msgspec import msgpack
+
+from ottla.broker.handlers import handler
+from ottla.broker.handlers.api_versions import table
+from ottla.broker.handlers.describe_group_history import handle
+from ottla.broker.observe.why.explain import Explanations, explanations, read_told
+from ottla.broker.observe.why.history import History
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.describe_group_history import DescribeGroupHistoryRequest, DescribeGroupHistoryResponse
+from tests.observe.why.scenarios import flapping
+from tests.observe.why.story import GROUP, Story
+
+
+class Recorded:
+    """A recorder with three events."""
+
+    def events(self, group_id: str, after: int = 0, limit: int = 1000) -> list[tuple[int, bytes]]:
+        if group_id != GROUP:
+            return []
+        rows = [(seq, msgpack.encode({"event": "TimerFired", "at_ms": 10 * seq})) for seq in (4, 5, 9)]
+        return [row for row in rows if row[0] > after][:limit]
+
+
+def ask(explain: Any, **request: Any) -> DescribeGroupHistoryResponse:
+    asked = DescribeGroupHistoryRequest(**{"group_id": GROUP, "view": "why"} | request)
+    layout = DescribeGroupHistoryRequest.layout(0)
+    return asyncio.run(handle(layout.decode(layout.encode(asked)), None, SimpleNamespace(explain=explain)))  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def story() -> Story:
+    return flapping()
+
+
+@pytest.fixture
+def explain(story: Story) -> Explanations:
+    async def timeline(group_id: str, pause: Any, *, last: int | None, since_ms: int | None) -> bytes:
+        await pause()
+        return json.dumps([group_id, last, since_ms]).encode()
+
+    return Explanations(
+        story.history, lambda: 77, recorder=Recorded(), timeline=timeline, is_group=lambda name: name == "quiet"
+    )
+
+
+def test_why(explain: Explanations, story: Story) -> None:
+    told = read_told(ask(explain, last=2).body)
+    assert (told.group_id, told.now_ms) == (GROUP, 77)
+    assert told.episodes == story.history.episodes(GROUP, last=2)
+    assert [one.number for one in read_told(ask(explain, generation=3).body).episodes] == [3]
+    since_ms = story.episodes()[5].started_ms
+    assert [one.number for one in read_told(ask(explain, since_ms=since_ms).body).episodes] == [6, 7]
+    assert len(read_told(ask(explain).body).episodes) == 7
+
+
+@pytest.mark.parametrize("asked", [{}, {"last": 2**31 - 1}, {"since_ms": 0}])
+def test_of_a_long_history_the_latest_is_told(
+    explain: Explanations, monkeypatch: pytest.MonkeyPatch, asked: dict[str, int]
+) -> None:
+    monkeypatch.setattr("ottla.broker.observe.why.explain.MOST_EPISODES", 3)
+    assert [one.number for one in read_told(ask(explain, **asked).body).episodes] == [5, 6, 7]
+
+
+def test_timeline(explain: Explanations) -> None:
+    assert json.loads(ask(explain, view="timeline", last=3, since_ms=5).body) == [GROUP, 3, 5]
+    assert json.loads(ask(explain, view="timeline").body) == [GROUP, None, None]
+
+
+def test_events(explain: Explanations) -> None:
+    told = json.loads(ask(explain, view="events", after=4, last=1).body)
+    assert told == {"group_id": GROUP, "events": [{"seq": 5, "event": "TimerFired", "at_ms": 50}]}
+    assert [row["seq"] for row in json.loads(ask(explain, view="events").body)["events"]] == [4, 5, 9]
+
+
+def test_a_group_to_which_nothing_happened(explain: Explanations) -> None:
+    assert read_told(ask(explain, group_id="quiet").body).episodes == []
+
+
+@pytest.mark.parametrize("view", ["why", "timeline", "events"])
+def test_a_group_that_nobody_knows(explain: Explanations, view: str) -> None:
+    answer = ask(explain, group_id="nobody", view=view)
+    assert answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert answer.error_message == "nothing is known of group 'nobody'"
+    assert answer.body == b""
+
+
+def test_what_cannot_be_asked(explain: Explanations) -> None:
+    answer = ask(explain, view="weather")
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    assert answer.error_message == "view 'weather': allowed are why, timeline, events"
+    assert ask(explain, group_id="").error_code == ErrorCode.INVALID_GROUP_ID
+
+
+def test_a_broker_that_keeps_nothing(story: Story) -> None:
+    assert explanations(History(budget_bytes=0), lambda: 0, Recorded(), lambda name: True) is None
+    answer = ask(None)
+    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert "ottla.history.memory.bytes" in (answer.error_message or "")
+
+
+def test_it_is_not_advertised() -> None:
+    assert handler(ApiKey.DESCRIBE_GROUP_HISTORY).private
+    assert [key.name for key in ApiKey if handler(key).private] == ["DESCRIBE_GROUP_HISTORY"]
+    assert ApiKey.DESCRIBE_GROUP_HISTORY not in {row.api_key for row in table(unenforced=True)}

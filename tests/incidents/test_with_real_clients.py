@@ -1,0 +1,88 @@
+"""The demo itself: real clients, a served broker, and `ottla why` as it is typed."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from examples.incidents.incidents import INCIDENTS
+from examples.incidents.model import Told
+
+ROOT = Path(__file__).parents[2]
+
+EXPECTED = {
+    "invoices": [("invoices-2", "left-poll-timeout")],
+    "quotes": [("quotes-1", "join-barrier-missed")],
+    "payments": [("payments-2", "session-expired-connection-lost")],
+    "orders": [("orders-3", "rolling-restart")],
+    "shipping": [("shipping-1", "static-member-replaced"), ("shipping-3", "rolling-restart")],
+    "search": [("search-3", "turned-away-assignor-mismatch")],
+    "emails": [("emails-2", "flapping-member")],
+    "ledger": [("ledger-1", "leader-never-synced")],
+    "audit": [("audit-2", "subscription-changed")],
+    "clicks": [("clicks-5", "turned-away-group-full")],
+}
+"""What must at least be told of each group."""
+
+
+def play(directory: Path, *arguments: str) -> str:
+    """Run the demo to its end, which must be a good one; gives what it printed."""
+    command = [sys.executable, "-m", "examples.incidents", "--directory", str(directory), *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def ottla(*arguments: str) -> str:
+    """A command that must go well."""
+    command = [sys.executable, "-m", "ottla.cli", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def table(text: str) -> dict[str, list[tuple[str, str]]]:
+    """The table at the end: group → (culprit, cause) of each line with a ✓."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    group = ""
+    groups = "|".join(EXPECTED)
+    for line in text.partition("INCIDENT ")[2].splitlines():
+        if match := re.search(rf"  ({groups}) +\1-\d", line):
+            group = match[1]
+        if match := re.search(r" (\S+-\d) +(\S+) +✓$", line):
+            found.setdefault(group, []).append((match[1], match[2]))
+    return found
+
+
+@pytest.mark.e2e
+@pytest.mark.slow
+def test_two_of_the_incidents(tmp_path: Path) -> None:
+    text = play(tmp_path / "run", "--only", "search,payments")
+    told = table(text)
+    assert told == {group: EXPECTED[group] for group in ("payments", "search")}, text
+    assert "$ ottla why payments" in text and "Passed: every culprit and every cause is named, 2 of 2." in text
+
+    recording = tmp_path / "run" / "groups.recording"
+    for group in ("payments", "search"):
+        body = ottla("why", group, "--file", str(recording), "--last", "9", "--format", "json")
+        episodes = [Told.of(episode) for episode in json.loads(body)["episodes"]]
+        assert EXPECTED[group][0] in [(one.culprit, one.cause) for one in episodes], body
+    assert "payments" in ottla("timeline", "payments", "--file", str(recording))
+    ottla("replay", str(recording))
+
+
+@pytest.mark.e2e
+@pytest.mark.slow
+def test_all_of_them(tmp_path: Path) -> None:
+    assert set(EXPECTED) == {incident.group for incident in INCIDENTS}
+    text = play(tmp_path / "run")
+    told = table(text)
+    for group, expected in EXPECTED.items():
+        assert set(expected) <= set(told[group]), text
+    (seconds,) = re.findall(r"^The whole run took ([\d.]+) s\.$", text, re.MULTILINE)
+    assert float(seconds) < 180

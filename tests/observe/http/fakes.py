@@ -1,0 +1,177 @@
+"""Parts of a broker that tests set as they like, and a clock that they move."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from ottla.broker.observe.events import Event
+from ottla.broker.observe.http.parts import Pause
+from ottla.broker.observe.recorder import Recorder
+from ottla.broker.observe.sentinels.model import Alarm
+from ottla.broker.observe.snapshot import (
+    ClusterState,
+    GroupBrief,
+    GroupState,
+    OffsetState,
+    TopicState,
+)
+from ottla.broker.observe.why.model import Episode
+
+
+class Timer:
+    """Something that is due."""
+
+    def __init__(self, when_ms: int, callback: Callable[[], None]) -> None:
+        self.when_ms, self.callback, self.cancelled = when_ms, callback, False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class ManualClock:
+    """A clock that moves when it is told to."""
+
+    def __init__(self) -> None:
+        self.now_ms = 1_000
+        self.timers: list[Timer] = []
+
+    def monotonic_ms(self) -> int:
+        return self.now_ms
+
+    def wall_ms(self) -> int:
+        return 1_767_225_600_000 + self.now_ms
+
+    def call_at(self, when_ms: int, callback: Callable[[], None]) -> Timer:
+        timer = Timer(when_ms, callback)
+        self.timers.append(timer)
+        return timer
+
+    def advance(self, ms: int) -> None:
+        """Go on, and call who is due on the way."""
+        end_ms = self.now_ms + ms
+        while due := [one for one in self.pending() if one.when_ms <= end_ms]:
+            first = min(due, key=lambda one: one.when_ms)
+            self.timers.remove(first)
+            self.now_ms = max(self.now_ms, first.when_ms)
+            first.callback()
+        self.now_ms = end_ms
+
+    def pending(self) -> list[Timer]:
+        """Those that wait."""
+        self.timers = [one for one in self.timers if not one.cancelled]
+        return self.timers
+
+
+class FakeView:
+    """A view of groups that a test puts in; it counts how often it was asked."""
+
+    def __init__(self) -> None:
+        self.briefs: dict[str, GroupBrief] = {}
+        self.asked: list[str] = []
+        self.broken = False
+
+    def put(self, group_id: str, state: str = "Stable", lag: int | None = 0) -> None:
+        """Have a group, or another state of it."""
+        self.briefs[group_id] = GroupBrief(group_id, state, 1, 1, "range", lag, ["orders"])
+
+    def cluster(self) -> ClusterState:
+        return ClusterState(1, "cluster", "0", "h:1", 0, 0, 0, 0, len(self.briefs), {})
+
+    def topics(self) -> Iterator[TopicState]:
+        return iter(())
+
+    def topic(self, name: str) -> TopicState | None:
+        return None
+
+    def group_ids(self) -> list[str]:
+        return list(self.briefs)
+
+    def brief(self, group_id: str) -> GroupBrief | None:
+        if self.broken:
+            raise RuntimeError("a bug")
+        self.asked.append(group_id)
+        return self.briefs.get(group_id)
+
+    def group(self, group_id: str) -> GroupState | None:
+        brief = self.briefs.get(group_id)
+        if brief is None:
+            return None
+        return GroupState(group_id, 0, brief.state, 1, "consumer", "range", 0, [], [], "", 0, [])
+
+    def offsets(self, group_id: str) -> list[OffsetState]:
+        lag = self.briefs[group_id].lag
+        return [OffsetState("orders", 0, 1, 0, "", 0, 1 + (lag or 0), lag, None, None)]
+
+
+class FakeHistory:
+    """Episodes that a test puts in."""
+
+    def __init__(self) -> None:
+        self.on_episode: list[Callable[[Episode], None]] = []
+        self.kept: list[Episode] = []
+
+    async def told(
+        self,
+        group_id: str,
+        pause: Pause,
+        *,
+        last: int | None = None,
+        since_ms: int | None = None,
+        generation: int | None = None,
+    ) -> list[Episode]:
+        return [one for one in self.kept if one.group_id == group_id]
+
+    def knows(self, group_id: str) -> bool:
+        return any(one.group_id == group_id for one in self.kept)
+
+    def explain(self, episode: Episode) -> Episode:
+        return replace(episode, headline=f"explained: {episode.cause}")
+
+    def ended(self, episode: Episode) -> None:
+        """Tell of an episode."""
+        for follower in self.on_episode:
+            follower(episode)
+
+
+class FakeSentinels:
+    """Alarms that a test puts in."""
+
+    def __init__(self) -> None:
+        self.standing: list[Alarm] = []
+        self.ended: list[Alarm] = []
+
+    def active(self) -> list[Alarm]:
+        return self.standing
+
+    def recent(self) -> list[Alarm]:
+        return self.ended
+
+
+class Lines:
+    """A log that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, str]] = []
+
+    def debug(self, event: str, **fields: Any) -> None:
+        self.lines.append(("debug", event))
+
+    def info(self, event: str, **fields: Any) -> None:
+        self.lines.append(("info", event))
+
+    def warning(self, event: str, **fields: Any) -> None:
+        self.lines.append(("warning", event))
+
+    def error(self, event: str, **fields: Any) -> None:
+        self.lines.append(("error", event))
+
+
+def recorder_of(*events: Event) -> Recorder:
+    """A recorder that has seen these events."""
+    recorder = Recorder(1 << 20)
+    for event in events:
+        recorder(event)
+    return recorder

@@ -1,0 +1,139 @@
+"""Who may look."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ottla.broker.app import CannotStart
+from ottla.testing import Broker
+from tests.observe.http.conftest import Ask, ask
+
+pytestmark = pytest.mark.e2e
+
+TOKEN = "s3cret/+=ü"
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker behind a token."""
+    file = tmp_path_factory.mktemp("token") / "token"
+    file.write_text(f"{TOKEN}\n", encoding="utf-8")
+    with Broker({"ottla.http.token.file": str(file)}, http=True) as running:
+        yield running
+
+
+def bearer(token: str) -> str:
+    return f"Bearer {token}".encode().decode("latin-1")  # as http.client writes headers
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:9644", "127.0.0.1.evil.example", "[::2]", "", "10.0.0.1"]
+)
+def test_a_name_that_is_made_to_point_here_is_refused(get: Ask, host: str) -> None:
+    for path in ("/healthz", "/v1/cluster", "/"):
+        answer = get(path, Host=host, Authorization=bearer(TOKEN))
+        assert answer.status == 421
+        assert "Host header" in answer.detail
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1:9644", "[::1]:80", "[::1]"])
+def test_the_names_of_this_machine_are_taken(get: Ask, host: str) -> None:
+    assert get("/healthz", Host=host).status == 200
+
+
+def test_beyond_loopback_names_are_not_known() -> None:
+    with Broker({"ottla.http.listen": "0.0.0.0:0"}) as broker:
+        assert ask(broker.http_url, "/v1/cluster", Host="broker.example:80").status == 200
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/v1/cluster", "/v1/stream", "/v1/openapi.json", "/metrics", "/icon.svg", "/nothing"]
+)
+def test_without_the_token_there_is_nothing_to_see(get: Ask, path: str) -> None:
+    for headers in (
+        {},
+        {"Authorization": "Bearer"},
+        {"Authorization": "Bearer x"},
+        {"Authorization": f"Basic {TOKEN[:3]}"},
+    ):
+        answer = get(path, **headers)
+        assert answer.status == 401
+        assert answer.headers["www-authenticate"] == "Bearer"
+        assert "Authorization: Bearer" in answer.detail
+
+
+def test_probes_need_no_token(get: Ask) -> None:
+    assert get("/healthz").status == get("/readyz").status == 200
+
+
+def test_with_the_token_there_is(get: Ask) -> None:
+    assert get("/v1/cluster", Authorization=bearer(TOKEN)).status == 200
+    assert get("/v1/cluster", Authorization=bearer(TOKEN).replace("Bearer", "bearer")).status == 200
+
+
+def test_a_browser_is_asked_once(broker: Broker, get: Ask) -> None:
+    page = get("/", Accept="text/html,*/*")
+    assert page.status == 401
+    assert b'action="/login"' in page.body
+    form = {"Content_Type": "application/x-www-form-urlencoded"}
+    wrong = ask(broker.http_url, "/login", "POST", "token=wrong", **form)
+    assert (wrong.status, b"not the token" in wrong.body, "set-cookie" in wrong.headers) == (401, True, False)
+    right = ask(broker.http_url, "/login", "POST", "token=s3cret%2F%2B%3D%C3%BC", **form)
+    assert (right.status, right.headers["location"]) == (303, "/")
+    cookie, *attributes = right.headers["set-cookie"].split("; ")
+    assert {"HttpOnly", "SameSite=Strict"} <= set(attributes)
+    assert TOKEN not in cookie
+    assert get("/v1/cluster", Cookie=f"theme=dark; {cookie}").status == 200
+    assert get("/v1/cluster", Cookie=f"{cookie}0").status == 401
+    assert get("/v1/cluster", Cookie='a="').status == 401
+
+
+def test_a_login_that_is_too_long_is_not_read(broker: Broker) -> None:
+    assert ask(broker.http_url, "/login", "POST", "token=" + "x" * 20_000).status == 413
+
+
+def test_the_page_does_not_repeat_what_it_was_sent(broker: Broker) -> None:
+    answer = ask(broker.http_url, "/login", "POST", "token=<script>")
+    assert b"<script>" not in answer.body
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [(None, "No such file"), (" \n", "there is no token in it"), (b"\xff", "can.t decode")]
+)
+def test_a_token_file_that_has_none(tmp_path: Path, text: str | bytes | None, said: str) -> None:
+    file = tmp_path / "token"
+    if text is not None:
+        file.write_bytes(text.encode() if isinstance(text, str) else text)
+    with pytest.raises(CannotStart, match=said):
+        Broker({"ottla.http.token.file": str(file)}, http=True).start()
+
+
+def test_the_token_is_shown_to_nobody(broker: Broker) -> None:
+    assert TOKEN not in repr(broker.settings)
+    assert all(TOKEN not in row.value for row in broker.settings.describe())
+
+
+def test_more_connections_than_allowed_are_closed() -> None:
+    with Broker({"ottla.http.max.connections": 3}, http=True) as broker:
+        address = ("127.0.0.1", int(broker.http_url.rpartition(":")[2]))
+        held = [socket.create_connection(address, timeout=10) for _ in range(3)]
+        for one in held:
+            one.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert one.recv(12) == b"HTTP/1.1 200"
+        with socket.create_connection(address, timeout=10) as refused, pytest.raises(ConnectionResetError):
+            if not refused.recv(1):
+                raise ConnectionResetError
+        held.pop().close()
+        port = broker._running.http
+        assert port is not None
+        deadline = time.monotonic() + 10
+        while broker.run(lambda: len(port._state.connections)) > 2:
+            assert time.monotonic() < deadline
+        assert ask(broker.http_url, "/healthz").status == 200
+        for one in held:
+            one.close()

@@ -1,0 +1,178 @@
+"""A broker to look at: some topics, and one group of each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ottla.broker.observe.metrics.collector import Metrics
+from ottla.broker.observe.metrics.counters import Counters
+from ottla.broker.observe.metrics.requests import Requests
+from ottla.broker.observe.metrics.scene import Bounds
+from ottla.broker.observe.metrics.sources import Sources
+from ottla.broker.observe.snapshot import (
+    ClusterState,
+    GroupBrief,
+    GroupState,
+    MemberState,
+    OffsetState,
+    PartitionState,
+    TopicState,
+)
+
+
+def member(name: str, assignment: dict[str, list[int]], **changes: object) -> MemberState:
+    fields: dict[str, object] = {
+        "member_id": f"{name}-1",
+        "group_instance_id": None,
+        "client_id": name,
+        "client_host": "/10.0.0.7",
+        "is_leader": False,
+        "session_timeout_ms": 45_000,
+        "rebalance_timeout_ms": 300_000,
+        "heard_ms": 1_000,
+        "slack_ms": 44_000,
+        "waits_for": "",
+        "is_gone": False,
+        "protocols": ["range"],
+        "topics": ["orders"],
+        "assignment": assignment,
+    }
+    return MemberState(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def group(group_id: str, state: str, *members: MemberState, protocol_type: str | None = "consumer") -> GroupState:
+    return GroupState(
+        group_id=group_id,
+        partition=0,
+        state=state,
+        generation=7,
+        protocol_type=protocol_type,
+        protocol_name="range" if members else None,
+        state_since_ms=0,
+        members=list(members),
+        pending_members=[],
+        barrier="",
+        barrier_age_ms=0,
+        awaited=[],
+    )
+
+
+def offset(
+    topic: str,
+    partition: int,
+    committed: int,
+    end: int | None,
+    lag_seconds: float | None = 0.0,
+    owner: str | None = None,
+) -> OffsetState:
+    return OffsetState(
+        topic=topic,
+        partition=partition,
+        committed_offset=committed,
+        commit_timestamp_ms=0,
+        metadata="",
+        log_start_offset=None if end is None else 0,
+        log_end_offset=end,
+        lag=None if end is None else end - committed,
+        lag_seconds=lag_seconds,
+        member_id=owner,
+    )
+
+
+def topic(name: str, *ends: int, is_internal: bool = False) -> TopicState:
+    partitions = [PartitionState(index, 2, end, end, end, 100 * end) for index, end in enumerate(ends)]
+    return TopicState(name, "id", is_internal, {"cleanup.policy": "compact"} if is_internal else {}, partitions)
+
+
+class Looked:
+    """A `BrokerView` of what its fields say."""
+
+    def __init__(self) -> None:
+        self.topic_states = [topic("__consumer_offsets", 3, is_internal=True), topic("orders", 10, 20, 30)]
+        waiting = group("waiting", "PreparingRebalance", member("w", {}, waits_for="join"), member("v", {}))
+        waiting.barrier, waiting.barrier_age_ms = "join", 12_500
+        self.groups = {
+            "busy": group(
+                "busy",
+                "Stable",
+                member("a", {"orders": [0]}, slack_ms=4_500),
+                member("b", {"orders": [1, 2]}),
+                member("c", {}),
+            ),
+            "empty": group("empty", "Empty"),
+            "simple": group("simple", "Empty", protocol_type=None),
+            "waiting": waiting,
+        }
+        self.offset_states = {
+            "busy": [offset("orders", 0, 4, 10, 1.5, "a-1"), offset("orders", 1, 20, 20, 0.0, "b-1")],
+            "empty": [offset("orders", 0, 10, 10), offset("gone", 0, 5, None, None)],
+            "simple": [offset("orders", 2, 1, 30, 60.0)],
+        }
+
+    def cluster(self) -> ClusterState:
+        return ClusterState(
+            1, "cluster", "0.1.0", "h:9092", 1_000, 2_000, 3, 2, len(self.groups), {"Stable": 1, "Empty": 2}
+        )
+
+    def topics(self) -> Iterator[TopicState]:
+        yield from self.topic_states
+
+    def topic(self, name: str) -> TopicState | None:
+        return next((one for one in self.topic_states if one.topic == name), None)
+
+    def group_ids(self) -> list[str]:
+        return list(self.groups)
+
+    def brief(self, group_id: str) -> GroupBrief | None:
+        return None
+
+    def group(self, group_id: str) -> GroupState | None:
+        return self.groups.get(group_id)
+
+    def offsets(self, group_id: str) -> list[OffsetState]:
+        return self.offset_states.get(group_id, [])
+
+
+class Alarms:
+    """Sentinels of which one has raised something."""
+
+    left_out = 0
+
+    def __init__(self) -> None:
+        self.raised = {"zombie": 2, "old_barrier": 0}
+
+    def active_by_sentinel(self) -> dict[str, int]:
+        return {"zombie": 1, "old_barrier": 0}
+
+
+class Ring:
+    """A flight recorder."""
+
+    last_seq, dropped_events, memory_bytes = 12, 3, 4_096
+    file_failed, file_lost_events = False, 0
+
+
+def metrics(view: Looked, *compat: str, bounds: Bounds | None = None) -> Metrics:
+    """The metrics of a broker; each way in which something can be counted was gone once."""
+    ticks = iter(range(0, 10**12, 1_000_000))
+    sources = Sources(
+        view=view,
+        requests=Requests(lambda: next(ticks)),
+        counters=Counters(100),
+        nanoseconds=lambda: next(ticks),
+        bounds=bounds or Bounds(),
+        connections_opened=lambda: 9,
+        address=lambda: ("broker.example", 9092),
+        recorder=Ring(),
+        sentinels=Alarms(),
+    )
+    sources.counters.rebalances["member-left"] += 2
+    sources.counters.durations.add(3_000_000_000)
+    sources.counters.group_rebalances["busy"] = 2
+    sources.counters.group_stood_ms["busy"] = 2_500
+    sources.counters.group_committed["busy"] = 41
+    served = sources.requests._of("Heartbeat")
+    served.answered(20_000, 0)
+    served.answered(90_000, 27)
+    sources.syncs.add(700_000)
+    return Metrics(sources, compat)

@@ -1,0 +1,131 @@
+"""Metrics and sentinels of a broker that is served, with clients of our own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from ottla.broker.dispatch import Dispatcher
+from ottla.broker.observe.sentinels import Sentinels
+from ottla.clients import Consumer, Producer
+from ottla.testing import Broker
+
+COMPAT = {"ottla.metrics.compat": "kminion, kafka_exporter,lag_exporter"}
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    with Broker(COMPAT, topics={"orders": 2}, data_dir=tmp_path, http=True) as broker:
+        yield broker
+
+
+def scraped(broker: Broker) -> dict[str, dict[frozenset[str], float]]:
+    """Sample name → values of the labels → value."""
+    with urllib.request.urlopen(f"{broker.http_url}/metrics", timeout=10) as answer:
+        assert answer.headers["content-type"].startswith("text/plain")
+        text = answer.read().decode()
+    found: dict[str, dict[frozenset[str], float]] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            found.setdefault(sample.name, {})[frozenset(sample.labels.values())] = sample.value
+    return found
+
+
+def test_what_clients_do_is_counted(broker: Broker) -> None:
+    async def use() -> dict[str, dict[frozenset[str], float]]:
+        async with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            for number in range(10):
+                await producer.send_and_wait("orders", b"x", partition=number % 2)
+        options = {"group_id": "billing", "auto_offset_reset": "earliest", "enable_auto_commit": False}
+        async with Consumer("orders", bootstrap_servers=broker.bootstrap_servers, **options) as consumer:
+            await consumer.getone()
+            await consumer.commit()
+            return await asyncio.to_thread(scraped, broker)
+
+    found = asyncio.run(use())
+    assert found["ottla_requests_total"][frozenset(("Produce", "NONE"))] == 10
+    assert found["ottla_request_duration_seconds_count"][frozenset(("Produce",))] == 10
+    assert found["ottla_request_duration_seconds_sum"][frozenset(("Produce",))] > 0
+    assert found["ottla_requests_total"][frozenset(("JoinGroup", "MEMBER_ID_REQUIRED"))] == 1
+    assert found["ottla_journal_sync_duration_seconds_count"][frozenset()] >= 10
+    assert found["ottla_groups"][frozenset(("Stable",))] == 1
+    assert found["ottla_member_changes_total"][frozenset(("joined",))] == 1
+    assert found["ottla_offset_commits_total"][frozenset()] == 1
+    assert sum(found["ottla_rebalances_total"].values()) == 1
+    lags = found["ottla_group_lag_records"]
+    assert sum(lags.values()) == 9
+    assert lags == found["kafka_consumergroup_lag"] == found["kminion_kafka_consumer_group_topic_partition_lag"]
+    assert sum(found["kafka_consumergroup_group_lag"].values()) == 9
+    assert 0 < found["ottla_group_max_lag_seconds"][frozenset(("billing",))] < 60
+    assert found["ottla_connections_opened_total"][frozenset()] >= 2
+    assert sum(found["ottla_sentinels_active"].values()) == 0
+
+
+def test_lag_in_seconds_is_that_of_the_append_and_not_of_the_timestamp(broker: Broker) -> None:
+    async def use() -> None:
+        async with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            await producer.send_and_wait("orders", b"x", partition=0, timestamp_ms=1_000_000)
+        async with Consumer("orders", bootstrap_servers=broker.bootstrap_servers, group_id="old") as consumer:
+            await consumer.commit({("orders", 0): 0})
+
+    asyncio.run(use())
+    lag = scraped(broker)["ottla_group_lag_seconds"][frozenset(("old", "orders", "0"))]
+    assert 0 <= lag < 60
+
+
+def test_without_http_nothing_is_measured() -> None:
+    with Broker(topics={"orders": 1}) as broker:
+        served = broker._running
+        assert served._measuring is None
+        assert type(served._dispatcher) is Dispatcher
+        assert served._engine.on_appended == served._appended
+
+
+def test_an_alarm_is_seen_in_metrics_the_api_and_the_log() -> None:
+    lines: list[tuple[str, dict[str, Any]]] = []
+    log = SimpleNamespace(
+        debug=lambda *line, **fields: None,
+        info=lambda *line, **fields: None,
+        warning=lambda event, **fields: lines.append((event, fields)),
+        error=lambda event, **fields: lines.append((event, fields)),
+    )
+    settings = {"ottla.sentinel.settle.ms": 0, "auto.create.topics.enable": "false"}
+    with Broker(settings, topics={"orders": 1, "bills": 1}, http=True, log=log) as broker:
+
+        async def use() -> list[Any]:
+            options = {"bootstrap_servers": broker.bootstrap_servers, "group_id": "g"}
+            async with Consumer("orders", **options) as one, Consumer("orders", "bills", **options) as other:
+                deadline = asyncio.get_running_loop().time() + 30
+                while asyncio.get_running_loop().time() < deadline:
+                    await asyncio.gather(one.getmany(timeout_ms=100), other.getmany(timeout_ms=100))
+                    if found := await asyncio.to_thread(alarms, broker):
+                        break
+                assert scraped(broker)["ottla_sentinels_active"][frozenset(("mixed_subscriptions",))] == 1
+                return found
+
+        (alarm,) = asyncio.run(use())
+    assert (alarm["sentinel"], alarm["group_id"]) == ("mixed_subscriptions", "g")
+    assert [fields["sentinel"] for _, fields in lines if "sentinel" in fields] == ["mixed_subscriptions"]
+
+
+def alarms(broker: Broker) -> list[Any]:
+    """Those that stand."""
+    with urllib.request.urlopen(f"{broker.http_url}/v1/sentinels", timeout=10) as answer:
+        return list(json.load(answer)["active"])
+
+
+def test_sentinels_look_out_where_they_are_wanted(broker: Broker) -> None:
+    served = broker._running
+    assert isinstance(served.sentinels, Sentinels)
+    assert broker.run(served.sentinels.active) == []
+    with Broker({"ottla.sentinel.enable": "false"}, http=True) as another:
+        assert another._running.sentinels is None
+        assert "ottla_sentinels_active" not in scraped(another)

@@ -1,0 +1,253 @@
+"""The flight recorder's ring: what it keeps, what it drops, and what that takes."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from ottla.broker.core.groups.config import GroupConfig
+from ottla.broker.core.groups.coordinator import GroupCoordinator
+from ottla.broker.observe.events import Commit, CommitReceived, Event, OffsetsCommitted, StateChanged
+from ottla.broker.observe.observers import Observers
+from ottla.broker.observe.recorder import Recorder
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from tests.core.world import World
+
+
+def moved(group_id: str, generation: int) -> StateChanged:
+    return StateChanged(
+        group_id=group_id, cause=generation, before="Stable", after="PreparingRebalance", generation=generation
+    )
+
+
+def commit(group_id: str, offset: int) -> CommitReceived:
+    return CommitReceived(
+        group_id=group_id,
+        cause=0,
+        number=offset,
+        api="OffsetCommit",
+        api_version=8,
+        client_id="c",
+        client_host="/127.0.0.1",
+        member_id="m",
+        group_instance_id=None,
+        generation=1,
+        reason=None,
+        commits=[Commit("t", 0, offset, -1, "")],
+    )
+
+
+def generations(recorder: Recorder, group_id: str) -> list[int]:
+    events = [msgspec.msgpack.decode(data) for _, data in recorder.events(group_id, limit=10**9)]
+    return [event["generation"] for event in events if event["event"] == "StateChanged"]
+
+
+def test_events_are_kept_by_group_in_their_order_with_their_numbers() -> None:
+    recorder = Recorder(1 << 20)
+    for number in range(100):
+        recorder(moved("g", number))
+        recorder(commit("g", number))
+        recorder(moved("other", number))
+    found = recorder.events("g")
+    assert [seq for seq, _ in found] == [seq for seq in range(1, 301) if seq % 3]
+    assert msgspec.msgpack.decode(found[0][1], type=StateChanged) == moved("g", 0)
+    assert msgspec.msgpack.decode(found[1][1], type=CommitReceived) == commit("g", 0)
+    assert (recorder.last_seq, recorder.dropped_events, recorder.group_ids()) == (300, 0, ["g", "other"])
+    assert recorder.events("nobody") == []
+
+
+@pytest.mark.parametrize("after", [0, 1, 2, 149, 150, 298, 299, 300])
+def test_reading_goes_on_after_a_number_and_up_to_a_limit(after: int) -> None:
+    recorder = Recorder(1 << 20)
+    for number in range(150):
+        recorder(moved("g", number))
+        recorder(commit("g", number))
+    assert [seq for seq, _ in recorder.events("g", after, 1000)] == list(range(after + 1, 301))
+    assert [seq for seq, _ in recorder.events("g", after, 7)] == list(range(after + 1, min(after + 8, 301)))
+
+
+def test_the_oldest_events_go_first_and_the_newest_stay() -> None:
+    recorder = Recorder(64 << 10)
+    for number in range(5000):
+        recorder(moved("g", number))
+    kept = generations(recorder, "g")
+    assert kept == list(range(5000 - len(kept), 5000))
+    assert 300 < len(kept) < 1000
+    assert recorder.dropped_events == 5000 - len(kept)
+
+
+def test_large_events_are_not_held_until_there_are_many() -> None:
+    recorder = Recorder(64 << 10)
+    tracemalloc.start()
+    try:
+        for number in range(50):
+            large = commit("g", number)
+            large.commits = [Commit("t", partition, number, -1, "x" * 30_000 + str(number)) for partition in range(20)]
+            recorder(large)
+        held_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held_bytes < 2 << 20
+    assert recorder.dropped_events == 50
+
+
+def test_long_names_are_counted_as_what_they_take() -> None:
+    tracemalloc.start()
+    try:
+        recorder = Recorder(2 << 20)
+        for number in range(1_000):
+            recorder(moved("😀" * 3_000 + str(number), number))
+        said_bytes = recorder.memory_bytes
+        taken_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert said_bytes <= 2 << 20
+    assert taken_bytes < 1.1 * (2 << 20)
+
+
+def test_a_busy_group_does_not_push_a_quiet_one_out() -> None:
+    recorder = Recorder(64 << 10)
+    for number in range(20):
+        recorder(moved("quiet", number))
+    for number in range(10_000):
+        recorder(moved("busy", number))
+    assert generations(recorder, "quiet") == list(range(20))
+    assert len(generations(recorder, "busy")) > 100
+
+
+def test_commits_do_not_push_rebalances_out() -> None:
+    recorder = Recorder(256 << 10)
+    for number in range(500):
+        recorder(moved("g", number))
+    for number in range(10_000):
+        recorder(commit("g", number))
+    assert generations(recorder, "g") == list(range(500))
+    assert recorder.events("g", limit=10**9)[-1][0] == 10_500
+
+
+def test_rebalances_leave_commits_their_share() -> None:
+    recorder = Recorder(256 << 10)
+    for number in range(10_000):
+        recorder(commit("g", number))
+    for number in range(10_000):
+        recorder(moved("g", number))
+    commits = sum(len(data) for seq, data in recorder.events("g", limit=10**9) if seq <= 10_000)
+    assert 40 << 10 < commits < 64 << 10
+
+
+def test_more_groups_than_there_is_room_for_lose_the_eldest() -> None:
+    recorder = Recorder(64 << 10)
+    for number in range(10_000):
+        recorder(moved(f"group-{number}", number))
+    kept = recorder.group_ids()
+    assert kept == [f"group-{number}" for number in range(10_000 - len(kept), 10_000)]
+    assert len(kept) > 80
+    assert all(generations(recorder, group_id) for group_id in kept)
+
+
+def test_an_event_larger_than_its_share_is_not_kept() -> None:
+    recorder = Recorder(64 << 10)
+    recorder(moved("g", 1))
+    recorder(moved("x" * 10_000, 2))
+    assert recorder.group_ids() == ["g"]
+    assert (recorder.last_seq, recorder.dropped_events) == (2, 1)
+
+
+@pytest.mark.parametrize("groups", [1000, *(pytest.param(count, marks=pytest.mark.slow) for count in (1, 50, 20_000))])
+@pytest.mark.parametrize("of", ["rebalances", "commits", "both"])
+def test_memory_is_as_configured(groups: int, of: str) -> None:
+    budget_bytes = 4 << 20
+    kinds: list[Callable[[str, int], Event]] = [] if of == "commits" else [moved]
+    kinds += [] if of == "rebalances" else [commit]
+    names = [f"group-{number}" for number in range(groups)]
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        recorder = Recorder(budget_bytes)
+        for number in range(40_000):
+            for kind in kinds:
+                recorder(kind(names[number % groups], number))
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert recorder.dropped_events
+    assert 0.9 * budget_bytes < after - before < 1.1 * budget_bytes
+    assert recorder.memory_bytes <= budget_bytes
+
+
+def test_followers_hear_every_event_until_they_unsubscribe() -> None:
+    recorder = Recorder(1 << 20)
+    heard: list[tuple[int, Event]] = []
+    unsubscribe = recorder.subscribe(lambda seq, event: heard.append((seq, event)))
+    recorder(moved("g", 1))
+    unsubscribe()
+    recorder(moved("g", 2))
+    assert heard == [(1, moved("g", 1))]
+
+
+class Reports:
+    def __init__(self) -> None:
+        self.errors: list[str] = []
+
+    def error(self, event: str, **fields: object) -> None:
+        self.errors.append(f"{event} {fields['of']}")
+
+
+def test_an_observer_that_fails_is_reported_and_hurts_nobody() -> None:
+    def fails(event: Event) -> None:
+        raise ValueError(event)
+
+    heard: list[Event] = []
+    reports = Reports()
+    Observers([fails, heard.append], reports)(moved("g", 1))
+    assert heard == [moved("g", 1)]
+    assert reports.errors == ["an observer failed StateChanged"]
+
+
+class Chooses:
+    wants_requests = False
+
+    def __init__(self) -> None:
+        self.heard: list[Event] = []
+
+    def wants(self, kind: type[Event]) -> bool:
+        return kind is StateChanged
+
+    def __call__(self, event: Event) -> None:
+        self.heard.append(event)
+
+
+def test_an_observer_hears_only_what_it_wants() -> None:
+    one = Chooses()
+    observers = Observers([one], Reports())
+    observers(OffsetsCommitted(group_id="g", cause=1, member_id="m", partitions=1))
+    observers(moved("g", 1))
+    assert one.heard == [moved("g", 1)]
+    assert not observers.wants_requests
+    assert Observers([one, Recorder(1 << 20)], Reports()).wants_requests
+
+
+@pytest.mark.parametrize("wants_all", [False, True])
+def test_without_a_file_it_goes_without_saying_that_a_commit_succeeds(wants_all: bool) -> None:
+    recorder = Recorder(1 << 20, wants_all=wants_all)
+    world = World(GroupConfig(), 1)
+    world.coordinator = GroupCoordinator(world.config, world.new_id, 1, Observers([recorder], Reports()))
+    world.coordinator.start()
+    world.load()
+    topics = [OffsetCommitRequestTopic(name="t", partitions=[OffsetCommitRequestPartition(partition_index=0)])]
+    request = OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=-1, member_id="", topics=topics)
+    world.ask("c", "commit_offsets", request, 7)
+    world.failing = ErrorCode.KAFKA_STORAGE_ERROR
+    failed = world.ask("c", "commit_offsets", request, 7)
+    assert failed.answer.topics[0].partitions[0].error_code
+    found = [msgspec.msgpack.decode(data)["event"] for _, data in recorder.events("g")]
+    succeeds = ["AppendFinished", "OffsetsCommitted", "RequestAnswered"] if wants_all else []
+    assert found == ["CommitReceived", "GroupCreated", *succeeds, "CommitReceived", "AppendFinished", "RequestAnswered"]

@@ -1,0 +1,390 @@
+"""The file of a recording: what is read is what was written, through rotation, damage and a full disk."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from ottla.broker.observe import recording_writer
+from ottla.broker.observe.events import (
+    Commit,
+    CommitReceived,
+    Event,
+    GroupLoaded,
+    JoinReceived,
+    LoadedMember,
+    NamedBytes,
+    OwnershipChanged,
+    PendingCommit,
+    StateChanged,
+)
+from ottla.broker.observe.recorder import Recorder
+from ottla.broker.observe.recording import (
+    HEAD,
+    MAGIC,
+    Header,
+    NoRecording,
+    earlier_parts,
+    frame,
+    json_line,
+    open_recording,
+    read_recording,
+)
+from ottla.broker.observe.recording_writer import RecordingWriter
+
+BOTH = pytest.mark.parametrize("name", ["events.rec", "events.jsonl"])
+
+
+class Loop:
+    """Clock, event loop and log of a writer."""
+
+    def __init__(self) -> None:
+        self.now_ms = 0
+        self.timers: list[Callable[[], None]] = []
+        self.lines: list[tuple[str, Any]] = []
+
+    def monotonic_ms(self) -> int:
+        return self.now_ms
+
+    def wall_ms(self) -> int:
+        return self.now_ms
+
+    def call_at(self, when_ms: int, callback: Callable[[], None]) -> Any:
+        self.timers.append(callback)
+
+    def soon(self, function: Callable[..., None], *arguments: Any) -> None:
+        function(*arguments)
+
+    def error(self, event: str, **fields: Any) -> None:
+        self.lines.append((event, fields))
+
+    def tick(self) -> None:
+        timers, self.timers = self.timers, []
+        for timer in timers:
+            timer()
+
+
+def header(run_id: str = "run") -> Header:
+    return Header(
+        version="1",
+        node_id=1,
+        cluster_id="c",
+        run_id=run_id,
+        started_ms=5,
+        started_at_ms=3,
+        partitions=50,
+        settings={"group_max_size": 3, "group_generation_persist": "sync"},
+    )
+
+
+def samples(count: int) -> Iterator[Event]:
+    common: dict[str, Any] = {
+        "api_version": 9,
+        "client_id": "ü",
+        "client_host": "/::1",
+        "member_id": "",
+        "group_instance_id": None,
+    }
+    for number in range(count):
+        yield JoinReceived(
+            group_id="g/ü",
+            cause=0,
+            number=number,
+            at_ms=number,
+            wall_ms=number,
+            api="JoinGroup",
+            generation=-1,
+            reason=None,
+            session_timeout_ms=1,
+            rebalance_timeout_ms=-1,
+            protocol_type="consumer",
+            protocols=[NamedBytes("range", b"\x00\xff" * 10)],
+            **common,
+        )
+        yield StateChanged(group_id="g", cause=number, before="Empty", after="Stable", generation=2**31 - 1)
+        yield CommitReceived(
+            group_id="g",
+            cause=0,
+            number=number,
+            api="OffsetCommit",
+            generation=1,
+            reason=None,
+            commits=[Commit("t", 0, 2**63 - 1, -1, None, 3), Commit("t", 1, 0, 0, "m", 0, 7, 8, b"\x01" * 16)],
+            **common,
+        )
+        yield GroupLoaded(
+            group_id="g",
+            cause=number,
+            state="Stable",
+            generation=1,
+            protocol_type="consumer",
+            protocol_name="range",
+            leader_id="m",
+            state_since_ms=None,
+            loaded=[LoadedMember("m", None, "c", "/h", 1, 2, b"s", b"")],
+            commits=[Commit("t", 0, 1, 2, "")],
+            pending=[PendingCommit(5, True, Commit("t", 0, 1, 2, ""))],
+            is_recorded=False,
+        )
+        yield OwnershipChanged(group_id="", cause=0, number=number, partition=1, state="loaded", groups=0)
+
+
+def record(
+    path: Path,
+    events: list[Event],
+    loop: Loop,
+    *,
+    limit_bytes: int = 1 << 30,
+    limit_parts: int = 3,
+    run_id: str = "run",
+) -> Recorder:
+    recorder = Recorder(1 << 20)
+    writer = RecordingWriter(
+        path, header(run_id), limit_bytes=limit_bytes, limit_parts=limit_parts, clock=loop, soon=loop.soon, log=loop
+    )
+    writer.start(1)
+    recorder.file = writer
+    for number, event in enumerate(events):
+        recorder(event)
+        if number % 10 == 9:
+            loop.tick()
+    writer.close()
+    return recorder
+
+
+@BOTH
+def test_what_is_read_is_what_was_written(tmp_path: Path, name: str) -> None:
+    events = list(samples(30))
+    record(tmp_path / name, events, Loop())
+    found, read = read_recording(tmp_path / name)
+    assert found == header()
+    assert list(read) == events
+    recording = open_recording(tmp_path / name)
+    assert [seq for seq, _ in recording.numbered()] == list(range(1, 151))
+    assert (recording.notes, recording.unknown, recording.starts_in_the_middle) == ([], 0, False)
+
+
+def test_json_lines_are_plain_json(tmp_path: Path) -> None:
+    record(tmp_path / "events.jsonl", list(samples(1)), Loop())
+    lines = (tmp_path / "events.jsonl").read_bytes().splitlines()
+    assert msgspec.json.decode(lines[0])["ottla_recording"] == 1
+    second = msgspec.json.decode(lines[2])
+    assert second["seq"] == 2
+    assert second["event"] == "StateChanged"
+    assert second["generation"] == 2**31 - 1
+
+
+@BOTH
+def test_parts_are_set_aside_and_the_oldest_go(tmp_path: Path, name: str) -> None:
+    events = list(samples(400))
+    path = tmp_path / name
+    record(path, events, Loop(), limit_bytes=40_000)
+    earlier = earlier_parts(path)
+    assert len(earlier) == 3
+    assert all(40_000 <= one.stat().st_size < 50_000 for one in earlier)
+    recording = open_recording(path)
+    numbered = list(recording.numbered())
+    first = numbered[0][0]
+    assert recording.starts_in_the_middle
+    assert first > 1
+    assert [event for _, event in numbered] == events[first - 1 :]
+    assert recording.notes == [f"the events before number {first} are not there any more"]
+    until = open_recording(earlier[1])
+    assert until.parts == earlier[:2]
+    middle = list(until.numbered())
+    assert middle == numbered[: middle[-1][0] - first + 1]
+    assert len(middle) < len(numbered)
+
+
+@BOTH
+def test_an_earlier_run_is_kept_and_not_mixed_in(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    first, second = list(samples(2)), list(samples(3))
+    record(path, first, Loop(), run_id="one")
+    record(path, second, Loop(), run_id="two")
+    recording = open_recording(path)
+    assert list(recording.events()) == second
+    (earlier,) = earlier_parts(path)
+    assert recording.notes == [f"this is one run of the broker; what was before its start is in {earlier}"]
+    recording = open_recording(earlier)
+    assert list(recording.events()) == first
+    assert recording.notes == []
+
+
+@BOTH
+def test_each_earlier_run_is_named_by_its_last_part(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    first, second, third = list(samples(80)), list(samples(2)), list(samples(3))
+    record(path, first, Loop(), run_id="one", limit_bytes=20_000, limit_parts=9)
+    parts_of_first = len(earlier_parts(path)) + 1
+    assert parts_of_first > 1
+    record(path, second, Loop(), run_id="two", limit_parts=9)
+    record(path, third, Loop(), run_id="three", limit_parts=9)
+    *_, last_of_first, only_of_second = earlier_parts(path)
+    recording = open_recording(path)
+    assert list(recording.events()) == third
+    where = f"{only_of_second}, {last_of_first}"
+    assert recording.notes == [f"this is one run of the broker; what was before its start is in {where}"]
+    recording = open_recording(last_of_first)
+    assert len(recording.parts) == parts_of_first
+    assert list(recording.events()) == first
+    last_of_first.write_bytes(b"damaged")
+    assert list(open_recording(path).events()) == third
+
+
+@BOTH
+def test_a_torn_end_is_noted_wherever_it_is(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    events = list(samples(3))
+    record(path, events, Loop())
+    whole = path.read_bytes()
+    sizes = {len(list(open_recording(path).events()))}
+    for end in range(len(whole) - 1, len(whole) - 700, -1):
+        path.write_bytes(whole[:end])
+        recording = open_recording(path)
+        found = list(recording.events())
+        assert found == events[: len(found)]
+        assert recording.notes in ([], [f"{name}: its end was torn off; the last event is not whole"])
+        sizes.add(len(found))
+    assert sizes == set(range(min(sizes), len(events) + 1))
+    assert len(sizes) > 3
+
+
+def test_a_folder_is_refused_and_left_where_it_is(tmp_path: Path) -> None:
+    (tmp_path / "events.rec").mkdir()
+    (tmp_path / "events.rec" / "dear").touch()
+    loop = Loop()
+    writer = RecordingWriter(
+        tmp_path / "events.rec",
+        header(),
+        limit_bytes=1 << 20,
+        limit_parts=3,
+        clock=loop,
+        soon=loop.soon,
+        log=loop,
+    )
+    with pytest.raises(IsADirectoryError):
+        writer.start(1)
+    assert [one.relative_to(tmp_path).as_posix() for one in tmp_path.rglob("*")] == ["events.rec", "events.rec/dear"]
+
+
+def test_what_is_no_recording_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    for data in (b"", b"hello", b"{}\n", b"{", b"[1]", MAGIC, MAGIC + b"\0" * 5, MAGIC + frame(0, b"\xc0")):
+        path.write_bytes(data)
+        with pytest.raises(NoRecording, match="is no recording of Ottla"):
+            open_recording(path)
+    with pytest.raises(NoRecording, match="No such file"):
+        open_recording(tmp_path / "nothing")
+    later = msgspec.structs.asdict(header()) | {"ottla_recording": 2}
+    path.write_bytes(msgspec.json.encode(later) + b"\n")
+    with pytest.raises(NoRecording, match="version 2"):
+        open_recording(path)
+
+
+@BOTH
+def test_events_of_a_later_version_are_skipped_and_damage_is_told(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    event = next(samples(1))
+    record(path, [event], Loop())
+    as_json = name.endswith("jsonl")
+    encode = msgspec.json.encode if as_json else msgspec.msgpack.encode
+    for seq, more in ((2, {"event": "Later", "group_id": "g"}), (3, {"event": "StateChanged", "cause": "x"})):
+        data = encode({"seq": seq, **more})
+        with open(path, "ab") as file:
+            file.write(data + b"\n" if as_json else frame(seq, data))
+    with open(path, "ab") as file:
+        data = msgspec.msgpack.encode(event)
+        file.write(json_line(9, event) if as_json else frame(9, data))
+    recording = open_recording(path)
+    assert list(recording.numbered()) == [(1, event), (9, event)]
+    assert recording.unknown == 1
+    trouble, gap = recording.notes
+    assert trouble.startswith(f"{name}: event number 3 cannot be read")
+    assert gap == f"{name}: the events 3 to 8 are missing"
+
+
+def test_a_damaged_length_ends_a_part(tmp_path: Path) -> None:
+    path = tmp_path / "events.rec"
+    record(path, list(samples(1)), Loop())
+    with open(path, "ab") as file:
+        file.write(HEAD.pack(2**32 - 1, 6) + b"x" * 100)
+    recording = open_recording(path)
+    assert len(list(recording.events())) == 5
+    assert recording.notes == ["events.rec: what follows event number 6 is damaged"]
+
+
+class FullDisk:
+    def __init__(self, file: Any, room: int) -> None:
+        self.file, self.room = file, room
+
+    def write(self, data: memoryview) -> int:
+        if not self.room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written = self.file.write(data[: self.room])
+        self.room -= written
+        return int(written)
+
+    def close(self) -> None:
+        self.file.close()
+
+
+@BOTH
+def test_a_full_disk_ends_the_recording_and_nothing_else(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, loop, events = tmp_path / name, Loop(), list(samples(100))
+
+    def open_small(path: Path, mode: str, **more: Any) -> FullDisk:
+        return FullDisk(open(path, mode, **more), 10_000)
+
+    monkeypatch.setattr(recording_writer, "open", open_small, raising=False)
+    recorder = record(path, events, loop)
+    assert recorder.file is not None
+    assert recorder.file.failed == "No space left on device"
+    assert recorder.file_failed
+    assert [line for line, _ in loop.lines] == ["Recording has ended, the broker goes on: the file cannot be written"]
+    assert recorder.last_seq == len(events)
+    assert len(recorder.events("g")) == 300
+    recording = open_recording(path)
+    found = list(recording.events())
+    assert found == events[: len(found)]
+    assert 20 < len(found) < 100
+
+
+def test_a_slow_disk_costs_events_and_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording_writer, "MOST_WAITING_BYTES", 10_000)
+    loop, events = Loop(), list(samples(100))
+    held: list[tuple[Any, ...]] = []
+    loop.soon = lambda *call: held.append(call)  # type: ignore[method-assign]
+    recorder = record(tmp_path / "events.rec", events, loop)
+    assert recorder.file is not None
+    assert 100 < recorder.file.lost_events < 500
+    found = list(open_recording(tmp_path / "events.rec").events())
+    assert found == events[: len(found)]
+    assert len(found) + recorder.file.lost_events == len(events)
+
+
+def test_the_loop_hands_over_after_a_while_or_when_it_is_much(tmp_path: Path) -> None:
+    loop = Loop()
+    writer = RecordingWriter(
+        tmp_path / "e.rec", header(), limit_bytes=1 << 30, limit_parts=1, clock=loop, soon=loop.soon, log=loop
+    )
+    writer.start(1)
+    recorder = Recorder(0)
+    recorder.file = writer
+    (event, *_) = samples(1)
+    recorder(event)
+    recorder(event)
+    assert len(loop.timers) == 1
+    loop.tick()
+    for _ in range(5000):
+        recorder(event)
+    assert len(loop.timers) > 2
+    writer.close()
+    assert len(list(open_recording(tmp_path / "e.rec").events())) == 5002

@@ -1,0 +1,288 @@
+"""Episodes, traffic and the present become lanes, marks and a flow."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from ottla.broker.observe.timeline.build import build
+from ottla.broker.observe.timeline.model import FATES, KINDS, Kind, Lane, Timeline
+from ottla.broker.observe.why.model import Episode, Trigger, Wait
+from tests.observe.timeline.synthetic import T0, Crowd, member, part, rebalance, state
+
+
+def told(timeline: Timeline, lane: Lane) -> list[str]:
+    """The changes of a lane as words, with times after T0."""
+    words = []
+    for at, kind, count in zip(lane.changes[::3], lane.changes[1::3], lane.changes[2::3], strict=True):
+        what = KINDS[kind]
+        if kind == Kind.OWNING:
+            what += f" {count}"
+        elif kind == Kind.GONE:
+            what += f" {FATES[count]}"
+        words.append(f"{at + timeline.from_ms - T0} {what.strip()}")
+    return words
+
+
+def named(timeline: Timeline, client_id: str) -> list[Lane]:
+    return [lane for lane in timeline.lanes if lane.client_id == client_id]
+
+
+def story(*episodes: Episode, client: str = "a", **fields: object) -> list[str]:
+    """What becomes of one member."""
+    timeline = build("billing", episodes, **fields)  # type: ignore[arg-type]
+    (lane,) = named(timeline, client)
+    return told(timeline, lane)
+
+
+def first(*names: str, at: int = 0, number: int = 1) -> Episode:
+    return rebalance(number, at, 100, [part(one, fate="new", came_ms=20, synced_ms=60, after=2) for one in names])
+
+
+def test_nothing_is_known() -> None:
+    timeline = build("billing", [], now_ms=T0)
+    assert (timeline.lanes, timeline.marks, timeline.flow) == ([], [], None)
+    assert timeline.from_ms + timeline.until == T0
+
+
+def test_a_new_member() -> None:
+    assert story(first("a")) == ["20 joined", "50 syncing", "60 synced", "100 owning 2"]
+
+
+def test_a_member_that_stays() -> None:
+    stays = rebalance(2, 1_000, 100, [part("a", came_ms=30, synced_ms=70, before=2, after=1)])
+    assert story(first("a"), stays)[4:] == [
+        "1000 joining",
+        "1030 joined",
+        "1050 syncing",
+        "1070 synced",
+        "1100 owning 1",
+    ]
+
+
+def test_what_was_before_the_first_episode() -> None:
+    """The beginning of the history is lost; the member says what it had."""
+    stays = rebalance(9, 1_000, 100, [part("a", came_ms=30, synced_ms=70, before=4, after=1)])
+    lines = story(stays)
+    assert lines[0].endswith("owning 4")
+    assert int(lines[0].split()[0]) < 1_000
+    assert lines[1] == "1000 joining"
+
+
+def test_a_member_whose_session_expires() -> None:
+    """It is silent from when it was heard of, not from when that was noticed."""
+    expires = rebalance(
+        2,
+        60_000,
+        100,
+        [
+            part("a", fate="expired", heard_ms=T0 + 15_000, before=2),
+            part("b", came_ms=10, synced_ms=60, before=2, after=4),
+        ],
+        triggers=[Trigger("session_expired", 0)],
+    )
+    assert story(first("a", "b"), expires)[-2:] == ["15000 silent", "60000 gone expired"]
+    assert story(first("a", "b"), expires, client="b")[-1] == "60100 owning 4"
+
+
+def test_silence_that_covers_a_rebalance() -> None:
+    """Nothing was heard of it since before another rebalance began: what that one assumed is not so."""
+    second = rebalance(2, 10_000, 100, [part("a", came_ms=-1, before=2, after=2)], outcome="superseded")
+    third = rebalance(3, 10_100, 50, [part("a", fate="dropped", heard_ms=T0 + 9_000, before=2)])
+    assert story(first("a"), second, third)[3:] == ["100 owning 2", "9000 silent", "10125 gone dropped"]
+
+
+def test_a_member_that_misses_the_join_barrier() -> None:
+    drops = rebalance(2, 1_000, 200, [part("a", fate="dropped", heard_ms=T0 + 1_050, before=2)])
+    assert story(first("a"), drops)[4:] == ["1000 joining", "1050 silent", "1100 gone dropped"]
+
+
+def test_a_member_that_misses_the_sync_barrier() -> None:
+    drops = rebalance(2, 1_000, 200, [part("a", fate="unsynced", came_ms=10, heard_ms=T0 + 1_010, before=2)])
+    assert story(first("a"), drops)[4:] == ["1000 joining", "1010 silent", "1200 gone unsynced"]
+
+
+def test_a_member_that_leaves() -> None:
+    leaves = rebalance(2, 1_000, 200, [part("a", fate="left", before=2)], triggers=[Trigger("member_left", 0)])
+    assert story(first("a"), leaves)[4:] == ["1000 gone left"]
+
+
+def test_a_member_that_leaves_while_others_join() -> None:
+    leaves = rebalance(
+        2, 1_000, 200, [part("a", fate="left", came_ms=20, before=2)], triggers=[Trigger("member_left", 0, 70)]
+    )
+    assert story(first("a"), leaves)[4:] == ["1000 joining", "1020 joined", "1070 gone left"]
+
+
+def test_the_same_client_has_its_lane_again() -> None:
+    """A member that flaps has an id of its own each time."""
+    leaves = rebalance(2, 1_000, 100, [part("a", fate="left", before=2)], triggers=[Trigger("member_left", 0)])
+    returns = rebalance(3, 2_000, 100, [part("a", fate="new", member_id="a-2", came_ms=0, synced_ms=60, after=2)])
+    timeline = build("billing", [first("a"), leaves, returns])
+    (lane,) = timeline.lanes
+    assert [(one.at + timeline.from_ms - T0, one.member_id) for one in lane.tenants] == [(20, "a-id"), (2_000, "a-2")]
+    assert told(timeline, lane)[-5:] == [
+        "1000 gone left",
+        "2000 joined",
+        "2050 syncing",
+        "2060 synced",
+        "2100 owning 2",
+    ]
+
+
+@pytest.mark.parametrize("pattern", ["rolling-restart", "flapping-member"])
+def test_a_pattern_is_not_when_it_left(pattern: str) -> None:
+    """The pattern is seen at the end of the barrier; the member was gone when it left."""
+    restarts = rebalance(
+        2,
+        1_000,
+        200,
+        [
+            part("a", fate="left", before=2),
+            part("a", member_id="a-2", fate="returned", came_ms=60, synced_ms=150, after=2),
+        ],
+        cause=pattern,
+        triggers=[Trigger("left-closed", 0), Trigger("member-returned", 1, 60), Trigger(pattern, 0, 100)],
+    )
+    timeline = build("billing", [first("a"), restarts])
+    (lane,) = timeline.lanes
+    assert told(timeline, lane)[4:] == ["1000 gone left", "1060 joined", "1100 syncing", "1150 synced", "1200 owning 2"]
+
+
+def test_one_that_comes_and_goes_within_a_rebalance() -> None:
+    """Nobody waited for it before it came, and an id that nobody came back with is no member."""
+    parts = [
+        part("a", member_id="a-2", fate="left", came_ms=30),
+        part("a", fate="left", before=2),
+        part("a", member_id="a-3", fate="new", came_ms=60, synced_ms=150, after=2),
+        part("a", member_id="a-4", fate="vanished"),
+    ]
+    triggers = [Trigger("left-closed", 1), Trigger("member-returned", 0, 30), Trigger("left-closed", 0, 40)]
+    timeline = build("billing", [first("a"), rebalance(2, 1_000, 200, parts, triggers=triggers)])
+    (lane,) = timeline.lanes
+    assert [one.member_id for one in lane.tenants] == ["a-id", "a-2", "a-3"]
+    assert told(timeline, lane)[4:8] == ["1000 gone left", "1030 joined", "1040 gone left", "1060 joined"]
+
+
+def test_two_members_of_one_client_have_two_lanes() -> None:
+    parts = [part("a", member_id=f"a-{n}", fate="new", came_ms=20, synced_ms=60, after=1) for n in range(2)]
+    assert len(build("billing", [rebalance(1, 0, 100, parts)]).lanes) == 2
+
+
+def test_one_goes_and_its_successor_comes_in_one_rebalance() -> None:
+    """Whatever order they are told in, there is one lane, if one was gone before the other came."""
+    gone = part("a", fate="left", before=2)
+    comes = part("a", member_id="a-2", fate="new", came_ms=30, synced_ms=60, after=2)
+    both = rebalance(2, 1_000, 100, [comes, gone], triggers=[Trigger("member_left", 1)])
+    assert len(build("billing", [first("a"), both]).lanes) == 1
+    # Here the successor came before the other was given up.
+    gone.fate = "dropped"
+    assert len(build("billing", [first("a"), both]).lanes) == 2
+
+
+def test_a_static_member_keeps_its_lane() -> None:
+    known = rebalance(1, 0, 100, [part("a", group_instance_id="i-1", fate="new", came_ms=20, synced_ms=60, after=2)])
+    returns = rebalance(
+        2,
+        1_000,
+        0,
+        [
+            part(
+                "z",
+                member_id="z-id",
+                client_host="10.9.9.9",
+                group_instance_id="i-1",
+                fate="returned",
+                before=2,
+                after=2,
+            )
+        ],
+        kind="replacement",
+        outcome="replaced",
+        waits=[],
+    )
+    timeline = build("billing", [known, returns])
+    (lane,) = timeline.lanes
+    assert [one.member_id for one in lane.tenants] == ["a-id", "z-id"]
+    assert told(timeline, lane)[-1] == "100 owning 2", "nothing stood still"
+    assert [mark.kind for mark in timeline.marks] == ["rebalance", "replacement"]
+
+
+def test_the_refused_have_no_lane() -> None:
+    refusal = rebalance(
+        2, 500, 0, [part("late", fate="refused")], kind="refusal", outcome="refused", culprit=0, waits=[], times=7
+    )
+    timeline = build("billing", [first("a"), refusal])
+    assert [lane.client_id for lane in timeline.lanes] == ["a"]
+    assert (timeline.marks[1].culprit, timeline.marks[1].times) == (-1, 7)
+
+
+def test_a_group_that_was_loaded() -> None:
+    loaded = rebalance(1, 0, 0, [part("a", after=3)], kind="loaded", outcome="loaded", waits=[])
+    assert story(loaded) == ["0 owning 3"]
+
+
+def test_a_rebalance_that_runs() -> None:
+    """One has come, the other is waited for; there is no end yet."""
+    runs = rebalance(
+        2,
+        1_000,
+        -1,
+        [part("a", came_ms=30, before=2), part("b", before=2)],
+        outcome="running",
+        waits=[Wait("join", 0, -1, 60_000, last=[1])],
+    )
+    timeline = build("billing", [first("a", "b"), runs], now_ms=T0 + 5_000)
+    assert told(timeline, named(timeline, "a")[0])[4:] == ["1000 joining", "1030 joined"]
+    assert told(timeline, named(timeline, "b")[0])[4:] == ["1000 joining"]
+    assert (timeline.marks[1].end, timeline.marks[1].barriers[0].closed) == (-1, -1)
+    assert timeline.is_live
+    assert named(timeline, "b")[0].held_ms == 4_000
+
+
+def test_who_held_barriers_open() -> None:
+    slow = rebalance(
+        2,
+        1_000,
+        900,
+        [part("a", came_ms=10, before=2, after=2), part("b", came_ms=800, before=2, after=2)],
+        waits=[Wait("join", 0, 800, 60_000, last=[1]), Wait("sync", 800, 900, 60_000, last=[0])],
+    )
+    timeline = build("billing", [first("a", "b"), slow])
+    assert {lane.client_id: (lane.held, lane.held_ms) for lane in timeline.lanes} == {"a": (1, 100), "b": (1, 800)}
+    barrier = timeline.marks[1].barriers[0]
+    assert [timeline.lanes[one].client_id for one in barrier.last] == ["b"]
+    assert (barrier.opened + timeline.from_ms, barrier.closed + timeline.from_ms) == (T0 + 1_000, T0 + 1_800)
+
+
+def test_what_the_group_is_now() -> None:
+    now = state(members=[member("a", 2, 400, is_leader=True), member("b", 1, 30_000), member("c", 3, 10)])
+    timeline = build("billing", [first("a", "b", "gone")], state=now, now_ms=T0 + 60_000)
+    assert (timeline.state, timeline.generation) == ("Stable", 3)
+    assert told(timeline, named(timeline, "a")[0])[-1] == "100 owning 2"
+    assert named(timeline, "a")[0].is_leader
+    assert told(timeline, named(timeline, "b")[0])[-1] == "30000 silent", "for two thirds of its session"
+    assert told(timeline, named(timeline, "c")[0]) == ["1000 owning 3"], "unknown to the history"
+    assert told(timeline, named(timeline, "gone")[0])[-1] == "60000 gone"
+
+
+def test_lanes_are_bounded() -> None:
+    timeline = build("billing", [first(*(f"m{n}" for n in range(20)))], max_lanes=5)
+    assert (len(timeline.lanes), timeline.hidden) == (5, 15)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_lanes_of_a_crowd(seed: int) -> None:
+    """Times never go back, members that are present own something at the end, and it survives JSON."""
+    crowd = Crowd(30, 60, seed)
+    episodes = crowd.episodes()
+    timeline = build("billing", episodes, traffic=crowd.traffic(crowd.now), state=crowd.state(), now_ms=crowd.now)
+    assert len(timeline.lanes) == 30, "whoever comes back has its lane again"
+    assert len(timeline.marks) == 60
+    for lane in timeline.lanes:
+        times = lane.changes[::3]
+        assert times == sorted(times)
+        assert 0 <= times[0] <= times[-1] <= timeline.until
+        assert [one.at for one in lane.tenants] == sorted(one.at for one in lane.tenants)
+        assert lane.is_present == (lane.changes[-2] in (Kind.OWNING, Kind.SILENT))
+    assert msgspec.json.decode(msgspec.json.encode(timeline), type=Timeline) == timeline

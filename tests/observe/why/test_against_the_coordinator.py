@@ -1,0 +1,122 @@
+"""Clients that do anything at any time: what the history believes of a group is what the coordinator knows.
+
+And whatever it makes of that can be told: every index is one of a member, every time lies within the episode.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.broker.observe.why.causes import CAUSES
+from ottla.broker.observe.why.history import History
+from ottla.broker.observe.why.model import Episode
+from tests.core.test_random_walk import Walk
+
+STEPS = 250
+
+
+class Watched(Walk):
+    """A walk that is followed. A coordinator that starts anew has a history of its own, as another process has."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.history = History()
+        self.told = 0
+        self.ended: list[Episode] = []
+        self.history.on_episode.append(self.ended.append)
+        restart = self.world.restart
+
+        def anew() -> None:
+            self.follow()
+            self.history = History()
+            self.history.on_episode.append(self.ended.append)
+            restart()
+
+        self.world.restart = anew  # type: ignore[method-assign]
+        self.world.check_log = lambda: None  # type: ignore[method-assign]
+
+    def follow(self) -> None:
+        events = self.world.events
+        for event in events[self.told :]:
+            self.history(event)
+        self.told = len(events)
+
+    def compare(self) -> None:
+        groups = self.world.coordinator._m.groups
+        for group_id, tracker in self.history._trackers.items():
+            group = groups.get(group_id)
+            assert set(tracker.members) == (set(group.members) if group is not None else set())
+            if group is None:
+                continue
+            assert tracker.leader_id == group.leader_id
+            assert (tracker.run is not None) == (group.state in ("PreparingRebalance", "CompletingRebalance"))
+            if group.members:
+                assert tracker.generation == group.generation
+                assert tracker.state == group.state
+            for member in group.members.values():
+                known = tracker.members[member.member_id]
+                if group.state == "Stable":
+                    assert known.assignment == member.assignment
+                assert known.session_timeout_ms == member.session_timeout_ms
+                assert known.rebalance_timeout_ms == member.rebalance_timeout_ms
+
+
+def check(episode: Episode) -> None:
+    members = range(-1, len(episode.members))
+    assert episode.cause in CAUSES
+    assert episode.culprit in members
+    assert episode.triggers
+    for trigger in episode.triggers:
+        assert trigger.cause in CAUSES
+        assert trigger.member in members
+        assert 0 <= trigger.at_ms <= max(episode.duration_ms, 0) or episode.duration_ms < 0
+    opened = 0
+    for wait in episode.waits:
+        assert opened <= wait.opened_ms
+        opened = wait.opened_ms
+        assert set(wait.last) | set(wait.absent) <= set(members[1:])
+        if episode.duration_ms >= 0:
+            assert wait.opened_ms <= wait.closed_ms <= episode.duration_ms
+    for part in episode.members:
+        assert part.came_ms <= max(episode.duration_ms, part.came_ms if episode.duration_ms < 0 else 0)
+    assert len({part.member_id for part in episode.members}) == len(episode.members) or episode.kind == "refusal"
+    for move in episode.moves:
+        assert move.owner_before in members
+        assert move.owner_after in members
+    assert episode.headline.endswith(".")
+    assert all(text.endswith((".", "?")) for text in episode.sentences)
+
+
+LONG = [pytest.param(seed, marks=pytest.mark.slow) for seed in (6, *range(8, 24))]
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 3, 4, 5, 7, *LONG])
+def test_a_walk(seed: int) -> None:
+    walk = Watched(seed)
+    for _ in range(STEPS):
+        walk.step()
+        walk.follow()
+        walk.compare()
+    for group_id in walk.history.group_ids():
+        episodes = walk.history.episodes(group_id)
+        for one in episodes:
+            check(one)
+        numbers = [one.number for one in episodes if one.outcome != "running"]
+        assert numbers == sorted(set(numbers))
+    for one in walk.ended:
+        check(walk.history.explain(one))
+    assert len(walk.ended) > 5
+
+
+def test_nothing_of_a_walk_is_unknown() -> None:
+    """All is seen from the start, so that nothing has to be told as unknown."""
+    causes: dict[str, int] = {}
+    for seed in range(100, 106):
+        walk = Watched(seed)
+        for _ in range(STEPS):
+            walk.step()
+            walk.follow()
+        for one in walk.ended:
+            causes[one.cause] = causes.get(one.cause, 0) + 1
+    assert "unknown" not in causes
+    assert len(causes) > 10

@@ -1,0 +1,187 @@
+"""Which connections belong to which members, and what the coordinator hears when one is lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ottla.broker.context import RequestContext
+from ottla.broker.core.groups.config import GroupConfig
+from ottla.broker.core.groups.coordinator import GroupCoordinator
+from ottla.broker.observe.events import Disconnected, Event
+from ottla.broker.runtime.member_connections import MemberConnections
+from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from ottla.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+
+
+class Line:
+    """A connection."""
+
+    local_host, local_port = "127.0.0.1", 9092
+
+    def __init__(self, host: str) -> None:
+        self.client_host = host
+        self.half_closed = False
+        self.on_gone: Any = None
+
+    def finish(self, ctx: RequestContext, frame: Any) -> None: ...
+    def abort(self, reason: str) -> None: ...
+    def mute(self, hold: RequestContext) -> None: ...
+
+    def close(self) -> None:
+        tell, self.on_gone = self.on_gone, None
+        if tell is not None:
+            tell()
+
+
+class World:
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.ids = 0
+        self.coordinator = GroupCoordinator(GroupConfig(), self.new_id, 1, self.events.append)
+        self.coordinator.start()
+        self.coordinator.load_started(0, 0)
+        self.coordinator.loaded(0, 0, 0)
+        self.members = MemberConnections(self.coordinator, lambda: (7, 1007))
+
+    def new_id(self) -> str:
+        self.ids += 1
+        return str(self.ids)
+
+    def join(
+        self, line: Line, member_id: str = "", *, group_id: str = "g", version: int = 9, instance: str | None = None
+    ) -> str:
+        """Join; returns the member id that was issued, if one was."""
+        request = JoinGroupRequest(
+            group_id=group_id,
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            member_id=member_id,
+            group_instance_id=instance,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+        )
+        ctx = RequestContext(line, version, 1, "c", lambda response, _: b"")
+        answer = self.coordinator.join(request, ctx, 0, 0)
+        self.members.joined(request, ctx, answer)
+        return answer.member_id if answer is not None else ""
+
+    def add(self, line: Line, group_id: str = "g") -> str:
+        """Join as clients do: with the id that was issued."""
+        member_id = self.join(line, group_id=group_id)
+        self.join(line, member_id, group_id=group_id)
+        return member_id
+
+    @property
+    def lost(self) -> list[tuple[str, str, str]]:
+        found = [event for event in self.events if isinstance(event, Disconnected)]
+        assert all((event.at_ms, event.wall_ms, event.client_id) == (7, 1007, "c") for event in found)
+        return [(event.group_id, event.member_id, event.client_host) for event in found]
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_a_member_whose_connection_is_lost(world: World) -> None:
+    line = Line("/a")
+    member_id = world.add(line)
+    assert not world.lost
+    line.close()
+    line.close()
+    assert world.lost == [("g", member_id, "/a")]
+
+
+def test_an_id_that_was_issued_and_not_used(world: World) -> None:
+    line = Line("/a")
+    member_id = world.join(line)
+    line.close()
+    assert world.lost == [("g", member_id, "/a")]
+
+
+def test_all_members_and_groups_of_one_connection(world: World) -> None:
+    line = Line("/a")
+    first, second, other = world.add(line), world.add(line), world.add(line, "h")
+    line.close()
+    assert world.lost == [("g", first, "/a"), ("g", second, "/a"), ("h", other, "/a")]
+
+
+def test_a_member_that_joined_again_over_another_connection(world: World) -> None:
+    old, new = Line("/a"), Line("/b")
+    member_id = world.add(old)
+    world.join(new, member_id)
+    old.close()
+    assert not world.lost
+    new.close()
+    assert world.lost == [("g", member_id, "/b")]
+
+
+@pytest.mark.parametrize(("version", "instance", "member_id"), [(3, None, "c-1"), (9, "i", "i-1")])
+def test_members_that_do_not_know_their_id_yet(
+    world: World, version: int, instance: str | None, member_id: str
+) -> None:
+    line = Line("/a")
+    world.join(line, version=version, instance=instance)
+    line.close()
+    assert world.lost == [("g", member_id, "/a")]
+
+
+def test_a_static_member_that_was_replaced(world: World) -> None:
+    old, new = Line("/a"), Line("/b")
+    world.join(old, instance="i")
+    world.join(new, instance="i")
+    old.close()
+    new.close()
+    assert world.lost == [("g", "i-1", "/a"), ("g", "i-2", "/b")]
+
+
+def leave(world: World, line: Line, member_id: str) -> None:
+    ctx = RequestContext(line, 5, 1, "c", lambda response, _: b"")
+    request = LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id=member_id)])
+    world.coordinator.leave(request, ctx, 0, 0)
+
+
+def test_a_client_that_is_closed_after_it_left(world: World) -> None:
+    line = Line("/a")
+    member_id = world.add(line)
+    leave(world, line, member_id)
+    assert not world.lost
+    line.close()
+    assert world.lost == [("g", member_id, "/a")]
+
+
+def test_a_client_that_left_and_came_back_over_the_same_connection(world: World) -> None:
+    line = Line("/a")
+    leave(world, line, world.add(line))
+    member_id = world.add(line)
+    line.close()
+    assert world.lost == [("g", member_id, "/a")]
+
+
+def test_who_was_refused_is_not_known(world: World) -> None:
+    one, two = Line("/a"), Line("/b")
+    member_id = world.add(one)
+    world.join(two, "stranger")
+    two.close()
+    assert two.on_gone is None
+    one.close()
+    assert world.lost == [("g", member_id, "/a")]
+
+
+def test_a_connection_does_not_remember_members_that_are_gone(world: World) -> None:
+    line = Line("/a")
+    for _ in range(1000):
+        member_id = world.add(line)
+        leave(world, line, member_id)
+    assert len(world.members._connections) <= 128
+    assert len(world.members._members[line]) <= 128
+
+
+def test_a_broker_that_stops_misses_nobody(world: World) -> None:
+    line = Line("/a")
+    world.add(line)
+    world.members.forget()
+    line.close()
+    assert not world.lost
