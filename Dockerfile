@@ -12,6 +12,7 @@ COPY broker broker
 COPY clients clients
 COPY testing testing
 COPY cli cli
+COPY pipeline pipeline
 RUN python -m pip --python /opt/ottla/bin/python install --no-cache-dir --disable-pip-version-check '.[http]'
 
 

@@ -12,7 +12,7 @@ MINUTES ?= 10
 COMMA := ,
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-why test unit e2e sim chaos differential client-on-kafka interop interop-java-churn types lint format bench image-check docs dist clean
+.PHONY: help demo demo-why demo-pipeline test test-spark unit e2e sim chaos differential client-on-kafka interop interop-java-churn types lint format bench image-check docs dist clean
 
 help: ## show the targets
 	@grep -E '^[a-z0-9%-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -33,6 +33,10 @@ $(VENV)/.test: pyproject.toml setup.py
 	$(call environment,demo$(COMMA)test)
 	@touch $@
 
+$(VENV)/.spark: $(VENV)/.test
+	$(call environment,demo$(COMMA)test$(COMMA)spark$(COMMA)delta$(COMMA)iceberg)
+	@touch $@
+
 demo: $(VENV)/.demo ## the main job on real input, with a verdict (about a minute)
 	@$(BIN)/python -m examples.demo $(DEMO)
 
@@ -40,13 +44,16 @@ demo-why: $(VENV)/.demo ## ten incidents of consumer groups, and whether `ottla 
 	@$(BIN)/python -m examples.incidents $(DEMO)
 
 test: $(VENV)/.test ## every test but the long suites (three to five minutes)
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m 'not slow' $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m 'not slow and not spark' $(ARGS)
 
 unit: $(VENV)/.test ## the tests without real clients and sockets
-	@$(BIN)/python -m pytest -n $(WORKERS) -m 'not slow and not e2e' $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) -m 'not slow and not e2e and not spark' $(ARGS)
 
 e2e: $(VENV)/.test ## real clients on real sockets
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m e2e $(ARGS)
+
+test-spark: $(VENV)/.spark ## the data pipeline; needs Java 17 or later (under two minutes)
+	@if $(BIN)/python -m ottla.pipeline.session; then $(BIN)/python -m pytest -m 'spark and not slow' tests/pipeline $(ARGS); fi
 
 sim: $(VENV)/.test ## the long simulation: many seeds, every planted bug
 	@$(BIN)/python -m pytest -m slow tests/sim $(ARGS)
@@ -71,8 +78,8 @@ interop-java-churn: $(VENV)/.test ## Java clients come, go and crash for MINUTES
 interop-%: $(VENV)/.test ## one of them: make interop-franz-go
 	@$(BIN)/python -m tests.interop.run $* $(ARGS)
 
-types: $(VENV)/.test ## mypy --strict
-	@$(BIN)/python -m mypy -p ottla.protocol -p ottla.broker -p ottla.clients -p ottla.testing -p ottla.cli
+types: $(VENV)/.spark ## mypy --strict
+	@$(BIN)/python -m mypy -p ottla.protocol -p ottla.broker -p ottla.clients -p ottla.testing -p ottla.cli -p ottla.pipeline
 	@$(BIN)/python -m mypy examples tests/image
 	@MYPYPATH=.types:bench $(BIN)/python -m mypy bench
 

@@ -6,7 +6,7 @@ namespace package ``ottla`` (docs/architecture.md, "Packaging").
 
 from setuptools import find_packages, setup
 
-ROOMS = ("broker", "protocol", "clients", "testing", "cli")
+ROOMS = ("broker", "protocol", "clients", "testing", "cli", "pipeline")
 
 setup(
     packages=[
@@ -15,6 +15,7 @@ setup(
     package_data={
         **{f"ottla.{room}": ["py.typed"] for room in ROOMS},
         "ottla.broker": ["py.typed", "observe/console/*"],
+        "ottla.pipeline": ["py.typed", "gold/*.sql", "queries/*.sql", "report/*.css", "report/*.html"],
     },
     package_dir={f"ottla.{room}": room for room in ROOMS},
 )

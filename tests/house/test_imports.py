@@ -25,6 +25,8 @@ PLANTED = [
     ("rooms", "clients/errors.py", "ottla.broker.clock"),
     ("rooms", "broker/settings.py", "ottla.clients.errors"),
     ("rooms", "testing/__init__.py", "ottla.cli.main"),
+    ("rooms", "pipeline/tables.py", "ottla.cli.main"),
+    ("pipeline", "pipeline/lake.py", "ottla.broker.clock"),
     ("broker", "broker/core/purgatory.py", "ottla.broker.handlers.heartbeat"),
     ("broker", "broker/handlers/heartbeat.py", "ottla.broker.storage.memory"),
     ("broker", "broker/dispatch.py", "ottla.broker.runtime.loop_clock"),

@@ -1,0 +1,1 @@
+"""Gold tables: what silver tables mean, as SQL, one file a table."""

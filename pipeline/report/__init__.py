@@ -1,0 +1,1 @@
+"""The report: one HTML file that an operator reads in a minute."""

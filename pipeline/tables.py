@@ -1,0 +1,382 @@
+"""The tables of the lake, declared once: what Arrow, Spark, Parquet and the documentation know of them comes from here.
+
+Times are UTC with microseconds, made from milliseconds; ``*_ms`` are milliseconds. Every table begins with
+``cluster_id``; silver tables are partitioned by ``log_date``, gold tables by ``date``, and both stand last. All columns
+may be NULL as far as files are concerned.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+VERSION = 1
+"""Of the schemas here; it is noted in the lake, and a lake of a later one is refused."""
+
+
+class Column(NamedTuple):
+    """A column; ``kind`` is a type as Spark writes it."""
+
+    name: str
+    kind: str
+    text: str = ""
+
+
+class Table(NamedTuple):
+    """A table of the lake.
+
+    Attributes:
+        layer: ``bronze``, ``silver`` or ``gold``.
+        columns: all but ``cluster_id`` and the partition column.
+        key: the columns that name a row, besides ``cluster_id``.
+        text: what it holds.
+    """
+
+    layer: str
+    name: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+    text: str
+
+    @property
+    def partition_column(self) -> str:
+        return "date" if self.layer == "gold" else "log_date"
+
+    @property
+    def all_columns(self) -> tuple[Column, ...]:
+        """As they stand in the lake."""
+        first = Column("cluster_id", "STRING", "the cluster that it was read from")
+        return first, *self.columns, Column(self.partition_column, "DATE", "the day of the row, in UTC")
+
+    def ddl(self, *, whole: bool = True) -> str:
+        """The schema in Spark's words; without the first and the last column it is what the source gives."""
+        return ", ".join(f"`{one.name}` {one.kind}" for one in (self.all_columns if whole else self.columns))
+
+    def arrow(self, *, whole: bool = True) -> pa.Schema:
+        """The schema in Arrow's words, as Spark wants it."""
+        import pyarrow as pa
+
+        columns = self.all_columns if whole else self.columns
+        return pa.schema([pa.field(one.name, arrow_type(one.kind)) for one in columns])
+
+
+def arrow_type(kind: str) -> pa.DataType:
+    """Arrow's type for one of Spark's.
+
+    Raises:
+        ValueError: it is none that tables use.
+    """
+    import pyarrow as pa
+
+    simple = {
+        "STRING": pa.string(),
+        "BINARY": pa.binary(),
+        "BOOLEAN": pa.bool_(),
+        "SMALLINT": pa.int16(),
+        "INT": pa.int32(),
+        "BIGINT": pa.int64(),
+        "DOUBLE": pa.float64(),
+        "DATE": pa.date32(),
+        "TIMESTAMP": pa.timestamp("us", tz="UTC"),
+    }
+    if kind in simple:
+        return simple[kind]
+    if inner := re.fullmatch(r"ARRAY<(.*)>", kind):
+        return pa.list_(pa.field("element", arrow_type(inner[1])))
+    if inner := re.fullmatch(r"STRUCT<(.*)>", kind):
+        pairs = (part.strip().split(" ", 1) if " " in part.strip() else part for part in _split(inner[1]))
+        return pa.struct([pa.field(name, arrow_type(of.strip())) for name, of in pairs])
+    raise ValueError(f"no such type: {kind}")
+
+
+def _split(fields: str) -> list[str]:
+    """At the commas that stand in no inner brackets."""
+    parts, depth, start = [], 0, 0
+    for index, char in enumerate(fields):
+        depth += {"<": 1, ">": -1}.get(char, 0)
+        if char == "," and not depth:
+            parts.append(fields[start:index])
+            start = index + 1
+    return [*parts, fields[start:]]
+
+
+OWNED = "ARRAY<STRUCT<topic STRING, partition INT>>"
+MEMBERS = (
+    "ARRAY<STRUCT<member_id STRING, group_instance_id STRING, client_id STRING, client_host STRING, "
+    "rebalance_timeout_ms INT, session_timeout_ms INT, subscription_version SMALLINT, topics ARRAY<STRING>, "
+    f"owned {OWNED}, assigned {OWNED}>>"
+)
+_LOG = (
+    Column("log_partition", "INT", "partition of __consumer_offsets, 0 to 49"),
+    Column("log_offset", "BIGINT", "offset in it"),
+    Column("log_ts", "TIMESTAMP", "time of the record"),
+)
+_GROUP = Column("group_id", "STRING", "the group")
+_PLACE = (_GROUP, Column("topic", "STRING", "topic of the partition"), Column("partition", "INT", "the partition"))
+
+OFFSETS_LOG = Table(
+    "bronze",
+    "offsets_log",
+    (*_LOG, Column("key", "BINARY", "as written"), Column("value", "BINARY", "as written; NULL deletes the key")),
+    ("log_partition", "log_offset"),
+    "Every record of __consumer_offsets as it is; only with --keep-raw.",
+)
+OFFSET_COMMITS = Table(
+    "silver",
+    "offset_commits",
+    (
+        *_LOG,
+        Column("key_version", "SMALLINT", "0 or 1"),
+        _GROUP,
+        Column("topic", "STRING", "topic whose offset is committed"),
+        Column("partition", "INT", "its partition"),
+        Column("committed_offset", "BIGINT", "next offset to read; NULL in a tombstone"),
+        Column("leader_epoch", "INT", "-1 is unknown; NULL in a tombstone"),
+        Column("metadata", "STRING", "what the client noted"),
+        Column("commit_ts", "TIMESTAMP", "when the coordinator took it"),
+        Column("expire_ts", "TIMESTAMP", "only in values of version 1"),
+        Column("value_version", "SMALLINT", "0 to 4; NULL in a tombstone"),
+        Column("is_tombstone", "BOOLEAN", "the offset was deleted or has expired"),
+    ),
+    ("log_partition", "log_offset"),
+    "Every offset that was committed, deleted or expired.",
+)
+GROUP_GENERATIONS = Table(
+    "silver",
+    "group_generations",
+    (
+        *_LOG,
+        _GROUP,
+        Column("value_version", "SMALLINT", "0 to 4; NULL in a tombstone"),
+        Column("protocol_type", "STRING", "consumer, connect, …"),
+        Column("generation", "INT", ""),
+        Column("protocol", "STRING", "the assignor that was chosen"),
+        Column("leader_id", "STRING", "member id of the leader"),
+        Column("state_ts", "TIMESTAMP", "last change of state, since version 2"),
+        Column("is_tombstone", "BOOLEAN", "the group was deleted"),
+        Column("member_count", "INT", ""),
+        Column("members", MEMBERS, "details only where protocol_type is consumer"),
+    ),
+    ("log_partition", "log_offset"),
+    "Every generation that became stable or empty.",
+)
+LOG_END_SAMPLES = Table(
+    "silver",
+    "log_end_samples",
+    (
+        Column("sample_ts", "TIMESTAMP", "when it was seen"),
+        Column("topic", "STRING", ""),
+        Column("partition", "INT", ""),
+        Column("log_start_offset", "BIGINT", ""),
+        Column("log_end_offset", "BIGINT", "the high watermark"),
+    ),
+    ("topic", "partition", "sample_ts"),
+    "Where logs began and ended, every ten seconds.",
+)
+GROUP_EVENTS = Table(
+    "silver",
+    "group_events",
+    (
+        Column("ts", "TIMESTAMP", "when it happened"),
+        _GROUP,
+        Column("generation", "INT", ""),
+        Column("event", "STRING", "see docs/group-events.md"),
+        Column("reason", "STRING", "cause, and the client's or the coordinator's words"),
+        Column("member_id", "STRING", ""),
+        Column("client_id", "STRING", ""),
+        Column("client_host", "STRING", ""),
+        Column("duration_ms", "BIGINT", "from the start of the rebalance to its end; only of rebalance_completed"),
+    ),
+    ("group_id", "ts", "event", "member_id"),
+    "What happened to groups, from __ottla_group_events; empty for Apache Kafka.",
+)
+QUARANTINE = Table(
+    "silver",
+    "quarantine",
+    (
+        *_LOG,
+        Column("error", "STRING", "why it could not be read"),
+        Column("key", "BINARY", "as written"),
+        Column("value", "BINARY", "as written"),
+    ),
+    ("log_partition", "log_offset"),
+    "Records of __consumer_offsets that are of no type or version that is known, or damaged.",
+)
+LAG_BY_PARTITION = Table(
+    "gold",
+    "lag_by_partition",
+    (
+        *_PLACE,
+        Column("minute", "TIMESTAMP", "its beginning"),
+        Column("committed_offset", "BIGINT", "the last one up to the end of the minute"),
+        Column("log_end_offset", "BIGINT", "at the last sample of the minute"),
+        Column("lag_records", "BIGINT", "at least 0"),
+        Column("lag_seconds", "DOUBLE", "age of the oldest record that is not read"),
+        Column("lag_seconds_is_minimum", "BOOLEAN", "the group stands before the first sample: it is at least that"),
+        Column("commits", "BIGINT", "in the minute; 0 carries the last one forward"),
+        Column("last_commit_ts", "TIMESTAMP", ""),
+        Column("consumed", "BIGINT", "records in the minute"),
+        Column("produced", "BIGINT", "records in the minute"),
+    ),
+    ("group_id", "topic", "partition", "minute"),
+    "Lag of every partition in every minute.",
+)
+GROUP_MEMBERS = Table(
+    "gold",
+    "group_members",
+    (
+        _GROUP,
+        Column("generation", "INT", ""),
+        Column("log_ts", "TIMESTAMP", "when the generation was written"),
+        Column("protocol", "STRING", ""),
+        Column("is_leader", "BOOLEAN", ""),
+        Column("member_id", "STRING", ""),
+        Column("group_instance_id", "STRING", "of a static member"),
+        Column("client_id", "STRING", ""),
+        Column("client_host", "STRING", ""),
+        Column("session_timeout_ms", "INT", ""),
+        Column("rebalance_timeout_ms", "INT", ""),
+        Column("topic", "STRING", "NULL for a member that owns nothing"),
+        Column("partition", "INT", ""),
+    ),
+    ("group_id", "generation", "log_ts", "member_id", "topic", "partition"),
+    "Who owned what in every generation: a row for each partition.",
+)
+REBALANCES = Table(
+    "gold",
+    "rebalances",
+    (
+        _GROUP,
+        Column("generation", "INT", ""),
+        Column("prev_generation", "INT", "NULL for the first that is known"),
+        Column("completed_at", "TIMESTAMP", ""),
+        Column("duration_ms", "BIGINT", "NULL without the event topic"),
+        Column("reason", "STRING", "NULL without the event topic"),
+        Column("trigger_member", "STRING", "without the event topic: who left, else who joined"),
+        Column("members_after", "INT", ""),
+        Column("members_before", "INT", ""),
+        Column("joined", "ARRAY<STRING>", "member ids"),
+        Column("left_members", "ARRAY<STRING>", "member ids"),
+        Column("partitions_moved", "INT", ""),
+        Column("partitions_total", "INT", ""),
+        Column("since_prev_ms", "BIGINT", ""),
+        Column("generations_missing", "INT", "more than 0: compacted away, or never written"),
+    ),
+    ("group_id", "generation", "completed_at"),
+    "Every generation beside the one before it.",
+)
+REBALANCE_STORMS = Table(
+    "gold",
+    "rebalance_storms",
+    (
+        _GROUP,
+        Column("sid", "BIGINT", "number of the run of rebalances in its group"),
+        Column("started_at", "TIMESTAMP", ""),
+        Column("ended_at", "TIMESTAMP", ""),
+        Column("rebalances", "BIGINT", ""),
+        Column("paused_ms", "BIGINT", "sum of the durations; NULL without the event topic"),
+        Column("partitions_moved", "BIGINT", ""),
+        Column("main_reason", "STRING", ""),
+        Column("distinct_triggers", "BIGINT", ""),
+        Column("distinct_clients", "BIGINT", ""),
+        Column("kind", "STRING", "storm or rolling_restart"),
+        Column("suspect_client", "STRING", ""),
+        Column("members", "INT", "at most"),
+    ),
+    ("group_id", "sid"),
+    "Rebalances that followed each other within a minute, five or more.",
+)
+MEMBER_SESSIONS = Table(
+    "gold",
+    "member_sessions",
+    (
+        _GROUP,
+        Column("member_id", "STRING", ""),
+        Column("client_id", "STRING", ""),
+        Column("client_host", "STRING", ""),
+        Column("first_seen", "TIMESTAMP", ""),
+        Column("last_seen", "TIMESTAMP", ""),
+        Column("first_generation", "INT", ""),
+        Column("last_generation", "INT", ""),
+        Column("generations", "BIGINT", ""),
+        Column("departed", "BOOLEAN", "it is not in the last generation"),
+    ),
+    ("group_id", "member_id"),
+    "From when to when each member was there.",
+)
+PARTITION_STATUS = Table(
+    "gold",
+    "partition_status",
+    (
+        *_PLACE,
+        Column("lag", "BIGINT", ""),
+        Column("status", "STRING", "OK, WARN, STOP, REWIND or STALL, by Burrow's rules"),
+        Column("last_commit", "TIMESTAMP", ""),
+    ),
+    ("group_id", "topic", "partition"),
+    "How each partition stands, at the newest record.",
+)
+LAG_FORECAST = Table(
+    "gold",
+    "lag_forecast",
+    (
+        _GROUP,
+        Column("topic", "STRING", ""),
+        Column("as_of", "TIMESTAMP", ""),
+        Column("lag_now", "BIGINT", ""),
+        Column("lag_per_s", "DOUBLE", "records per second that the lag grows by"),
+        Column("r2", "DOUBLE", "how well a line fits, up to 1"),
+        Column("minutes_to_500k", "DOUBLE", "NULL where it does not grow"),
+        Column("minutes_to_drain", "DOUBLE", "NULL where it does not shrink"),
+    ),
+    ("group_id", "topic"),
+    "Where the lag of the last half hour leads.",
+)
+SLO_BREACHES = Table(
+    "gold",
+    "slo_breaches",
+    (
+        _GROUP,
+        Column("topic", "STRING", ""),
+        Column("started_at", "TIMESTAMP", ""),
+        Column("last_minute", "TIMESTAMP", ""),
+        Column("minutes", "BIGINT", ""),
+        Column("worst_lag_seconds", "DOUBLE", ""),
+    ),
+    ("group_id", "topic", "started_at"),
+    "Runs of minutes in which a group was behind by more than its objective.",
+)
+FINDINGS = Table(
+    "gold",
+    "findings",
+    (
+        _GROUP,
+        Column("kind", "STRING", "see docs/pipeline.md"),
+        Column("started_at", "TIMESTAMP", ""),
+        Column("ended_at", "TIMESTAMP", "NULL while it lasts"),
+        Column("topic", "STRING", "NULL where it is of the group as a whole"),
+        Column("partitions", "INT", "how many of them"),
+        Column("suspect", "STRING", "client or member that is to blame, NULL if nobody can be named"),
+        Column("evidence", "STRING", "a sentence with the figures"),
+    ),
+    ("group_id", "kind", "started_at", "topic"),
+    "What an operator would want to know of, one row for each thing that is wrong.",
+)
+
+BRONZE = (OFFSETS_LOG,)
+SILVER = (OFFSET_COMMITS, GROUP_GENERATIONS, LOG_END_SAMPLES, GROUP_EVENTS, QUARANTINE)
+GOLD = (
+    LAG_BY_PARTITION,
+    GROUP_MEMBERS,
+    REBALANCES,
+    REBALANCE_STORMS,
+    MEMBER_SESSIONS,
+    PARTITION_STATUS,
+    LAG_FORECAST,
+    SLO_BREACHES,
+    FINDINGS,
+)
+TABLES = {table.name: table for table in (*BRONZE, *SILVER, *GOLD)}
