@@ -12,8 +12,8 @@ Bytes = npt.NDArray[np.uint8]
 Longs = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-PADDING = 16
-"""Zero bytes behind the data of a chunk: numbers of eight bytes can be read at every place before the end."""
+PADDING = 32
+"""Zero bytes behind the data of a chunk: a number can be read at the end of anything."""
 
 
 class Aborted(NamedTuple):
@@ -75,6 +75,7 @@ class Chunk:
         partial_size: how large the batch is that the buffer ends within, as its header says; 0 if it ends between two
             batches or within a header. What is behind ``consumed`` has to be read again with more bytes behind it.
         damage: what could not be read, in order. After a fatal one the walk ended, and ``next_offset`` is its offset.
+        aborted: transactions of those given to the walk that have not ended in it: for the next walk in the same bytes.
     """
 
     topic: str
@@ -92,6 +93,7 @@ class Chunk:
     consumed: int
     partial_size: int = 0
     damage: tuple[Damage, ...] = ()
+    aborted: tuple[Aborted, ...] = ()
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -126,3 +128,7 @@ class Chunk:
             self.consumed,
             self.partial_size,
         )
+
+    def only(self, mask: Mask) -> Chunk:
+        """The same with the records of a mask; itself if these are all."""
+        return self if mask.all() else self.take(mask)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from ottla.pipeline import tables
+from ottla.pipeline.codec import commits, events, groups, plain, quarantine
 from ottla.pipeline.codec.chunk import Chunk
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from ottla.pipeline.codec.quarantine import is_group, is_offset
 
 RAW = (
     tables.Column("key", "BINARY"),
@@ -40,8 +40,12 @@ def _columns(kind: str, headers: bool) -> tuple[tables.Column, ...]:
     if kind == "raw":
         return (*RAW, RAW_HEADERS) if headers else RAW
     if kind not in _TABLES:
-        raise UnknownKind(f"no such kind of rows: {kind!r}; there are {', '.join(KINDS)}")
+        raise UnknownKind(_unknown(kind))
     return _TABLES[kind].columns
+
+
+def _unknown(kind: str) -> str:
+    return f"no such kind of rows: {kind!r}; there are {', '.join(KINDS)}"
 
 
 @cache
@@ -55,8 +59,6 @@ def schema(kind: str, *, headers: bool = False) -> pa.Schema:
     Raises:
         UnknownKind: it is none of them.
     """
-    import pyarrow as pa
-
     return pa.schema([pa.field(one.name, tables.arrow_type(one.kind)) for one in _columns(kind, headers)])
 
 
@@ -73,8 +75,8 @@ def decode(kind: str, chunk: Chunk, *, headers: bool = False) -> pa.RecordBatch:
     """The rows of one kind that the records of a chunk give, in their order.
 
     ``commits`` and ``groups`` take what is theirs and can be read; ``quarantine`` is all that they do not take, and
-    what is damaged. Of ``__ottla_group_events``, by the topic of the chunk, it is what ``events`` does not take. ``raw`` and
-    ``log`` take everything.
+    what is damaged. Of ``__ottla_group_events`` (by the topic of the chunk) it is what ``events`` does not take.
+    ``raw`` and ``log`` take everything.
 
     Args:
         kind: one of `KINDS`.
@@ -84,25 +86,17 @@ def decode(kind: str, chunk: Chunk, *, headers: bool = False) -> pa.RecordBatch:
     Raises:
         UnknownKind: it is none of them.
     """
-    import pyarrow as pa
-
-    rows = []
-    if kind in ("raw", "log"):
-        for row in range(len(chunk)):
-            place = {"key": chunk.key(row), "value": chunk.value(row)}
-            ms = int(chunk.timestamps[row]) * 1000
-            if kind == "log":
-                at = {"log_partition": chunk.partition, "log_offset": int(chunk.offsets[row]), "log_ts": ms}
-                rows.append(place | at)
-            else:
-                rows.append(
-                    place
-                    | {
-                        "topic": chunk.topic,
-                        "partition": chunk.partition,
-                        "offset": int(chunk.offsets[row]),
-                        "timestamp": ms,
-                        "timestampType": int(chunk.append_time[row]),
-                    }
-                )
-    return pa.RecordBatch.from_pylist(rows, schema=schema(kind, headers=headers))
+    match kind:
+        case "raw":
+            return plain.raw(chunk, schema(kind, headers=headers))
+        case "log":
+            return plain.log(chunk)
+        case "commits":
+            return commits.rows(chunk.only(is_offset(chunk)))
+        case "groups":
+            return groups.rows(chunk.only(is_group(chunk)))
+        case "events":
+            return events.rows(chunk)
+        case "quarantine":
+            return quarantine.rows(chunk)
+    raise UnknownKind(_unknown(kind))

@@ -78,5 +78,3 @@ class Transactions:
         first_offset = self._open.pop(producer_id, None)
         if first_offset is not None and not marker.commit:
             self.aborted.append(Aborted(producer_id, first_offset, offset))
-
-

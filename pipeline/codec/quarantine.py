@@ -1,0 +1,82 @@
+"""What is of no type or version that is known, or damaged: kept with the reason, so that nothing is lost."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from ottla.pipeline import tables
+from ottla.pipeline.codec import columns, commits, events, groups, scalar
+from ottla.pipeline.codec.chunk import Chunk, Longs, Mask
+from ottla.pipeline.codec.numbers import integers
+
+_OFFSET_TYPES = (0, 1)
+_GROUP_TYPE = 2
+
+
+def _types(chunk: Chunk) -> Longs:
+    """The type that each key begins with; -1 without one."""
+    return np.where(chunk.key_size >= 2, integers(chunk.data, "i2", chunk.key_at), -1)
+
+
+def is_offset(chunk: Chunk) -> Mask:
+    """Which records are of committed offsets, by their keys."""
+    types = _types(chunk)
+    return (types == _OFFSET_TYPES[0]) | (types == _OFFSET_TYPES[1])
+
+
+def is_group(chunk: Chunk) -> Mask:
+    """Which records are of classic groups, by their keys."""
+    return _types(chunk) == _GROUP_TYPE
+
+
+def rows(chunk: Chunk) -> pa.RecordBatch:
+    """The rows of ``quarantine``: records that no table takes, and batches that cannot be read."""
+    if chunk.topic == events.EVENTS_TOPIC:
+        bad = np.ones(len(chunk), np.bool_)
+        bad[events.read(chunk)[0]] = False
+        reason = _reason_of_event
+    else:
+        bad, reason = _left_over(chunk), _reason
+    numbers = np.flatnonzero(bad)
+    some = chunk.take(numbers)
+    errors = [reason(some, row) for row in range(len(some))]
+    batch = pa.RecordBatch.from_arrays(
+        [
+            *columns.log_place(some),
+            pa.array(errors, pa.string()),
+            columns.binary(some.data, some.key_at, some.key_size),
+            columns.binary(some.data, some.value_at, some.value_size),
+        ],
+        schema=tables.QUARANTINE.arrow(whole=False),
+    )
+    return _with_damage(batch, chunk)
+
+
+def _left_over(chunk: Chunk) -> Mask:
+    left = np.ones(len(chunk), np.bool_)
+    offsets = np.flatnonzero(is_offset(chunk))
+    left[offsets[commits.read(chunk.take(offsets)).rows]] = False
+    generations = np.flatnonzero(is_group(chunk))
+    left[generations[groups.read(chunk.take(generations))[0]]] = False
+    return left
+
+
+def _reason(chunk: Chunk, row: int) -> str:
+    return scalar.reason(chunk.key(row), chunk.value(row)) or "not readable"
+
+
+def _reason_of_event(chunk: Chunk, row: int) -> str:
+    return events.reason(chunk.value(row)) or "not readable"
+
+
+def _with_damage(batch: pa.RecordBatch, chunk: Chunk) -> pa.RecordBatch:
+    """In the order of offsets."""
+    if not chunk.damage:
+        return batch
+    damaged = [
+        {"log_partition": chunk.partition, "log_offset": one.offset, "error": f"damaged batch: {one.reason}"}
+        for one in chunk.damage
+    ]
+    both = pa.concat_batches([batch, pa.RecordBatch.from_pylist(damaged, schema=batch.schema)])
+    return both.sort_by("log_offset")

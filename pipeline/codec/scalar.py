@@ -1,0 +1,106 @@
+"""Records of ``__consumer_offsets`` one at a time: what is rare, and why something cannot be read.
+
+Kafka ignores bytes behind a key or a value. A pipeline that kept history on what it does not understand would not be
+worth much, so here they are an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ottla.protocol.errors import MalformedFrame
+from ottla.protocol.offsets_topic import (
+    GroupKey,
+    GroupValue,
+    OffsetKey,
+    OffsetValue,
+    decode_group_value,
+    decode_key,
+    decode_offset_value,
+    encode_group_value,
+    encode_offset_value,
+    group_key,
+    offset_key,
+    record_type,
+)
+
+NEWEST_TYPE = 2
+"""The last record type of classic groups; later ones are of the groups of KIP-848 and what came after it."""
+_LAST_OF_KIP_848 = 8
+
+Key = OffsetKey | GroupKey
+Value = OffsetValue | GroupValue
+
+
+class Unreadable(ValueError):
+    """A record that goes to quarantine; the message is the reason."""
+
+
+def key_of(key: bytes | None) -> Key:
+    """Read a key to its end.
+
+    Raises:
+        Unreadable: it is none of a classic group.
+    """
+    if key is None:
+        raise Unreadable("no key")
+    try:
+        decoded = decode_key(key)
+        kind = record_type(key)
+    except MalformedFrame as error:
+        raise Unreadable(f"key: {error}") from None
+    if decoded is None:
+        what = "the groups of KIP-848" if NEWEST_TYPE < kind <= _LAST_OF_KIP_848 else "nothing that is known here"
+        raise Unreadable(f"key type {kind}, of {what}")
+    if isinstance(decoded, GroupKey):
+        again = group_key(decoded.group_id)
+    else:
+        again = offset_key(decoded.group_id, decoded.topic, decoded.partition)
+    if len(again) != len(key):
+        raise Unreadable(f"{len(key) - len(again)} bytes behind the key")
+    return decoded
+
+
+def offset_value(value: bytes) -> OffsetValue:
+    """Read a committed offset to its end.
+
+    Raises:
+        Unreadable: it is none.
+    """
+    return _whole(value, decode_offset_value, encode_offset_value)  # type: ignore[no-any-return]
+
+
+def group_value(value: bytes) -> GroupValue:
+    """Read a generation of a group to its end.
+
+    Raises:
+        Unreadable: it is none.
+    """
+    return _whole(value, decode_group_value, encode_group_value)  # type: ignore[no-any-return]
+
+
+def _whole(value: bytes, decode: Callable[[bytes], Any], encode: Callable[[Any, int], bytes]) -> Any:
+    try:
+        decoded = decode(value)
+    except MalformedFrame as error:
+        raise Unreadable(f"value: {error}") from None
+    # What is written as it is usually written is whole; of the rest only what cannot spare its last byte.
+    if encode(decoded, int.from_bytes(value[:2], "big")) != value:
+        try:
+            decode(value[:-1])
+        except MalformedFrame:
+            return decoded
+        raise Unreadable("bytes behind the value")
+    return decoded
+
+
+def reason(key: bytes | None, value: bytes | None) -> str | None:
+    """Why a record goes to quarantine; None if it does not."""
+    try:
+        decoded = key_of(key)
+        if value is not None:
+            (group_value if isinstance(decoded, GroupKey) else offset_value)(value)
+    except Unreadable as error:
+        return str(error)
+    return None
