@@ -30,7 +30,7 @@ def encode_varint(value: int) -> bytes:
     return _encode(value << 1 if value >= 0 else (-value << 1) - 1)
 
 
-def read_varint(data: bytes, position: int) -> tuple[int, int]:
+def read_varint(data: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
     """Read an int32 at ``position``; return it and the position after it."""
     number = data[position]
     if number < 0x80:
@@ -47,7 +47,7 @@ def read_varlong(data: bytes, position: int) -> tuple[int, int]:
     return _read_long(data, position, 10, 0xFFFFFFFFFFFFFFFF)
 
 
-def _read_long(data: bytes, position: int, most_bytes: int, largest: int) -> tuple[int, int]:
+def _read_long(data: bytes | bytearray | memoryview, position: int, most_bytes: int, largest: int) -> tuple[int, int]:
     number = shift = 0
     while True:
         byte = data[position]

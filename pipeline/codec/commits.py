@@ -40,6 +40,18 @@ class Values(NamedTuple):
     commit_ms: Longs
     expire_ms: Longs
 
+    def take(self, rows: Longs | slice) -> Values:
+        """The same of some rows, without where the metadata lie."""
+        return Values(
+            self.good[rows],
+            self.version[rows],
+            self.offset[rows],
+            self.leader_epoch[rows],
+            self.metadata,
+            self.commit_ms[rows],
+            self.expire_ms[rows],
+        )
+
 
 class Commits(NamedTuple):
     """Commits that can be read.
@@ -80,7 +92,7 @@ def read(chunk: Chunk) -> Commits:
                 columns.strings(data, topic.at[take], topic.size[take]),
                 integers(data, "i4", topic.end[take]),
                 columns.strings(data, values.metadata.at[take], np.where(there, values.metadata.size, -1)[take]),
-                Values(*(Texts(*(x[take] for x in one)) if isinstance(one, Texts) else one[take] for one in values)),
+                values.take(take),
             )
         except columns.NotText as error:
             rows = np.delete(rows, error.rows)
@@ -142,7 +154,7 @@ def _tags_end(chunk: Chunk, at: Longs, end: Longs, asked: Mask) -> Mask:
     data, left = chunk.data, end - at
     at = np.minimum(at, end)
     first = data[at]
-    sound = (left == 1) & (first == 0)
+    sound: Mask = (left == 1) & (first == 0)
     known = (left == 19) & (first == _TOPIC_ID_TAG[0])
     known &= (data[at + 1] == _TOPIC_ID_TAG[1]) & (data[at + 2] == _TOPIC_ID_TAG[2])
     sound |= known

@@ -128,8 +128,7 @@ def _hop(view: memoryview, end_offset: int, check_crcs: bool) -> _Hop:
             if found.partial_size > MAX_BUFFER_BYTES:
                 found.wrong = f"a batch of {found.partial_size} bytes; more than {MAX_BUFFER_BYTES} are not read"
             break
-        # Never letting other threads run meanwhile: getting the turn back takes longer than most of these checksums.
-        if check_crcs and crc32c(view[at + ATTRIBUTES_AT : end], 0, 0) != crc:
+        if check_crcs and crc32c(view[at + ATTRIBUTES_AT : end]) != crc:
             found.bad_crcs.append(number)
         found.at.append(at)
         found.bases.append(base)
@@ -190,15 +189,15 @@ def _reasons(found: Frames, hop: _Hop) -> dict[int, str]:
     reasons = {}
     delta = found.last_offset - found.base_offset
     impossible = (delta < 0) | (found.count < 0) | (found.count > delta + 1) | (found.last_offset < found.base_offset)
-    for index in np.flatnonzero(impossible):
-        reasons[int(index)] = f"{found.count[index]} records with last offset delta {delta[index]}"
-    for index in np.flatnonzero(found.attributes & CODEC_MASK > Codec.ZSTD):
-        reasons[int(index)] = f"unknown compression codec {found.attributes[index] & CODEC_MASK}"
+    for index in np.flatnonzero(impossible).tolist():
+        reasons[index] = f"{found.count[index]} records with last offset delta {delta[index]}"
+    for index in np.flatnonzero(found.attributes & CODEC_MASK > Codec.ZSTD).tolist():
+        reasons[index] = f"unknown compression codec {found.attributes[index] & CODEC_MASK}"
     for index in hop.bad_crcs:
         reasons[index] = "the CRC-32C does not fit"
     # What a damaged header says of its last offset counts for nothing.
     last = found.last_offset.copy()
     last[list(reasons)] = found.base_offset[list(reasons)]
-    for index in np.flatnonzero(found.base_offset[1:] <= np.maximum.accumulate(last)[:-1]) + 1:
-        reasons[int(index)] = f"base offset {found.base_offset[index]} behind a batch that reaches further"
+    for index in (np.flatnonzero(found.base_offset[1:] <= np.maximum.accumulate(last)[:-1]) + 1).tolist():
+        reasons[index] = f"base offset {found.base_offset[index]} behind a batch that reaches further"
     return reasons

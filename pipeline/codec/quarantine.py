@@ -22,12 +22,14 @@ def _types(chunk: Chunk) -> Longs:
 def is_offset(chunk: Chunk) -> Mask:
     """Which records are of committed offsets, by their keys."""
     types = _types(chunk)
-    return (types == _OFFSET_TYPES[0]) | (types == _OFFSET_TYPES[1])
+    mask: Mask = (types == _OFFSET_TYPES[0]) | (types == _OFFSET_TYPES[1])
+    return mask
 
 
 def is_group(chunk: Chunk) -> Mask:
     """Which records are of classic groups, by their keys."""
-    return _types(chunk) == _GROUP_TYPE
+    mask: Mask = _types(chunk) == _GROUP_TYPE
+    return mask
 
 
 def rows(chunk: Chunk) -> pa.RecordBatch:

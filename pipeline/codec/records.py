@@ -14,6 +14,7 @@ import numpy as np
 
 from ottla.pipeline.codec.chunk import Bytes, Headers, Longs, Mask
 from ottla.pipeline.codec.numbers import varints
+from ottla.protocol.compression import Buffer
 from ottla.protocol.varints import read_varint
 
 MIN_RECORD_BYTES = 7
@@ -110,7 +111,7 @@ def _places(data: Bytes, body_at: Longs, body_end: Longs, counts: Longs, bad: Ma
         end[rows + step] = at
         step += 1
         width = int(np.searchsorted(-left, -step))
-    view = memoryview(data)
+    view = data.data
     for index in range(width):
         first_row, stop = int(rows[index]) + step, int(rows[index] + left[index])
         firsts, ends = _hop(view, int(at[index]), int(limit[index]), stop - first_row)
@@ -121,7 +122,7 @@ def _places(data: Bytes, body_at: Longs, body_end: Longs, counts: Longs, bad: Ma
     return begin, end
 
 
-def _hop(view: memoryview, at: int, limit: int, count: int) -> tuple[list[int], list[int]]:
+def _hop(view: Buffer, at: int, limit: int, count: int) -> tuple[list[int], list[int]]:
     """Begin and end of the next records of one batch; fewer than ``count`` if they do not fit."""
     firsts, ends = [], []
     for _ in range(count):
@@ -181,7 +182,7 @@ def _headers(data: Bytes, counts: Longs, at: Longs, end: Longs, wrong: Mask) -> 
         places[:width] = behind
         step += 1
         width = int(np.searchsorted(-left, -step))
-    view = memoryview(data)
+    view = data.data
     for index in range(width):
         place, stop = int(places[index]), int(limit[index])
         for row in range(int(rows[index]) + step, int(rows[index] + left[index])):
@@ -196,7 +197,7 @@ def _headers(data: Bytes, counts: Longs, at: Longs, end: Longs, wrong: Mask) -> 
     return Headers(counts, *parts), after
 
 
-def _header(view: memoryview, at: int, end: int) -> tuple[int, int, int, int, int] | None:
+def _header(view: Buffer, at: int, end: int) -> tuple[int, int, int, int, int] | None:
     """Where the parts of one header lie and where it ends; None if it does not fit."""
     try:
         key_size, key_at = read_varint(view, at)

@@ -118,7 +118,7 @@ def _open(found: Frames, wanted: Longs, max_bytes: int) -> _Bodies:
         return bodies
     pieces = [found.data[:-PADDING]]
     room, behind = max_bytes, len(found.data) - PADDING
-    view = memoryview(found.data)
+    view = found.data.data
     for index in compressed.tolist():
         try:
             piece = decompress(
@@ -162,11 +162,10 @@ def _chunk(
     _hold_offsets(found, records, offsets, number)
     for index in wanted[records.bad].tolist():
         found.reasons[index] = "malformed records"
-    keep: Mask | slice = (offsets >= found.start_offset) & (offsets < end_offset)
+    inside = (offsets >= found.start_offset) & (offsets < end_offset)
     if records.bad.any():
-        keep &= ~records.bad[records.batch]
-    if keep.all():
-        keep = slice(None)
+        inside &= ~records.bad[records.batch]
+    keep: Mask | slice = slice(None) if inside.all() else inside
     append_time = found.attributes[number] & TIMESTAMP_TYPE_BIT != 0
     timestamps = found.base_timestamp[number] + records.timestamp_delta
     if append_time.any():
