@@ -8,7 +8,6 @@ from dataclasses import asdict
 from functools import cached_property, partial
 from pathlib import Path
 from random import randrange
-from secrets import token_bytes
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -27,13 +26,10 @@ from ottla.broker.handlers import fetch
 from ottla.broker.handlers.services import Node, Services
 from ottla.broker.net.listener import Listener
 from ottla.broker.observe.events import Emit, no_op
-from ottla.broker.observe.lines import CoordinatorLines
 from ottla.broker.observe.logs import Silent
-from ottla.broker.observe.observers import Observers
-from ottla.broker.observe.recorder_start import begin_file, new_recorder, records
-from ottla.broker.observe.timeline.live import Timelines
+from ottla.broker.observe.recorder_start import begin_file
 from ottla.broker.observe.why.explain import explanations
-from ottla.broker.observe.why.history import History
+from ottla.broker.observing import Observing
 from ottla.broker.runtime.cleaner import Cleaner
 from ottla.broker.runtime.driver import Driver
 from ottla.broker.runtime.group_config import group_config
@@ -52,7 +48,6 @@ from ottla.protocol.errors import MalformedFrame
 from ottla.protocol.records import BatchError, TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.broker.measuring import Measuring
     from ottla.broker.observe.http.server import HttpPort
     from ottla.broker.observe.sentinels import Sentinels
     from ottla.broker.runtime.view import View
@@ -103,16 +98,12 @@ class Broker:
         self._directory = directory
         self._advertised = advertised
         self._wanted = topics
-        self.recorder = new_recorder(settings, partial(token_bytes, 32))
-        self._measuring = self._new_measuring()
-        self.sentinels: Sentinels | None = None
-        self._stopped = False
-        self.history = History(
-            lambda: {row.name: row.value for row in settings.describe()}, settings.ottla_history_memory_bytes
+        self._observing = Observing(
+            settings, self.log, emit, logs=log is not None, view=lambda: self.view, clock=lambda: self._clock
         )
-        flow_bytes = settings.ottla_timeline_memory_bytes
-        self.timelines = Timelines(self.history, flow_bytes, lambda: self.view, lambda: self._clock)
-        self._emit = self._observers(emit, log is not None)
+        self.recorder, self.history = self._observing.recorder, self._observing.history
+        self.timelines, self._measuring = self._observing.timelines, self._observing.measuring
+        self._stopped = False
         self._engine: Engine
         self._producer_states: ProducerStates
         self._topics: TopicManager
@@ -120,6 +111,11 @@ class Broker:
         self._cleaner: Cleaner
         self._transactions: TransactionDriver
         self._listener: Listener
+
+    @property
+    def sentinels(self) -> Sentinels | None:
+        """Who looks after groups; None where nobody does, and in the first second."""
+        return self._observing.sentinels
 
     @property
     def listening(self) -> str:
@@ -163,6 +159,7 @@ class Broker:
             )
             await self._topics.start()
             self._tell_recovered()
+            await self._observing.begin_group_events(self._topics, self._clock)
             self._compose()
             self._load_groups()
             self._transactions.load()
@@ -195,6 +192,8 @@ class Broker:
         self._driver.stop()
         self._meter.unmute_all()
         await self._listener.drain(self.settings.shutdown_drain_ms)
+        if self._observing.group_event_log is not None:
+            self._observing.group_event_log.stop()
         self._quota_keeper.stop()
         await self._cleaner.stop()
         await self._producer_states.stop(self._topics.client_partitions())
@@ -212,6 +211,8 @@ class Broker:
         self._listener.stop_accepting()
         self._driver.silence()
         self._transactions.silence()
+        if self._observing.group_event_log is not None:
+            self._observing.group_event_log.silence()
         self._listener.abort_all()
         self._quota_keeper.stop()
         await self._cleaner.stop()
@@ -248,19 +249,13 @@ class Broker:
         self.timelines.watch()
         timelines = self.timelines if history is not None else None
         parts = Parts(self.view, self._clock, recorder, history, timelines, self.sentinels, metrics)
-        self._emit.add(parts.changes)
+        self._observing.emit.add(parts.changes)
         port.open(parts)
 
     def _start_sentinels(self) -> None:
         """Look after groups from now on: a while after the start, so that they do not delay it."""
-        if not self.settings.ottla_sentinel_enable or self._stopped:
-            return
-        from ottla.broker.observe.sentinels import Sentinels
-
-        recorder = self.recorder if records(self.settings) else no_op
-        self.sentinels = Sentinels(lambda: self.view, self.settings, self.log, recorder)
-        self._emit.add(self.sentinels)
-        self.sentinels.start(self._clock)
+        if not self._stopped:
+            self._observing.watch(self._clock)
 
     def _stop_sentinels(self) -> None:
         self._stopped = True
@@ -273,30 +268,6 @@ class Broker:
             self.http = None
 
     # -- parts
-
-    def _observers(self, emit: Emit, logs: bool) -> Observers:
-        """All who are told of the coordinator's events, in this order."""
-        observers: list[Emit] = []
-        if logs and emit is no_op:
-            observers.append(CoordinatorLines(self.log))
-        if records(self.settings):
-            observers.append(self.recorder)
-        if self.settings.ottla_history_memory_bytes:
-            observers += [self.history, self.timelines]
-        if self._measuring is not None:
-            observers.append(self._measuring.counters)
-            self.history.on_episode.append(self._measuring.counters.on_episode)
-        if emit is not no_op:
-            observers.append(emit)
-        return Observers(observers, self.log, wants_requests=self.settings.ottla_sentinel_enable)
-
-    def _new_measuring(self) -> Measuring | None:
-        """What metrics are made of, where somebody can ask for them."""
-        if not self.settings.ottla_http_listen:
-            return None
-        from ottla.broker.measuring import Measuring
-
-        return Measuring(self.settings)
 
     def _new_engine(self) -> Engine:
         if self._directory is None:
@@ -320,7 +291,7 @@ class Broker:
             config,
             new_id=lambda: str(uuid4()),
             partition_count=partition_count,
-            emit=self._emit,
+            emit=self._observing.emit,
         )
         fetches = FetchPurgatory()
         coordinator.start()

@@ -121,6 +121,12 @@ class Settings(ObserveSettings):
     offsets_topic_segment_bytes: int = setting(
         104_857_600, "Segment size of __consumer_offsets.", low=1, high=INT32_MAX
     )
+    ottla_offsets_topic_min_compaction_lag_ms: int = setting(
+        86_400_000,
+        "min.compaction.lag.ms with which __consumer_offsets is created: its history can be read so long. 0: none, as Kafka.",
+        low=0,
+        high=INT64_MAX,
+    )
     offsets_commit_timeout_ms: int = setting(
         5_000, "How long a write of the coordinator may take.", low=1, high=INT32_MAX, effective=False
     )

@@ -38,6 +38,20 @@ class ObserveSettings:
         16_777_216, "Memory for why groups rebalanced, all together; 0: keep nothing.", low=0, high=INT64_MAX
     )
 
+    # Events of groups as a topic
+    ottla_group_events_enable: bool = setting(
+        True, "Write what happens to groups to __ottla_group_events: rebalances with cause and duration, departures."
+    )
+    ottla_group_events_topic_num_partitions: int = setting(
+        1, "Partitions with which __ottla_group_events is created.", low=1, high=10_000
+    )
+    ottla_group_events_topic_retention_ms: int = setting(
+        604_800_000, "retention.ms with which it is created; -1: for ever.", low=-1, high=INT64_MAX
+    )
+    ottla_group_events_topic_retention_bytes: int = setting(
+        67_108_864, "retention.bytes of a partition with which it is created; -1: any.", low=-1, high=INT64_MAX
+    )
+
     # Timeline
     ottla_timeline_memory_bytes: int = setting(
         8_388_608, "Memory for the commits and the lag that timelines show, all together; 0: keep none.", low=0,

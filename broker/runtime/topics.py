@@ -38,6 +38,9 @@ from ottla.protocol.records import BatchError, TopicPartition
 CONFIGURED_TOPICS = 100
 """Topics that are told of a change of the broker's settings in one turn of the loop."""
 
+COORDINATED = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
+"""Without every one of their logs the broker would answer wrongly; of any other topic it serves what it can."""
+
 REMEMBERED_DELETIONS = 1_000
 """Names of deleted topics that are kept in mind: whoever writes to one of them may not have heard of it."""
 
@@ -135,6 +138,9 @@ class TopicManager:
             "compression.type": "producer",
             "segment.bytes": str(self._settings.offsets_topic_segment_bytes),
         }
+        if lag_ms := self._settings.ottla_offsets_topic_min_compaction_lag_ms:
+            # Kafka has none: then whoever reads the topic as a history may come too late for what was committed.
+            configs["min.compaction.lag.ms"] = str(lag_ms)
         return TopicEntry(OFFSETS_TOPIC, self._new_topic_id(), self._settings.offsets_topic_num_partitions, configs)
 
     async def create_transactions_topic(self) -> None:
@@ -143,19 +149,25 @@ class TopicManager:
         Raises:
             EngineError: it could not be created.
         """
+        configs = {
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "segment.bytes": str(self._settings.transaction_state_log_segment_bytes),
+            "unclean.leader.election.enable": "false",
+        }
+        await self.create_internal(TRANSACTIONS_TOPIC, self._settings.transaction_state_log_num_partitions, configs)
+
+    async def create_internal(self, name: str, partition_count: int, configs: Mapping[str, str]) -> None:
+        """Create a topic that the broker itself writes, if it is not there.
+
+        Raises:
+            EngineError: it could not be created.
+        """
         async with self._change:
-            if TRANSACTIONS_TOPIC in self.topics:
-                return
-            configs = {
-                "cleanup.policy": "compact",
-                "compression.type": "uncompressed",
-                "segment.bytes": str(self._settings.transaction_state_log_segment_bytes),
-                "unclean.leader.election.enable": "false",
-            }
-            count = self._settings.transaction_state_log_num_partitions
-            entry = TopicEntry(TRANSACTIONS_TOPIC, self._new_topic_id(), count, configs)
-            await self._store(self._catalog.changed(put=[entry]))
-            self._serve(entry)
+            if name not in self.topics:
+                entry = TopicEntry(name, self._new_topic_id(), partition_count, configs)
+                await self._store(self._catalog.changed(put=[entry]))
+                self._serve(entry)
 
     async def _rebuild(self, partition: Partition) -> None:
         """Rebuild what a partition remembers of producers and transactions.
@@ -194,7 +206,7 @@ class TopicManager:
                 partition = topic.add_partition(log)
                 partition.producers.expiration_ms = self._settings.producer_id_expiration_ms
             except Corrupt as error:
-                if topic.is_internal:
+                if entry.name in COORDINATED:
                     raise
                 self._take_offline(topic.add_partition(OfflineLog(self._engine.leader_epoch)), error)
         self.topics[entry.name] = topic

@@ -136,6 +136,17 @@ class History:
         """Whether anything happened to a group since this began."""
         return group_id in self._trackers or self._store.last_number(group_id) > 0
 
+    def generation_of(self, group_id: str) -> int:
+        """The generation that a group is in; -1 if nothing is known of it."""
+        tracker = self._trackers.get(group_id)
+        return -1 if tracker is None else tracker.generation
+
+    def client_of(self, group_id: str, member_id: str) -> tuple[str, str]:
+        """Client id and host of a member; empty for who is none."""
+        tracker = self._trackers.get(group_id)
+        known = None if tracker is None else tracker.members.get(member_id)
+        return ("", "") if known is None else (known.client_id, known.client_host)
+
     def episodes(
         self,
         group_id: str,
