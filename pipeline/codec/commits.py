@@ -125,7 +125,7 @@ def _values(chunk: Chunk) -> Values:
     expiring = version == _WITH_EXPIRY
     whole = commit_end + 8 * expiring == end
     if flexible.any():
-        whole |= flexible & _tags_end(chunk, commit_end, end, good & flexible)
+        whole = np.where(flexible, _tags_end(chunk, commit_end, end, good & flexible), whole)
     return Values(
         good & whole,
         version,
