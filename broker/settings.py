@@ -123,7 +123,7 @@ class Settings(ObserveSettings):
     )
     ottla_offsets_topic_min_compaction_lag_ms: int = setting(
         86_400_000,
-        "min.compaction.lag.ms with which __consumer_offsets is created: its history can be read so long. 0: none, as Kafka.",
+        "min.compaction.lag.ms with which __consumer_offsets is created: so long can its history be read. 0: none.",
         low=0,
         high=INT64_MAX,
     )
