@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import ssl
 from functools import partial
@@ -138,8 +137,7 @@ class ClientConnection(asyncio.Protocol):
     async def wait_closed(self) -> None:
         """Wait until the socket is gone."""
         if self._transport is not None:
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.shield(self._closed)
+            await asyncio.shield(self._closed)
 
     # asyncio.Protocol
 

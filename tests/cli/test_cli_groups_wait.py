@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import json
 import os
 import pty
@@ -21,10 +23,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from ottla.cli import group_watch
 from ottla.cli.group_looks import Look
 from ottla.cli.group_wait import Wanted
 from ottla.cli.group_watch import LAGS_PER_LOOK, Watched
 from ottla.cli.main import command
+from ottla.clients import Admin
+from ottla.clients.errors import KafkaTimeout
 from ottla.testing import Broker, BrokerProcess
 from tests.cli.conftest import Ottla, membership
 from tests.differential.real_kafka import NoJava, RealKafka, jars
@@ -200,7 +205,7 @@ class Watching:
         }
         arguments = ("groups", "watch", "--interval", "0.1s", *arguments)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "ottla.cli", *arguments],
+            [sys.executable, "-X", "faulthandler", "-m", "ottla.cli", *arguments],
             stdout=writer,
             stderr=self.notes,
             env=environment,
@@ -230,9 +235,15 @@ class Watching:
             time.sleep(0.05)
 
     def end(self) -> int:
-        """Ctrl-C."""
+        """Ctrl-C. If that does not end it, what it is doing is in the failure."""
         self.process.send_signal(signal.SIGINT)
-        code = self.process.wait(20)
+        try:
+            code = self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGABRT)  # faulthandler writes where each thread is
+            self.process.wait(20)
+            doing = os.pread(self.notes.fileno(), 65_536, 0).decode(errors="replace")
+            pytest.fail(f"Ctrl-C did not end it.\nStandard error:\n{doing}\nStandard output:\n{self.seen}")
         os.close(self._reader)
         self.notes.close()
         return code
@@ -306,6 +317,52 @@ def test_the_lag_of_many_groups_is_looked_at_in_turn(ottla: Any, broker: Broker)
     text = watching.until(*(f"  g{number}: Empty, 0 members, lag 0\n" for number in range(count)))
     assert text.count("lag unknown") == 10
     assert watching.end() == 0
+
+
+class Steps(asyncio.SelectorEventLoop):
+    """An event loop that cancels a task before its step of that number."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.left = number
+        self.task: asyncio.Task[None] | None = None
+
+    def _run_once(self) -> None:
+        self.left -= 1
+        if not self.left and self.task is not None:
+            self.task.cancel()
+        super()._run_once()  # type: ignore[misc]
+
+
+@pytest.mark.e2e
+def test_ctrl_c_ends_it_whatever_it_is_doing(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while it closes a connection that failed, to try again with another."""
+    looks = itertools.count()
+
+    async def look(admin: Admin, wanted: object, lags: object) -> dict[str, Look]:
+        if next(looks) % 2:
+            raise KafkaTimeout("no answer")
+        await admin.list_groups()
+        return {}
+
+    monkeypatch.setattr(group_watch, "_look", look)
+    tries = itertools.count()
+
+    async def main() -> None:
+        async for turn in group_watch.turns(broker.bootstrap_servers, [], 0.001):
+            if turn.trouble:
+                next(tries)
+
+    for number in range(1, 40):
+        looks = itertools.count()
+        loop = Steps(number)
+        loop.task = loop.create_task(main())
+        loop.call_later(20, loop.stop)
+        loop.task.add_done_callback(lambda _, loop=loop: loop.stop())  # type: ignore[misc]
+        loop.run_forever()
+        assert loop.task.cancelled(), f"cancelled at step {number}, it went on"
+        loop.close()
+    assert next(tries) > 0  # so far it came
 
 
 # -- Apache Kafka
