@@ -1,0 +1,209 @@
+"""Write topics: a streaming query for each, with a checkpoint in its own folder."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from ottla.pipeline.topic_lake import columns
+from ottla.pipeline.topic_lake.folder import BAD, LakeError, TopicFolder
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.types import StructType
+
+
+class LakeSettings(NamedTuple):
+    """What is written, and how.
+
+    Attributes:
+        topic: its name.
+        folder: where its rows go.
+        options: of the source: ``kafka.bootstrap.servers`` or ``path``, and others.
+        mode: ``stream`` runs until it is stopped, ``available-now`` until all is written that is there.
+        interval_s: how often a batch is made in a stream, in seconds.
+        json_schema: typed columns of JSON values, see `columns.read_schema`; None for none.
+        json_prefix: before their names.
+        cluster_id: of the cluster, so that no other is written to the same folder; None is not known.
+    """
+
+    topic: str
+    folder: str
+    options: Mapping[str, str]
+    mode: Literal["stream", "available-now"] = "available-now"
+    interval_s: float = 10.0
+    json_schema: str | None = None
+    json_prefix: str = ""
+    cluster_id: str | None = None
+
+
+class Written(NamedTuple):
+    """A batch that is in: rows, those of them that are bad, files, and bytes."""
+
+    topic: str
+    batch: int
+    rows: int
+    bad: int
+    files: int
+    size: int
+
+
+class BatchWriter:
+    """What Spark calls for every batch; a batch that is in already is passed over.
+
+    Args:
+        folder: of the topic.
+        schema: of JSON values; None for none.
+        told: called with every batch that was written.
+    """
+
+    def __init__(
+        self,
+        folder: TopicFolder,
+        topic: str,
+        schema: StructType | None = None,
+        prefix: str = "",
+        told: Callable[[Written], None] | None = None,
+    ) -> None:
+        self._folder, self._topic, self._schema, self._prefix, self._told = folder, topic, schema, prefix, told
+
+    def __call__(self, batch: DataFrame, number: int) -> None:
+        query = query_id(self._folder)
+        with self._folder.changing():  # what a crash left undone belongs to the batch before
+            last = self._folder.committed(query)
+        if number <= last:
+            return
+        # A name of its own: the JVM of a driver that was killed may still be writing to the one before.
+        place = self._folder.new_staging(f"batch-{number:010d}-{uuid.uuid4().hex[:8]}")
+        staged = {"": place / "rows"}
+        made = columns.rows(batch, self._schema, self._prefix)
+        bad = 0
+        if self._schema is None:
+            _write(made, staged[""])
+        else:
+            bad = self._both(made, staged, place)
+        sizes = [(_rows(file), file.stat().st_size) for file in place.rglob("*.parquet")]
+        done = Written(self._topic, number, sum(one for one, _ in sizes), bad, len(sizes), sum(one for _, one in sizes))
+        figures = {"rows": done.rows, "bad": done.bad, "files": done.files, "bytes": done.size}
+        self._folder.commit(number, query, staged, figures)
+        shutil.rmtree(place, ignore_errors=True)
+        if self._told is not None:
+            self._told(done)
+
+    def _both(self, made: DataFrame, staged: dict[str, Path], place: Path) -> int:
+        """Rows that fit, and counts the others on the way; only if there are any is the batch read a second time."""
+        from pyspark.sql import Observation
+        from pyspark.sql import functions as f
+
+        seen = Observation()
+        watched = made.observe(seen, f.count_if(f.col(columns.ERROR).isNotNull()).alias("bad"))
+        _write(watched.where(f"{columns.ERROR} IS NULL").drop(columns.ERROR), staged[""])
+        bad = int(seen.get["bad"])
+        if bad:
+            staged[BAD] = place / "bad"
+            names = [*(name for name in columns.OWN if name != "date"), columns.ERROR, "date"]
+            _write(made.where(f"{columns.ERROR} IS NOT NULL").select(*names), staged[BAD])
+            found = sum(_rows(file) for file in staged[BAD].rglob("*.parquet"))
+            if found != bad:
+                raise LakeError(
+                    f"{bad} rows did not fit, but {found} came when they were read again; the batch is redone"
+                )
+        return bad
+
+
+def _write(rows: DataFrame, to: Path) -> None:
+    writer = rows.write.mode("overwrite").partitionBy("date").option("compression", "zstd")
+    writer.parquet(to.as_uri())
+    to.mkdir(parents=True, exist_ok=True)  # Spark makes none for a batch without rows
+
+
+def _rows(file: Path) -> int:
+    import pyarrow.parquet as pq
+
+    return int(pq.read_metadata(file).num_rows)
+
+
+def query_id(folder: TopicFolder) -> str:
+    """The id that Spark gave the checkpoint; batches are numbered by it."""
+    return str(json.loads((folder.checkpoint / "metadata").read_text("utf-8"))["id"])
+
+
+@contextmanager
+def start(
+    spark: SparkSession, wanted: list[LakeSettings], told: Callable[[Written], None] | None = None
+) -> Iterator[list[StreamingQuery]]:
+    """Start a query for each topic; none other may write to their folders meanwhile.
+
+    Raises:
+        LakeError: a folder holds something else, or a schema cannot be read.
+    """
+    # Else times are INT96, which is old, and which readers take for local time.
+    spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+    with ExitStack() as held:
+        queries = []
+        try:
+            for settings in wanted:
+                folder, schema = _ready(held, settings)
+                queries.append(_query(spark, settings, folder, schema, told))
+            yield queries
+        finally:
+            for query in queries:
+                if query.isActive:
+                    query.stop()
+
+
+def _ready(held: ExitStack, settings: LakeSettings) -> tuple[TopicFolder, StructType | None]:
+    folder = TopicFolder(settings.folder)
+    folder.about()
+    schema = columns.read_schema(settings.json_schema, settings.json_prefix) if settings.json_schema else None
+    held.enter_context(folder.only("writer"))
+    folder.claim(topic=settings.topic, cluster_id=settings.cluster_id)
+    if schema is not None:
+        _note_schema(folder, schema, settings.json_prefix)
+    with folder.changing():
+        if (folder.checkpoint / "metadata").exists():
+            folder.committed(query_id(folder))
+        elif folder.files() or folder.files(BAD):
+            raise LakeError(
+                f"{folder.path} has rows, but its checkpoint {folder.checkpoint} is gone: restore it, or begin in a "
+                "new folder; rows would come twice otherwise"
+            )
+    for left in folder.staging.glob("batch-*"):
+        shutil.rmtree(left, ignore_errors=True)
+    return folder, schema
+
+
+def _note_schema(folder: TopicFolder, schema: StructType, prefix: str) -> None:
+    from pyspark.sql.types import StructField, StructType
+
+    named = StructType([StructField(f"{prefix}{one.name}", one.dataType) for one in schema.fields])
+    before = (folder.about() or {}).get("json_schema")
+    columns.check_change(before, named)
+    known = {one.name: one for one in StructType.fromJson(json.loads(before)).fields} if before else {}
+    folder.note(json_schema=StructType(list({**known, **{one.name: one for one in named.fields}}.values())).json())
+
+
+def _query(
+    spark: SparkSession,
+    settings: LakeSettings,
+    folder: TopicFolder,
+    schema: StructType | None,
+    told: Callable[[Written], None] | None,
+) -> StreamingQuery:
+    options = {"startingOffsets": "earliest", "includeHeaders": "true", **settings.options}
+    source = spark.readStream.format("ottla").options(**options).option("decode", "raw")
+    rows = source.option("subscribe", settings.topic).load()
+    write = BatchWriter(folder, settings.topic, schema, settings.json_prefix, told)
+    writer = rows.writeStream.foreachBatch(write).queryName(f"ottla lake: {settings.topic}")
+    writer = writer.option("checkpointLocation", folder.checkpoint.as_uri())
+    if settings.mode == "available-now":
+        writer = writer.trigger(availableNow=True)
+    else:
+        writer = writer.trigger(processingTime=f"{round(settings.interval_s * 1000)} milliseconds")
+    return writer.start()
