@@ -21,6 +21,7 @@ SETTINGS = {
     # Small segments, and compaction all the time, so that kills come in the middle of both.
     "log.segment.bytes": 30_000,
     "offsets.topic.segment.bytes": 10_000,
+    "ottla.offsets.topic.min.compaction.lag.ms": 0,
     "transaction.state.log.segment.bytes": 5_000,
     "log.cleaner.backoff.ms": 200,
     "log.cleaner.min.cleanable.ratio": 0.05,

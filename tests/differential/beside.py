@@ -33,6 +33,9 @@ COMMON = {
     # Topics that come and go cost Kafka little with these.
     "log.index.size.max.bytes": 65_536,
     "log.segment.delete.delay.ms": 1_000,
+    # What Kafka does not have.
+    "ottla.group.events.enable": "false",
+    "ottla.offsets.topic.min.compaction.lag.ms": 0,
 }
 # Of Kafka alone: answers leave in the order in which requests came.
 QUIET: dict[str, object] = {

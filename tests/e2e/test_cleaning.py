@@ -35,6 +35,7 @@ EAGER = {
     "log.cleaner.min.cleanable.ratio": "0.01",
     "log.retention.check.interval.ms": 100,
     "offsets.topic.segment.bytes": 4_000,
+    "ottla.offsets.topic.min.compaction.lag.ms": 0,
     "offsets.topic.num.partitions": 1,
     "transaction.state.log.segment.bytes": 2_000,
     "transaction.state.log.num.partitions": 1,
