@@ -12,8 +12,9 @@ import pytest
 
 from ottla import pipeline
 from ottla.pipeline import udfs
-from ottla.pipeline.codec import decode, walk
+from ottla.pipeline.codec import ddl, decode, walk
 from ottla.pipeline.codec.arrays import chunk_of
+from ottla.pipeline.codec.spark_sql import OFFSET_COMMITS
 from ottla.protocol.records import Record, build_batch
 from tests.pipeline.codec.logs import commit, generation, member
 from tests.pipeline.codec.test_events import FULL
@@ -117,3 +118,26 @@ def test_columns_of_nothing() -> None:
     assert len(udfs._commits(none, none)) == len(udfs._generations(none, none)) == len(udfs._events(none)) == 0
     nulls = pa.nulls(2, pa.binary())
     assert udfs._commits(nulls, nulls).field("error").to_pylist() == ["no key", "no key"]
+
+
+def test_spark_without_python_says_the_same_of_what_is_sound(spark: SparkSession) -> None:
+    some = [
+        commit("a group", "orders", partition, offset, version, metadata=metadata)
+        for version in range(5)
+        for partition, offset, metadata in [(0, 0, ""), (5, (1 << 63) - 1, "m"), (1 << 20, -(1 << 63), "ü" * 60)]
+    ]
+    some += [
+        commit(leader_epoch=-1),
+        commit(leader_epoch=1 << 30),
+        commit(version=1, expire_timestamp=5),
+        replace(commit(), value=None),
+    ]
+    chunk = walk(build_batch([*some, record(None), Record(key=b"\0\3", value=b"x")]), topic="t", partition=9)
+    raw = decode("raw", chunk).to_pylist()
+    rows = [(row["partition"], row["offset"], row["timestamp"], row["key"], row["value"]) for row in raw]
+    spark.createDataFrame(
+        rows, "partition INT, offset BIGINT, timestamp TIMESTAMP, key BINARY, value BINARY"
+    ).createOrReplaceTempView("kafka_rows")
+    found = spark.sql(OFFSET_COMMITS.format(records="kafka_rows")).orderBy("log_offset")
+    assert found.schema.simpleString() == spark.createDataFrame([], ddl("commits")).schema.simpleString()
+    assert found.toArrow().to_pylist() == decode("commits", chunk).to_pylist()
