@@ -15,6 +15,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "timeline": ("ottla.cli.timeline", "Draw who joined, waited, owned and was silent when."),
     "produce": ("ottla.cli.produce", "Send lines of a file or of standard input to a topic."),
     "consume": ("ottla.cli.consume", "Print the records of topics, alone or as a member of a group."),
+    "pipeline": ("ottla.cli.pipeline", "Keep the history of groups as tables, with Spark."),
+    "lake": ("ottla.cli.lake", "Write topics to Parquet, every record once; compact it."),
     "configs": ("ottla.cli.configs", "Show and change settings of topics and of the broker."),
     "transactions": ("ottla.cli.transactions", "List transactions; find and abort those that hang."),
     "offsets": ("ottla.cli.offsets", "Read __consumer_offsets, of a broker or of files."),

@@ -1,37 +1,245 @@
-"""Where tables lie: ``LAKE/<layer>/<table>``, ``LAKE/checkpoints/<query>`` and ``LAKE/lake.json``."""
+"""Where tables lie, what is known of them, and who may write: ``LAKE/lake.json`` and the folders beside it.
+
+``LAKE/<layer>/<table>`` is what streams wrote (and gold), ``_backfill`` in it what backfills wrote, always Parquet,
+``LAKE/checkpoints/<query>`` how far streams are. The two have no row in common: a stream begins where the backfill
+before it ended, and a backfill ends where the stream began.
+"""
 
 from __future__ import annotations
 
+import fcntl
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ottla.pipeline.tables import TABLES
+from ottla.pipeline.parquet_files import BACKFILL, METADATA, committed
+from ottla.pipeline.tables import TABLES, VERSION, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+ABOUT = "lake.json"
+LOCK = ".writer"
+_PATIENCE_S = 30.0
+
+
+class LakeError(Exception):
+    """The lake cannot be used so; the message says why and what to do."""
 
 
 class Lake:
     """The tables below one folder.
 
     Args:
-        path: of a folder, or whatever Spark takes for one.
+        path: of a folder that every machine of the cluster has at this path.
     """
 
     def __init__(self, path: str) -> None:
-        self.path = path.rstrip("/")
+        self.path = path.rstrip("/") or "/"
 
     def where(self, table: str) -> str:
         """The folder of a table."""
         return f"{self.path}/{TABLES[table].layer}/{table}"
 
+    def backfilled(self, table: str) -> str:
+        """The folder of what backfills wrote of a table."""
+        return f"{self.where(table)}/{BACKFILL}"
+
     def checkpoint(self, query: str) -> str:
         """The folder in which a streaming query keeps how far it is."""
         return f"{self.path}/checkpoints/{query}"
 
+    @property
+    def logs(self) -> Path:
+        """The folder of what Spark had to say."""
+        return Path(self.path) / "logs"
+
+    # what is known of it
+
+    def about(self) -> dict[str, Any] | None:
+        """What ``lake.json`` says; None if there is none yet.
+
+        Raises:
+            LakeError: it cannot be read, or is of a later version than this program knows.
+        """
+        path = Path(self.path) / ABOUT
+        try:
+            about = json.loads(path.read_text("utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise LakeError(f"{path} cannot be read: {error}") from None
+        if not isinstance(about, dict) or not isinstance(about.get("version"), int):
+            raise LakeError(f"{path} is not the note of a lake of ottla's")
+        if about["version"] > VERSION:
+            raise LakeError(
+                f"The lake {self.path} has tables of version {about['version']}, and this ottla knows version "
+                f"{VERSION}: use the ottla that wrote it, or a later one."
+            )
+        return about
+
+    def open(self, *, format: str, cluster_id: str | None) -> dict[str, Any]:
+        """Make the lake, or see that it is the one that is meant, and note what has changed in its tables.
+
+        Args:
+            format: of silver and bronze tables, see `ottla.pipeline.config.FORMATS`.
+            cluster_id: what is to be written to it; None is not known.
+
+        Raises:
+            LakeError: it is of another format or cluster, or of a later version.
+        """
+        about = self.about()
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        if about is None:
+            if not cluster_id:
+                raise LakeError("The cluster says no id: name it with --cluster-id.")
+            about = {"version": VERSION, "format": format, "cluster_id": cluster_id, "created_at": now, "tables": {}}
+        if about["format"] != format:
+            raise LakeError(
+                f"The lake {self.path} is of format {about['format']}, not {format}: "
+                f"say --format {about['format']}, or name another --lake."
+            )
+        if cluster_id and about["cluster_id"] != cluster_id:
+            raise LakeError(
+                f"The lake {self.path} is of cluster {about['cluster_id']!r}, and this is {cluster_id!r}: name another "
+                "--lake. (A cluster that was made anew has a new id, and its offsets begin anew.)"
+            )
+        for table in TABLES.values():
+            _note_schema(about["tables"], table, now)
+        about["version"] = VERSION
+        self.write(ABOUT, about)
+        return about
+
+    def note(self, part: str, **values: Any) -> None:
+        """Add to an object of ``lake.json``; only while `writing`."""
+        about = self.about() or {}
+        about.setdefault(part, {}).update(values)
+        self.write(ABOUT, about)
+
+    def noted(self, part: str) -> dict[str, Any]:
+        """An object of ``lake.json``; empty if there is none."""
+        found: dict[str, Any] = (self.about() or {}).get(part, {})
+        return found
+
+    def write(self, name: str, value: Any) -> None:
+        """A JSON file of the lake, whole or not at all."""
+        path = Path(self.path) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = path.with_name(f"{path.name}.{os.getpid()}.new")
+        with new.open("w", encoding="utf-8") as file:
+            json.dump(value, file, indent=1, default=str)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(new, path)
+
+    # who writes
+
+    @contextmanager
+    def writing(self, what: str) -> Iterator[Callable[[int], None]]:
+        """One process at a time may write silver tables. Gives what to call with the id of Spark's JVM.
+
+        The JVM outlives a driver that was killed by a moment, and may be about to finish a batch: who comes next waits
+        until it is gone, so that two never work on one checkpoint.
+
+        Raises:
+            LakeError: somebody is at it.
+        """
+        path = Path(self.path) / LOCK
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = path.open("a+", encoding="utf-8")
+        except OSError as error:
+            raise LakeError(f"The lake {self.path} cannot be written: {error.strerror}") from None
+        with file:
+            _lock(file, self.path)
+            file.seek(0)
+            _await_end(file.read(), self.path)
+
+            def note(jvm_pid: int | None = None) -> None:
+                file.seek(0)
+                file.truncate()
+                file.write(json.dumps({"what": what, "pid": os.getpid(), "jvm_pid": jvm_pid}))
+                file.flush()
+
+            note()
+            yield note
+
+    # reading
+
+    def files(self, table: str) -> list[str]:
+        """The paths of the Parquet files that make up a table: no orphans of tasks that were killed."""
+        return committed(self.where(table))
+
     def read(self, spark: SparkSession, table: str) -> DataFrame:
-        """A table as it is now, with exactly its schema; empty if it was never written."""
-        schema = TABLES[table].ddl()
-        if not Path(self.where(table)).exists():
-            return spark.createDataFrame([], schema)
-        return spark.read.schema(schema).parquet(self.where(table))
+        """A table as it is now, with exactly its schema; empty if it was never written. What files lack is NULL."""
+        found = [self._read(spark, table, folder) for folder in (self.where(table), self.backfilled(table))]
+        parts = [one for one in found if one is not None]
+        if not parts:
+            return spark.createDataFrame([], TABLES[table].ddl())
+        return parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])
+
+    def _read(self, spark: SparkSession, table: str, folder: str) -> DataFrame | None:
+        place, schema = Path(folder), TABLES[table].ddl()
+        if (place / "_delta_log").exists() or (place / "metadata").is_dir():
+            names = [name for name in committed(folder) if f"/{BACKFILL}/" not in name]
+            # Iceberg names its folders by the values too, but below data/.
+            base = f"{folder}/data" if (place / "metadata").is_dir() else folder
+            return spark.read.schema(schema).option("basePath", base).parquet(*names) if names else None
+        # A folder with nothing but another table's in it is no table yet.
+        return spark.read.schema(schema).parquet(folder) if any(place.glob("[!_.]*")) or _sunk(place) else None
+
+
+def _sunk(place: Path) -> bool:
+    """Whether Spark's file sink has written there, if only batches without rows."""
+    return (place / METADATA).is_dir()
+
+
+def _note_schema(tables: dict[str, Any], table: Table, now: str) -> None:
+    """What columns a table has since when; files that are older have NULL there."""
+    columns = {one.name: one.kind for one in table.all_columns}
+    known = tables.setdefault(table.name, {"version": VERSION, "columns": columns, "history": []})
+    if not known["history"]:
+        known["history"].append({"version": VERSION, "at": now, "columns": list(columns)})
+    elif known["columns"] != columns:
+        added = [name for name in columns if name not in known["columns"]]
+        removed = [name for name in known["columns"] if name not in columns]
+        known["history"].append({"version": VERSION, "at": now, "added": added, "removed": removed})
+    known.update(version=VERSION, columns=columns)
+
+
+def _lock(file: Any, lake: str) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.seek(0)
+        try:
+            holder = json.loads(file.read())
+            who = f"`ottla pipeline {holder['what']}` (process {holder['pid']})"
+        except (ValueError, KeyError):
+            who = "another process"
+        raise LakeError(f"{who} writes to the lake {lake}: stop it first. Reading needs no stop.") from None
+
+
+def _await_end(noted: str, lake: str) -> None:
+    """Wait until the JVM that the last one noted is gone."""
+    try:
+        pid = int(json.loads(noted)["jvm_pid"])
+    except (ValueError, KeyError, TypeError):
+        return
+    deadline = time.monotonic() + _PATIENCE_S
+    while _is_java(pid):
+        if time.monotonic() > deadline:
+            raise LakeError(f"Java of an earlier run (process {pid}) still writes to the lake {lake}: end it first.")
+        time.sleep(0.05)
+
+
+def _is_java(pid: int) -> bool:
+    try:
+        return b"java" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0]
+    except OSError:
+        return False

@@ -1,0 +1,397 @@
+"""`ottla pipeline`: the history of consumer groups as tables, by Spark."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import date, datetime
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ottla.cli.output import Refused, note, print_table
+from ottla.cli.pipeline_alerts import command as alerts
+from ottla.cli.pipeline_options import GOLD, READ, SPARK, STREAM, WRITE, since_option, with_config
+from ottla.pipeline.config import Config, ConfigError, near
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from ottla.pipeline.cluster import Cluster
+    from ottla.pipeline.lake import Lake
+    from ottla.pipeline.running import Spark
+
+_MOST_REASONS = 10
+
+
+@click.group("pipeline")
+def command() -> None:
+    """What consumer groups did, as tables: history, health and cause, for Ottla and for any Apache Kafka.
+
+    Begin with `ottla pipeline available-now -b HOST:PORT`, then `gold`, then `report`.
+    """
+
+
+@contextmanager
+def failures() -> Iterator[None]:
+    """What can go wrong in words, as one sentence and exit code 1."""
+    missing = [name for name in ("pyspark", "pyarrow", "numpy") if find_spec(name) is None]
+    if missing:
+        raise Refused(f"The pipeline needs {' and '.join(missing)}.", "pip install 'ottla[spark]'")
+    from ottla.pipeline.cluster import NoCluster
+    from ottla.pipeline.lake import LakeError
+    from ottla.pipeline.parquet_files import UnreadableTable
+    from ottla.pipeline.running import RunFailed
+    from ottla.pipeline.session import NoJava
+    from ottla.pipeline.sinks import NoPackage
+
+    try:
+        yield
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from None
+    except (NoCluster, LakeError, UnreadableTable, RunFailed, NoJava, NoPackage) as error:
+        raise Refused(str(error)) from None
+
+
+@contextmanager
+def with_spark(config: Config, lake: Lake, what: str) -> Iterator[Spark]:
+    """A session; what Spark raises in the block is said in a sentence, with the file that has more."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    from ottla.pipeline.running import RunFailed, first_line, spark
+
+    with spark(config, lake, what) as running:
+        try:
+            yield running
+        except RunFailed as error:
+            raise Refused(str(error), f"What Spark says: {running.log}") from None
+        except (PySparkException, Py4JError) as error:
+            raise Refused(first_line(error), f"What Spark says: {running.log}") from None
+
+
+@contextmanager
+def to_stop() -> Iterator[Callable[[float], bool]]:
+    """Ctrl-C and SIGTERM ask to stop; a second one ends at once. Gives what waits, and says whether to stop."""
+    asked = threading.Event()
+
+    def ask(number: int, frame: object) -> None:
+        if asked.is_set():
+            os._exit(128 + number)
+        asked.set()
+        note("Stopping; what is under way is done again at the next start, and counts once.")
+
+    before = {one: signal.signal(one, ask) for one in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked.wait
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+
+def look_at(config: Config) -> Cluster:
+    from ottla.pipeline.cluster import look
+
+    if not config.bootstrap_server and not config.log_dir:
+        raise click.UsageError("Say what to read: --bootstrap-server HOST:PORT, or --log-dir DIR.")
+    return look(config)
+
+
+def _quarantine(lake: Lake, running: Spark) -> list[tuple[str, int]]:
+    rows = lake.read(running.session, "quarantine").groupBy("error").count().orderBy("count", ascending=False)
+    return [(row[0], row[1]) for row in rows.limit(_MOST_REASONS).collect()]
+
+
+def _next(config: Config, *commands: str) -> None:
+    where = "" if config.lake == Config().lake else f" --lake {config.lake}"
+    note(f"The lake is in {Path(config.lake).absolute()}.")
+    note("Next: " + ", then ".join(f"`ottla pipeline {one}{where}`" for one in commands) + ".")
+
+
+command.add_command(alerts)
+
+
+# -- silver
+
+
+@command.command("backfill", short_help="Read all that is there into the lake, once.")
+@since_option("Only days from this one on.")
+@with_config(READ, WRITE, SPARK)
+def backfill(config: Config, since: datetime | None) -> None:
+    """Read what a cluster or a log directory has, up to now, in one batch.
+
+    To do it again doubles nothing. A stream of the lake goes on where it ends.
+    """
+    from ottla.cli.pipeline_show import Bars, cannot_know, quarantined
+
+    with failures():
+        from ottla.pipeline import backfill as module
+        from ottla.pipeline.lake import Lake
+        from ottla.pipeline.sinks import check
+
+        check(config.format)
+        cluster, lake = look_at(config), Lake(config.lake)
+        about = lake.open(format=config.format, cluster_id=cluster.cluster_id)
+        with (
+            lake.writing("backfill") as note_jvm,
+            with_spark(config, lake, "backfill") as running,
+            Bars("tasks") as bars,
+        ):
+            note_jvm(running.jvm_pid)
+            filled = module.run(
+                running.session,
+                lake,
+                config,
+                cluster,
+                about["cluster_id"],
+                since=since.date() if since else None,
+                tell=lambda table, done, of: bars.show(table, done, of),
+                done=lambda table, rows: bars.finish(table, rows),
+            )
+            reasons = _quarantine(lake, running)
+        print_table(
+            ("table", "rows read", "days", "from", "to"),
+            [
+                (
+                    name,
+                    f"{one.rows:,}",
+                    len(one.days),
+                    *((str(one.days[0]), str(one.days[-1])) if one.days else (None, None)),
+                )
+                for name, one in filled.items()
+            ],
+        )
+        quarantined(reasons)
+        cannot_know(cluster)
+        _next(config, "gold", "report")
+
+
+@command.command("stream", short_help="Keep the lake up to date until stopped.")
+@with_config(READ, WRITE, STREAM, SPARK)
+def stream(config: Config) -> None:
+    """Write what comes into the lake, exactly once, until Ctrl-C.
+
+    It goes on where it or `available-now` stopped, however that came about.
+    """
+    _run_streams(config, available_now=False)
+
+
+@command.command("available-now", short_help="Bring the lake up to date, and end.")
+@with_config(READ, WRITE, STREAM, SPARK)
+def available_now(config: Config) -> None:
+    """Read what has come since the last time, exactly once: for cron. It shares its checkpoints with `stream`."""
+    _run_streams(config, available_now=True)
+
+
+def _run_streams(config: Config, *, available_now: bool) -> None:
+    from ottla.cli.pipeline_show import Bars, cannot_know, quarantined
+
+    what = "available-now" if available_now else "stream"
+    with failures():
+        from ottla.pipeline import silver
+        from ottla.pipeline.lake import Lake
+        from ottla.pipeline.running import watch
+        from ottla.pipeline.sinks import check
+
+        check(config.format)
+        cluster, lake = look_at(config), Lake(config.lake)
+        about = lake.open(format=config.format, cluster_id=cluster.cluster_id)
+        with lake.writing(what) as note_jvm, with_spark(config, lake, what) as running, to_stop() as stopping:
+            note_jvm(running.jvm_pid)
+            begins, ends = silver.span(lake, cluster, config)
+            queries = silver.start(
+                running.session, lake, config, cluster, about["cluster_id"], available_now=available_now
+            )
+            if not available_now:
+                note(f"Writing {', '.join(queries)} of {config.origin} to {config.lake}; Ctrl-C stops.")
+            with Bars("records") as bars:
+                done = watch(queries, stopping, lambda all: bars.streams(all, ends if available_now else {}, begins))
+            reasons = _quarantine(lake, running)
+        print_table(
+            ("table", "rows written", "batches", "last batch"),
+            [
+                (name, f"{one.rows:,}", one.batches, f"{one.batch_s:.1f} s" if one.batches else None)
+                for name, one in done.items()
+            ],
+        )
+        quarantined(reasons)
+        cannot_know(cluster)
+        _next(config, "gold", "report")
+
+
+@command.command("vacuum", short_help="Remove files that belong to no table.")
+@with_config(("lake",))
+def vacuum(config: Config) -> None:
+    """Remove what tasks that were killed left behind, so that only files of tables are in the lake.
+
+    Spark passes over such files; pandas, DuckDB or Trino would read them. No stream may run meanwhile.
+    """
+    with failures():
+        from ottla.pipeline.lake import Lake
+        from ottla.pipeline.vacuum import vacuum as remove
+
+        lake = Lake(config.lake)
+        if lake.about() is None:
+            raise Refused(f"There is no lake in {config.lake}.", "Name one with --lake.")
+        with lake.writing("vacuum"):
+            removed = remove(lake)
+        print_table(
+            ("table", "files removed", "bytes"), [(name, one.files, f"{one.bytes:,}") for name, one in removed.items()]
+        )
+
+
+# -- gold
+
+
+def _lake(config: Config) -> Lake:
+    """One that is there, and of a version that is known."""
+    from ottla.pipeline.lake import Lake
+
+    lake = Lake(config.lake)
+    if lake.about() is None:
+        raise Refused(
+            f"There is no lake in {config.lake}.",
+            "Name one with --lake, or make it: ottla pipeline available-now -b HOST:PORT",
+        )
+    return lake
+
+
+@command.command("gold", short_help="Make of it: lag, rebalances, storms, findings.")
+@since_option("Build days from this one on. [those that have changed]")
+@click.option("--full", is_flag=True, help="Build all days anew.")
+@with_config(GOLD, SPARK)
+def gold(config: Config, since: datetime | None, full: bool) -> None:
+    """Build gold tables from silver ones: only days that have changed since the last time, and those after them."""
+    from ottla.cli.pipeline_show import Bars
+
+    if since and full:
+        raise click.UsageError("--since and --full: all days, or those from one on.")
+    with failures():
+        from ottla.pipeline import touched
+        from ottla.pipeline.gold import Objectives, build
+
+        lake = _lake(config)
+        objectives = Objectives(config.slo, config.slo_groups)
+        found = touched.look(lake, objectives)
+        if not found.anything and not full and not since:
+            note(f"Nothing has changed since gold was last built ({touched.noted(lake).get('at', 'never')}).")
+            return
+        first: date | None = None if full else since.date() if since else found.since
+        with with_spark(config, lake, "gold") as running, Bars("steps") as bars:
+            results = build(running.session, lake, since=first, objectives=objectives, progress=bars.show)
+        touched.note(lake, found.seen)
+        print_table(("table", "rows"), [(one.table, f"{one.rows:,}") for one in results])
+        _next(config, "report", "query")
+
+
+@command.command("report", short_help="One HTML file that says what is wrong.")
+@click.option("--out", "-o", type=click.Path(path_type=Path), metavar="FILE", help="Where to. [LAKE/report.html]")
+@click.option("--group", "-G", metavar="GROUP", help="Only this group.")
+@with_config(("lake",))
+def report(config: Config, out: Path | None, group: str | None) -> None:
+    """Make a page of the gold tables; it needs neither Spark nor a network, and opens anywhere."""
+    with failures():
+        from ottla.pipeline.report import NothingToReport, write
+
+        _lake(config)
+        try:
+            made = write(config.lake, out or Path(config.lake) / "report.html", group=group)
+        except NothingToReport as error:
+            raise Refused(str(error)) from None
+        except OSError as error:
+            raise Refused(f"{out} cannot be written: {error.strerror}.") from None
+    click.echo(made)
+
+
+@command.command("query", short_help="Ask one of the named questions.")
+@click.argument("name", required=False)
+@click.option("--param", "-p", "given", multiple=True, metavar="NAME=VALUE", help="A parameter of the question.")
+@click.option("--group", "-G", metavar="GROUP", help="Only this group.")
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Rows at most.")
+@click.option(
+    "--format-output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="A table for people, or JSON for programs.",
+)
+@click.option("--json", "as_json", is_flag=True, help="The same as --format-output json.")
+@with_config(("lake",), SPARK)
+def query(
+    config: Config,
+    name: str | None,
+    given: tuple[str, ...],
+    group: str | None,
+    limit: int,
+    format_output: str,
+    as_json: bool,
+) -> None:
+    """Ask a question of the gold tables; without NAME, say which there are."""
+    with failures():
+        from ottla.pipeline.queries import QUERIES, run
+
+        if name is None:
+            print_table(("question", "what it says"), [(key, one.text) for key, one in QUERIES.items()])
+            return
+        if name not in QUERIES:
+            raise click.UsageError(f"There is no question {name!r}{near(name, QUERIES)}.")
+        parameters = dict(_pair(one) for one in given) | ({"group": group} if group else {})
+        lake = _lake(config)
+        with with_spark(config, lake, "query") as running:
+            try:
+                asked = run(running.session, lake, name, **parameters)
+            except (TypeError, ValueError) as error:
+                raise click.UsageError(f"{name}: {error}") from None
+            _print_rows(asked, limit, as_json or format_output == "json")
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise click.UsageError(f"--param {text!r}: write NAME=VALUE")
+    return name, value
+
+
+def _print_rows(asked: DataFrame, limit: int, as_json: bool) -> None:
+    import json
+
+    from ottla.cli.output import printable
+
+    rows = asked.limit(limit + 1).collect()
+    more, rows = len(rows) > limit, rows[:limit]
+    if as_json:
+        click.echo(json.dumps([_plain(row.asDict(recursive=True)) for row in rows], indent=2, ensure_ascii=False))
+    elif rows:
+        cells = [[None if one is None else printable(_text(one)) for one in row] for row in rows]
+        print_table([name.replace("_", " ") for name in asked.columns], cells)
+    else:
+        note("There are no rows.")
+    if more:
+        note(f"There are more than {limit} rows: say --limit.")
+
+
+def _plain(value: Any) -> Any:
+    """For JSON: times in ISO 8601, bytes in hexadecimal."""
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+    if isinstance(value, date):
+        return value.isoformat()
+    return value.hex() if isinstance(value, bytes | bytearray) else value
+
+
+def _text(value: Any) -> str:
+    plain = _plain(value)
+    if isinstance(plain, float):
+        return f"{plain:.1f}"
+    if isinstance(plain, list):
+        return ", ".join(_text(one) for one in plain)
+    return str(plain)

@@ -1,0 +1,107 @@
+"""What the commands of the pipeline show while they work, and at their end."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from ottla.cli.output import note, print_table, printable, warn
+
+if TYPE_CHECKING:
+    from ottla.pipeline.cluster import Cluster
+    from ottla.pipeline.running import Progress
+
+_LINE_EVERY_S = 30.0
+"""In a pipe there are no bars, but a line now and then."""
+
+
+class Bars:
+    """A bar for each thing that is under way, on standard error; use with ``with``.
+
+    Args:
+        unit: what is counted: ``records`` or ``tasks``.
+    """
+
+    def __init__(self, unit: str) -> None:
+        self._unit = unit
+        self._bars: dict[str, Any] = {}
+        self._told = time.monotonic()
+        self._progress = _rich_progress(unit) if sys.stderr.isatty() else None
+
+    def __enter__(self) -> Self:
+        if self._progress is not None:
+            self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+    def show(self, name: str, done: int, of: int | None, rows: int | None = None, rate: float = 0.0) -> None:
+        """Say how far one is; ``of`` is None where there is no end."""
+        if self._progress is None:
+            self._line(name, done, of)
+            return
+        if name not in self._bars:
+            self._bars[name] = self._progress.add_task(name, total=of, rows="")
+        text = "" if rows is None else f"{rows:,} rows" + (f"  {rate:,.0f} rows/s" if rate else "")
+        self._progress.update(self._bars[name], completed=done, total=of, rows=text)
+
+    def finish(self, name: str, rows: int | None = None) -> None:
+        """It is done, whatever was counted."""
+        if self._progress is not None and name in self._bars:
+            text = "" if rows is None else f"{rows:,} rows"
+            self._progress.update(self._bars[name], completed=1, total=1, rows=text)
+
+    def streams(self, found: dict[str, Progress], ends: dict[str, int], begins: dict[str, int]) -> None:
+        """How far streams are, each in offsets of its log; those without an end in ``ends`` have none."""
+        if self._progress is None:
+            if time.monotonic() - self._told >= _LINE_EVERY_S:
+                self._told = time.monotonic()
+                note(", ".join(f"{name} {one.rows:,} rows" for name, one in found.items()))
+            return
+        for name, one in found.items():
+            total = max(0, ends[name] - begins.get(name, 0)) if name in ends else None
+            done = max(0, one.at - begins.get(name, 0)) if one.batches else 0
+            self.show(name, min(done, total) if total is not None else done, total, one.rows, one.rate)
+
+    def _line(self, name: str, done: int, of: int | None) -> None:
+        if time.monotonic() - self._told >= _LINE_EVERY_S:
+            self._told = time.monotonic()
+            note(f"{name}: {done:,} {self._unit}" + (f" of {of:,}" if of else ""))
+
+
+def _rich_progress(unit: str) -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TextColumn(unit),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[rows]}"),
+        console=Console(stderr=True),
+    )
+
+
+def cannot_know(cluster: Cluster) -> None:
+    """Say what is missing without the event topic."""
+    if not cluster.has_events:
+        note(
+            "There is no __ottla_group_events, as with Apache Kafka: how long rebalances took, their reasons, zombies "
+            "and members that held up a rebalance cannot be known. All the rest can."
+        )
+
+
+def quarantined(rows: list[tuple[str, int]]) -> None:
+    """Records that could not be read, by reason."""
+    if rows:
+        warn(f"{sum(count for _, count in rows):,} records could not be read; they are kept in quarantine:")
+        print_table(("why", "records"), [(printable(error), f"{count:,}") for error, count in rows])

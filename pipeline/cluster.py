@@ -1,0 +1,93 @@
+"""What must be known of a cluster before Spark reads it: its id, its internal topics, where their logs end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.protocol.groups import OFFSETS_TOPIC
+from ottla.protocol.records import TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.pipeline.config import Config
+    from ottla.pipeline.source.cluster import Cluster as Brokers
+    from ottla.pipeline.source.log_directory import LogDirectory
+    from ottla.pipeline.source.options import Options
+
+EVENTS_TOPIC = "__ottla_group_events"
+EARLIEST = -2
+"""Where a log begins, as the source and Kafka's connector for Spark write it."""
+
+
+class NoCluster(Exception):
+    """There is nothing to read; the message says what and where."""
+
+
+class Logs(NamedTuple):
+    """Where the partitions of a topic begin and end, by partition."""
+
+    begins: dict[int, int]
+    ends: dict[int, int]
+
+
+class Cluster(NamedTuple):
+    """What is read from.
+
+    Attributes:
+        cluster_id: None where it says none.
+        topics: the internal topics that are there.
+    """
+
+    cluster_id: str | None
+    topics: dict[str, Logs]
+
+    @property
+    def has_events(self) -> bool:
+        """Whether it records why groups rebalance, as Ottla does and Apache Kafka does not."""
+        return EVENTS_TOPIC in self.topics
+
+
+def look(config: Config) -> Cluster:
+    """Ask the broker, or look into the folder.
+
+    Raises:
+        NoCluster: nobody answers, or there is no ``__consumer_offsets``.
+    """
+    from ottla.clients.errors import KafkaError, OptionError
+    from ottla.pipeline.source.logs import SourceError
+    from ottla.pipeline.source.options import parse_options
+
+    given = {"path": config.log_dir} if config.log_dir else {"kafka.bootstrap.servers": config.bootstrap_server or ""}
+    try:
+        options = parse_options(
+            given | {"decode": "commits", "isolation": config.isolation} | config.kafka, streaming=False
+        )
+        found = _seen(_logs(options))
+    except (SourceError, KafkaError, OptionError) as error:
+        raise NoCluster(str(error)) from None
+    if config.cluster_id:
+        found = found._replace(cluster_id=config.cluster_id)
+    if OFFSETS_TOPIC not in found.topics:
+        why = "name the folder that has its partitions" if config.log_dir else "no group has committed there yet"
+        raise NoCluster(f"There is no {OFFSETS_TOPIC} in {config.origin}: {why}.")
+    return found
+
+
+def _logs(options: Options) -> Brokers | LogDirectory:
+    from ottla.pipeline.source.cluster import Cluster as Brokers
+    from ottla.pipeline.source.log_directory import LogDirectory
+
+    return LogDirectory(options) if options.path else Brokers(options)
+
+
+def _seen(logs: Brokers | LogDirectory) -> Cluster:
+    try:
+        topics = {}
+        for name, topic in logs.topics((OFFSETS_TOPIC, EVENTS_TOPIC)).items():
+            bounds = logs.bounds([TopicPartition(name, number) for number in topic.partitions])
+            topics[name] = Logs(
+                {tp.partition: one.start for tp, one in bounds.items()},
+                {tp.partition: one.end for tp, one in bounds.items()},
+            )
+        return Cluster(logs.cluster_id or None, topics)
+    finally:
+        logs.close()

@@ -1,0 +1,201 @@
+"""Silver tables from the source: which reads what, from where on, and a streaming query for each."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ottla.pipeline.cluster import EARLIEST, EVENTS_TOPIC, Cluster
+from ottla.pipeline.lake import Lake, LakeError
+from ottla.pipeline.parquet_files import METADATA
+from ottla.pipeline.tables import TABLES
+from ottla.protocol.groups import OFFSETS_TOPIC
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from ottla.pipeline.config import Config
+
+
+@dataclass(frozen=True)
+class Feed:
+    """How a silver or bronze table is read.
+
+    Attributes:
+        table: its name.
+        decode: what the source is to make of the records.
+        topic: the log behind it; "" for the ends of all logs, which are looked at and not read.
+        time: the column whose day is the row's.
+    """
+
+    table: str
+    decode: str
+    topic: str
+    time: str
+
+
+FEEDS = (
+    Feed("offset_commits", "commits", OFFSETS_TOPIC, "log_ts"),
+    Feed("group_generations", "groups", OFFSETS_TOPIC, "log_ts"),
+    Feed("group_events", "events", EVENTS_TOPIC, "ts"),
+    Feed("log_end_samples", "ends", "", "sample_ts"),
+    Feed("quarantine", "quarantine", OFFSETS_TOPIC, "log_ts"),
+    Feed("offsets_log", "log", OFFSETS_TOPIC, "log_ts"),
+)
+
+
+def feeds(config: Config, cluster: Cluster) -> list[Feed]:
+    """Those that there is something for: events only where they are recorded, bronze only where it is wanted."""
+    return [
+        one
+        for one in FEEDS
+        if (one.table != "offsets_log" or config.keep_raw) and (one.topic != EVENTS_TOPIC or cluster.has_events)
+    ]
+
+
+def source_options(config: Config, feed: Feed) -> dict[str, str]:
+    """The options of the source ``ottla`` for a feed, but where it begins and ends."""
+    options = {"decode": feed.decode, "failOnDataLoss": str(config.fail_on_data_loss).lower()}
+    if config.log_dir:
+        options["path"] = config.log_dir
+    else:
+        options["kafka.bootstrap.servers"] = config.bootstrap_server or ""
+    if config.tasks is not None:
+        options["tasks"] = str(config.tasks)
+    if feed.topic:
+        options["isolation"] = config.isolation
+    else:
+        options["sampleIntervalMs"] = str(config.sample_interval_ms)
+    return options | config.kafka
+
+
+def rows(read: DataFrame, feed: Feed, cluster_id: str) -> DataFrame:
+    """What the source gave as rows of the table: the cluster before, the day behind."""
+    from pyspark.sql import functions as f
+
+    table = TABLES[feed.table]
+    names = [one.name for one in table.columns]
+    day = f.to_date(f.col(feed.time)).alias(table.partition_column)
+    return read.select(f.lit(cluster_id).alias("cluster_id"), *names, day)
+
+
+# -- where a stream begins
+
+
+def begin(lake: Lake, config: Config, cluster: Cluster, feed: Feed) -> dict[int, int] | None:
+    """The offsets at which the stream of a feed began or is to begin; None for one that reads no log.
+
+    It follows the backfill before it without a gap. The first time, it is noted in the lake before a row is written:
+    backfills end there ever after.
+
+    Raises:
+        LakeError: a backfill did not come to its end, or the checkpoint is lost.
+    """
+    backfill = lake.noted("backfills").get(feed.table, {})
+    if backfill.get("unfinished"):
+        raise LakeError(
+            f"A backfill of {lake.path} did not come to its end: run `ottla pipeline backfill` again first; "
+            "it goes on where it was."
+        )
+    noted = lake.noted("streams").get(feed.table)
+    checkpoint = Path(lake.checkpoint(feed.table))
+    if noted is not None:
+        if not checkpoint.exists() and _written(lake, feed.table):
+            raise LakeError(
+                f"The checkpoint {checkpoint} is gone, but {lake.where(feed.table)} has rows: without it they would be "
+                "written twice. Restore it, or begin with a new --lake."
+            )
+        return _numbers(noted["from"])
+    logs = cluster.topics.get(feed.topic) if feed.topic else None
+    found: dict[int, int] | None = None
+    if feed.topic:
+        after = _numbers(backfill.get("to")) or {}
+        begins = logs.begins if logs else {}
+        ends = logs.ends if logs else {}
+        fresh = ends if config.starting_offsets == "latest" and not after else begins
+        found = {number: max(after.get(number, EARLIEST), first) for number, first in fresh.items()} or after or None
+    at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    lake.note("streams", **{feed.table: {"from": found, "at": at}})
+    return found
+
+
+def _written(lake: Lake, table: str) -> bool:
+    folder = Path(lake.where(table))
+    return any((folder / name).is_dir() for name in (METADATA, "_delta_log", "metadata"))
+
+
+def _numbers(noted: dict[str, int] | None) -> dict[int, int] | None:
+    """JSON has no numbers for keys."""
+    return None if noted is None else {int(number): offset for number, offset in noted.items()}
+
+
+def offsets_json(topic: str, offsets: dict[int, int]) -> str:
+    """As Kafka's connector for Spark has it: ``{"topic":{"0":23}}``."""
+    return json.dumps({topic: {str(number): offset for number, offset in sorted(offsets.items())}})
+
+
+def span(lake: Lake, cluster: Cluster, config: Config) -> tuple[dict[str, int], dict[str, int]]:
+    """By table, where its log is read from, as a sum over partitions, and where it ends now: for bars.
+
+    Raises:
+        LakeError: see `begin`.
+    """
+    begins, ends = {}, {}
+    for feed in feeds(config, cluster):
+        logs = cluster.topics.get(feed.topic) if feed.topic else None
+        if logs is not None:
+            first = begin(lake, config, cluster, feed) or {}
+            begins[feed.table] = sum(first.values())
+            ends[feed.table] = sum(logs.ends.values())
+    return begins, ends
+
+
+# -- streams
+
+
+def start(
+    spark: SparkSession, lake: Lake, config: Config, cluster: Cluster, cluster_id: str, *, available_now: bool
+) -> dict[str, StreamingQuery]:
+    """Start a streaming query for each table, and give them by its name.
+
+    Args:
+        available_now: end when all that is there now is read; else go on until stopped. Both share the checkpoints.
+
+    Raises:
+        LakeError: see `begin`.
+    """
+    begun = {feed: begin(lake, config, cluster, feed) for feed in feeds(config, cluster)}
+    return {
+        feed.table: _query(spark, lake, config, feed, cluster_id, offsets, available_now)
+        for feed, offsets in begun.items()
+    }
+
+
+def _query(
+    spark: SparkSession,
+    lake: Lake,
+    config: Config,
+    feed: Feed,
+    cluster_id: str,
+    begins: dict[int, int] | None,
+    available_now: bool,
+) -> StreamingQuery:
+    from ottla.pipeline import sinks
+
+    options = source_options(config, feed)
+    if feed.topic:
+        options["maxOffsetsPerTrigger"] = str(config.max_offsets_per_trigger)
+        options["startingOffsets"] = offsets_json(feed.topic, begins) if begins else config.starting_offsets
+    read = spark.readStream.format("ottla").options(**options).load()
+    writer: Any = rows(read, feed, cluster_id).writeStream.queryName(f"ottla-{feed.table}").outputMode("append")
+    writer = writer.option("checkpointLocation", lake.checkpoint(feed.table))
+    if available_now:
+        writer = writer.trigger(availableNow=True)
+    else:
+        writer = writer.trigger(processingTime=f"{config.trigger_ms} milliseconds")
+    query: StreamingQuery = sinks.attach(writer, config.format, lake, feed.table).start()
+    return query

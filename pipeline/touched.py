@@ -1,0 +1,69 @@
+"""Which days have new rows since gold tables were last built: what came late is built too, and the rest is left."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ottla.pipeline.lake import Lake
+from ottla.pipeline.tables import SILVER, VERSION
+
+NOTE = "gold.json"
+
+
+class Touched(NamedTuple):
+    """What to build.
+
+    Attributes:
+        anything: whether there is something new at all.
+        since: the first day with something new; None is all days.
+        seen: what was looked at, for `note`.
+    """
+
+    anything: bool
+    since: date | None
+    seen: dict[str, Any]
+
+
+def look(lake: Lake, objectives: object) -> Touched:
+    """Compare the files of silver tables, by day, with what they were when gold was last built.
+
+    Args:
+        objectives: if they are others now, all is built anew.
+    """
+    files: dict[str, dict[str, list[int]]] = {}
+    for table in SILVER:
+        days = files.setdefault(table.name, {})
+        for name in lake.files(table.name):
+            day = next((part for part in Path(name).parts if part.startswith(f"{table.partition_column}=")), "=")
+            number_and_size = days.setdefault(day.partition("=")[2], [0, 0])
+            number_and_size[0] += 1
+            number_and_size[1] += Path(name).stat().st_size
+    seen = {"version": VERSION, "objectives": str(objectives), "files": files}
+    before = noted(lake)
+    if any(before.get(name) != seen[name] for name in ("version", "objectives")):
+        return Touched(any(files.values()), None, seen)
+    old = before.get("files", {})
+    changed = {
+        day
+        for table, days in files.items()
+        for day in {*days, *old.get(table, {})}
+        if days.get(day) != old.get(table, {}).get(day)
+    }
+    return Touched(bool(changed), min((date.fromisoformat(day) for day in changed if day), default=None), seen)
+
+
+def noted(lake: Lake) -> dict[str, Any]:
+    """What was looked at when gold was last built; empty if it never was."""
+    try:
+        found = json.loads((Path(lake.path) / NOTE).read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def note(lake: Lake, seen: dict[str, Any]) -> None:
+    """Gold is built from what was seen."""
+    lake.write(NOTE, seen | {"at": datetime.now(UTC).isoformat(timespec="seconds")})

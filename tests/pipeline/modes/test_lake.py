@@ -1,0 +1,154 @@
+"""The lake's notes: what it is, who writes, which columns it has since when, and what changed since gold was built."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from ottla.pipeline import tables, touched
+from ottla.pipeline.lake import Lake, LakeError
+from ottla.pipeline.vacuum import vacuum
+
+DAY = date(2026, 11, 22)
+
+
+def sample(offset: int, day: date = DAY, **more: Any) -> dict[str, Any]:
+    row = {
+        "cluster_id": "c",
+        "sample_ts": datetime(day.year, day.month, day.day, 1, tzinfo=UTC),
+        "topic": "orders",
+        "partition": 0,
+        "log_start_offset": 0,
+        "log_end_offset": offset,
+    }
+    return row | more
+
+
+def put(
+    folder: str, rows: list[dict[str, Any]], day: date = DAY, name: str = "one", without: tuple[str, ...] = ()
+) -> Path:
+    place = Path(folder) / f"log_date={day}"
+    place.mkdir(parents=True, exist_ok=True)
+    fields = [one for one in tables.LOG_END_SAMPLES.arrow() if one.name not in ("log_date", *without)]
+    file = place / f"{name}.parquet"
+    pq.write_table(pa.Table.from_pylist(rows, pa.schema(fields)), file)
+    return file
+
+
+def test_a_lake_is_of_one_cluster_and_format(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path / "lake"))
+    assert lake.about() is None
+    with pytest.raises(LakeError, match="--cluster-id"):
+        lake.open(format="parquet", cluster_id=None)
+    lake.open(format="parquet", cluster_id="c1")
+    assert lake.open(format="parquet", cluster_id=None)["cluster_id"] == "c1"
+    with pytest.raises(LakeError, match="of cluster 'c1', and this is 'c2'"):
+        lake.open(format="parquet", cluster_id="c2")
+    with pytest.raises(LakeError, match="of format parquet, not delta"):
+        lake.open(format="delta", cluster_id="c1")
+
+
+def test_a_later_lake_is_refused(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    lake.open(format="parquet", cluster_id="c")
+    lake.write("lake.json", lake.about() | {"version": tables.VERSION + 1})  # type: ignore[operator]
+    with pytest.raises(
+        LakeError, match=f"of version {tables.VERSION + 1}, and this ottla knows version {tables.VERSION}"
+    ):
+        lake.open(format="parquet", cluster_id="c")
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"version": "1"}'])
+def test_a_note_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "lake.json").write_text(text)
+    with pytest.raises(LakeError):
+        Lake(str(tmp_path)).about()
+
+
+def test_an_older_lake_gets_new_columns_as_null(spark: SparkSession, tmp_path: Path) -> None:
+    """The change is noted with its date; files are left as they are."""
+    lake = Lake(str(tmp_path))
+    about = lake.open(format="parquet", cluster_id="c")
+    noted = about["tables"]["log_end_samples"]
+    del noted["columns"]["log_start_offset"]
+    lake.write("lake.json", about | {"version": 0})
+    put(lake.where("log_end_samples"), [sample(1)], without=("log_start_offset",))
+    put(lake.where("log_end_samples"), [sample(2)], name="two")
+    history = lake.open(format="parquet", cluster_id="c")["tables"]["log_end_samples"]["history"]
+    assert [one.get("added") for one in history] == [None, ["log_start_offset"]]
+    assert datetime.fromisoformat(history[1]["at"]).date() == datetime.now(UTC).date()
+    assert lake.about()["version"] == tables.VERSION  # type: ignore[index]
+    read = lake.read(spark, "log_end_samples")
+    assert read.columns == [one.name for one in tables.LOG_END_SAMPLES.all_columns]
+    assert sorted((row.log_end_offset, row.log_start_offset) for row in read.collect()) == [(1, None), (2, 0)]
+
+
+def test_a_table_is_what_streams_and_backfills_wrote(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    assert lake.read(spark, "log_end_samples").count() == 0
+    put(lake.where("log_end_samples"), [sample(1)])
+    put(lake.backfilled("log_end_samples"), [sample(2, date(2026, 11, 21))], date(2026, 11, 21))
+    read = lake.read(spark, "log_end_samples")
+    assert sorted((row.log_end_offset, row.log_date.day) for row in read.collect()) == [(1, 22), (2, 21)]
+    assert len(lake.files("log_end_samples")) == 2
+
+
+def _hold(path: str, held: Any, go: Any) -> None:
+    with Lake(path).writing("stream"):
+        held.set()
+        go.wait(30)
+
+
+def test_only_one_writes(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    held, go = context.Event(), context.Event()
+    other = context.Process(target=_hold, args=(str(tmp_path), held, go))
+    other.start()
+    assert held.wait(30)
+    with (
+        pytest.raises(LakeError, match=rf"`ottla pipeline stream` \(process {other.pid}\) writes"),
+        Lake(str(tmp_path)).writing("backfill"),
+    ):
+        raise AssertionError("two write")
+    go.set()
+    other.join(30)
+    with Lake(str(tmp_path)).writing("backfill") as note:
+        note(1)
+
+
+def test_what_changed_since_gold_was_built(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    assert not touched.look(lake, "120 s").anything
+    put(lake.where("log_end_samples"), [sample(1)])
+    first = touched.look(lake, "120 s")
+    assert (first.anything, first.since) == (True, None)
+    touched.note(lake, first.seen)
+    assert not touched.look(lake, "120 s").anything
+    put(lake.where("log_end_samples"), [sample(2)], date(2026, 11, 23), "late")
+    put(lake.where("log_end_samples"), [sample(3)], date(2026, 11, 20), "later still")
+    found = touched.look(lake, "120 s")
+    assert (found.anything, found.since) == (True, date(2026, 11, 20))
+    touched.note(lake, found.seen)
+    other = touched.look(lake, "60 s")
+    assert (other.anything, other.since) == (True, None), "other objectives, other breaches"
+
+
+def test_what_killed_tasks_left_is_removed(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    folder = lake.where("log_end_samples")
+    kept, orphan = put(folder, [sample(1)]), put(folder, [sample(1)], name="orphan")
+    entry = {"path": f"file://{kept}", "size": 1, "isDir": False, "modificationTime": 1, "action": "add"}
+    (Path(folder) / "_spark_metadata").mkdir()
+    (Path(folder) / "_spark_metadata" / "0").write_text("v1\n" + json.dumps(entry))
+    assert lake.files("log_end_samples") == [str(kept)]
+    assert vacuum(lake)["log_end_samples"].files == 1
+    assert (kept.exists(), orphan.exists()) == (True, False)
+    assert vacuum(lake)["log_end_samples"].files == 0
