@@ -377,3 +377,32 @@ async def test_stopping_in_the_middle_changes_nothing(world, monkeypatch):
     await world.pass_ms(15_000)
     await world.cleaner.stop()
     assert world.stored() == before
+
+
+async def test_offsets_stay_out_of_compaction_for_a_day():
+    """Whoever reads committed offsets as a history finds every one of them."""
+    world = await CleaningWorld(offsets_topic_segment_bytes=300).start()
+    try:
+        topic = world.topics.topics["__consumer_offsets"]
+        assert topic.config.min_compaction_lag_ms == 86_400_000
+        log = topic.partitions[0].log
+        for number in range(20):
+            batch = build_batch([Record(0, world.wall_ms(), b"key", b"%d" % number)])
+            log.append(batch, count=1, max_timestamp_ms=world.wall_ms(), done=lambda base_offset, error: None)
+        await world.pass_ms(0)
+        assert not await world.cleaner.compact_one()
+        world.wall += 86_400_000 - 1
+        assert not await world.cleaner.compact_one()
+        world.wall += 2
+        assert await world.cleaner.compact_one()
+        assert len(world.stored("__consumer_offsets")) < 20
+    finally:
+        await world.cleaner.stop()
+
+
+async def test_offsets_may_be_compacted_as_kafka_s():
+    world = await CleaningWorld(ottla_offsets_topic_min_compaction_lag_ms=0).start()
+    topic = world.topics.topics["__consumer_offsets"]
+    assert topic.config.min_compaction_lag_ms == 0
+    assert "min.compaction.lag.ms" not in topic.overrides
+    await world.cleaner.stop()
