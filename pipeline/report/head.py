@@ -1,0 +1,126 @@
+"""The head of the page: whose it is, of when, and what is wrong in a sentence; and at its end what cannot be known."""
+
+from __future__ import annotations
+
+from ottla.pipeline.report.lists import Where, group_link
+from ottla.pipeline.report.markup import Html, count, duration, join, moment, number, tag, time
+from ottla.pipeline.report.scene import Finding, Scene
+from ottla.pipeline.report.words import kind, severity
+
+NAMED = 3
+
+
+def verdict(scene: Scene, where: Where) -> Html:
+    """What is wrong, in one sentence."""
+    many = count(len(scene.groups), "group")
+    serious = [one for one in scene.findings if severity(one.kind) > 1]
+    if not serious:
+        broke = len({one.group for one in scene.breaches})
+        if broke:
+            said = f"{count(broke, 'group')} of {many} broke the objective, and nothing else is wrong."
+            return tag("p", said, class_="verdict warn")
+        noted = len(scene.findings)
+        rest = f" ({count(noted, 'thing')} to know of below)" if noted else ""
+        return tag("p", f"Nothing is wrong with {many}{rest}.", class_="verdict good")
+    told: dict[str, Finding] = {}
+    for one in serious:
+        told.setdefault(one.group, one)
+    parts: list[object] = []
+    for index, (group, one) in enumerate(list(told.items())[:NAMED]):
+        parts += [
+            "; " if index else "",
+            group_link(group, where),
+            " ",
+            kind(one.kind).phrase,
+            _since(one),
+            _to_blame(one),
+        ]
+    others = len(told) - NAMED
+    if others > 0:
+        parts.append(f"; and {count(others, 'group')} more")
+    lasting = len({one.group for one in serious if one.ended_at is None})
+    still = f", {lasting:,} of them still" if lasting else ", none of it lasts"
+    worst = "bad" if any(severity(one.kind) > 2 for one in serious) else "warn"
+    return tag(
+        "p", tag("strong", f"{len(told):,} of {many} had trouble{still}: "), *parts, ".", class_=f"verdict {worst}"
+    )
+
+
+def _since(one: Finding) -> Html | None:
+    return join(" since ", time(one.started_at)) if one.ended_at is None else None
+
+
+def _to_blame(one: Finding) -> Html | None:
+    if one.suspect and one.suspect != one.group:
+        return join(" (suspect ", tag("bdi", one.suspect, class_="name"), ")")
+    return None
+
+
+def facts(scene: Scene) -> Html:
+    """The figures of the whole cluster."""
+    span = scene.span
+    short = span.start.date() == span.end.date()
+    worst = max((group.now.seconds or 0.0 for group in scene.groups if group.now), default=None)
+    durations = [group.paused_ms for group in scene.groups if group.paused_ms is not None]
+    rebalances = number(sum(group.changes for group in scene.groups))
+    listed: list[tuple[str, object]] = [
+        (
+            "Time (UTC)",
+            join(
+                time(span.start),
+                " – ",
+                time(span.end, day=not short),
+                tag("span", f" {span.start:%Y} · {duration(span.length.total_seconds())}", class_="muted"),
+            ),
+        ),
+        ("Groups", number(len(scene.groups))),
+        ("Findings", number(len(scene.findings))),
+        ("Furthest behind now", duration(worst)),
+        ("Records behind now", number(sum(group.records or 0 for group in scene.groups))),
+        ("Rebalances", rebalances),
+        ("Stood still in them", duration(sum(durations) / 1000) if durations else "not known"),
+        ("Breaches", number(len(scene.breaches))),
+    ]
+    return tag("dl", (tag("div", tag("dt", key), tag("dd", value)) for key, value in listed), class_="facts")
+
+
+def notes(scene: Scene) -> Html:
+    """What cannot be known, what was left out, and what could not be read."""
+    lines: list[object] = []
+    if not scene.has_events:
+        lines.append(
+            join(
+                tag("b", "There are no events of groups. "),
+                "They come from the topic ",
+                tag("code", "__ottla_group_events"),
+                ", which Ottla writes and Apache Kafka does not. Without them it cannot be known how long a rebalance "
+                "took, why it began, and who was waited for; zombies and long waits to rejoin cannot be found. Storms, "
+                "restarts, moves and suspects are told from the generations in __consumer_offsets alone.",
+            )
+        )
+    if total := sum(many for _, many in scene.quarantine):
+        errors = ", ".join(f"{many:,} × {error}" for error, many in scene.quarantine[:5])
+        more = f" and {len(scene.quarantine) - 5:,} more reasons" if len(scene.quarantine) > 5 else ""
+        were = "record was" if total == 1 else "records were"
+        lines.append(
+            join(tag("b", f"{total:,} {were} not understood"), f" and lie in silver.quarantine: {errors}{more}.")
+        )
+    else:
+        lines.append("No record was put in quarantine: all of __consumer_offsets that was read was understood.")
+    if scene.unsampled:
+        first = moment(scene.span.begins(scene.unsampled[0]))
+        lines.append(
+            f"The ends of logs were not sampled in {count(len(scene.unsampled), 'column')} of the map, "
+            f"the first at {first}: lag is not known there."
+        )
+    if "lag_by_partition" in scene.missing:
+        lines.append(
+            "There is no lag by partition: the ends of logs were never sampled, or gold was built before they were."
+        )
+    if scene.earlier is not None:
+        lines.append(f"The lake goes back to {scene.earlier:%d %b %Y}; with --since the report does, too.")
+    if any(cell is not None and cell.minimum for group in scene.groups for cell in group.cells):
+        lines.append(
+            "≥ marks lag of groups that stand before the first sample of a log's end: they are behind by at least that."
+        )
+    return tag("ul", (tag("li", line) for line in lines), class_="notes")

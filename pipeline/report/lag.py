@@ -1,0 +1,126 @@
+"""Lag of every group over time, out of ``gold.lag_by_partition``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from ottla.pipeline.report.reading import Tables
+from ottla.pipeline.report.scene import Cell
+from ottla.pipeline.report.span import Span
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+MERGE_ROWS = 1_000_000
+_WORST: list[tuple[str, str]] = [("seconds", "max"), ("minimum", "any")]
+
+Points = dict[tuple[str, str], list[tuple[datetime, int]]]
+
+
+def cells(tables: Tables, span: Span) -> dict[str, list[Cell | None]]:
+    """The worst lag of each group in each bucket."""
+    lines: dict[str, list[Cell | None]] = {}
+    for group, bucket, seconds, minimum in _by_bucket(tables, span):
+        line = lines.setdefault(group, [None] * span.buckets)
+        line[bucket] = Cell(seconds, bool(minimum))
+    for line in lines.values():
+        _mark_gaps(line)
+    return lines
+
+
+def _by_bucket(tables: Tables, span: Span) -> Iterable[tuple[str, int, float | None, bool | None]]:
+    """Group, bucket, seconds, whether that is a minimum; aggregated batch by batch, so that any lake fits."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    start, size = int(span.start.timestamp()), int(span.bucket.total_seconds())
+    columns = ["group_id", "minute", "lag_seconds", "lag_seconds_is_minimum"]
+    parts: list[Any] = []
+    for batch in tables.batches("lag_by_partition", columns, days=span.dates, where=_minutes(span.start, span.end)):
+        since = pc.subtract(pc.divide(batch["minute"].cast(pa.int64()), 1_000_000), start)
+        part = pa.table(
+            {
+                "group": batch["group_id"],
+                "bucket": pc.divide(since, size),
+                "seconds": batch["lag_seconds"],
+                "minimum": batch["lag_seconds_is_minimum"],
+            }
+        )
+        parts.append(_merge([part]))
+        if sum(one.num_rows for one in parts) > MERGE_ROWS:
+            parts = [_merge(parts)]
+    if not parts:
+        return ()
+    whole = _merge(parts)
+    names = ("group", "bucket", "seconds", "minimum")
+    return zip(*(whole[name].to_pylist() for name in names), strict=True)
+
+
+def _merge(parts: list[pa.Table]) -> pa.Table:
+    import pyarrow as pa
+
+    merged = pa.concat_tables(parts).group_by(["group", "bucket"]).aggregate(_WORST)
+    return merged.rename_columns([name.removesuffix("_max").removesuffix("_any") for name in merged.column_names])
+
+
+def _mark_gaps(line: list[Cell | None]) -> None:
+    """Between a group's first and last row, minutes without one were not sampled."""
+    known = [index for index, cell in enumerate(line) if cell is not None]
+    for index in range(known[0], known[-1]):
+        if line[index] is None:
+            line[index] = Cell(None)
+
+
+def now(tables: Tables, span: Span) -> dict[str, tuple[Cell, int]]:
+    """How far each group is behind at the end: seconds of its worst partition, and records of all of them.
+
+    The newest minute may be half seen, so each partition counts with its newest row of the last two.
+    """
+    newest: dict[tuple[str, str, int], tuple[datetime, float | None, bool, int]] = {}
+    columns = ["group_id", "topic", "partition", "minute", "lag_seconds", "lag_seconds_is_minimum", "lag_records"]
+    where = _minutes(span.end - timedelta(minutes=2), span.end)
+    for batch in tables.batches("lag_by_partition", columns, days=span.dates, where=where):
+        for group, topic, partition, minute, seconds, minimum, records in _rows(batch, columns):
+            seen = newest.get((group, topic, partition))
+            if seen is None or seen[0] < minute:
+                newest[group, topic, partition] = (minute, seconds, bool(minimum), records or 0)
+    found: dict[str, tuple[Cell, int]] = {}
+    for (group, _, _), (_, seconds, minimum, records) in newest.items():
+        cell, total = found.get(group, (Cell(None), 0))
+        found[group] = (_worse(cell, Cell(seconds, minimum)), total + records)
+    return found
+
+
+def _worse(one: Cell, other: Cell) -> Cell:
+    seconds = max((cell.seconds for cell in (one, other) if cell.seconds is not None), default=None)
+    return Cell(seconds, one.minimum or other.minimum)
+
+
+def points(tables: Tables, wanted: Iterable[tuple[str, str]], since: datetime, until: datetime) -> Points:
+    """Records behind by minute of some groups' topics."""
+    import pyarrow.compute as pc
+
+    keys = set(wanted)
+    if not keys:
+        return {}
+    sums: dict[tuple[str, str], dict[datetime, int]] = {key: {} for key in keys}
+    columns = ["group_id", "topic", "minute", "lag_records"]
+    where = _minutes(since, until) & pc.field("group_id").isin(sorted({group for group, _ in keys}))
+    for batch in tables.batches("lag_by_partition", columns, days=(since.date(), until.date()), where=where):
+        for group, topic, minute, records in _rows(batch, columns):
+            if (line := sums.get((group, topic))) is not None:
+                line[minute] = line.get(minute, 0) + (records or 0)
+    return {key: sorted(line.items()) for key, line in sums.items()}
+
+
+def _minutes(start: datetime, end: datetime) -> pc.Expression:
+    import pyarrow.compute as pc
+
+    return (pc.field("minute") >= start) & (pc.field("minute") < end)
+
+
+def _rows(batch: pa.RecordBatch, columns: list[str]) -> Iterable[Any]:
+    return zip(*(batch[name].to_pylist() for name in columns), strict=True)

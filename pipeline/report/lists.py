@@ -1,0 +1,286 @@
+"""The lists: findings, breaches, forecasts, partitions that are not well, hot partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from ottla.pipeline.report.markup import Html, between, count, duration, join, moment, name, number, tag, time
+from ottla.pipeline.report.scene import Finding, Forecast, Group, Scene
+from ottla.pipeline.report.words import STATUS, kind, status_level, tone
+
+FIRST_FINDINGS, MOST_FINDINGS = 12, 400
+MOST_ROWS = 15
+MOST_FORECASTS = 12
+LIMIT_RECORDS = 500_000
+STEEP, WELL_FITTING = 1.0, 0.5
+"""Records per second, and how well a line must fit, for a forecast to be told."""
+
+Where = dict[str, str]
+Header = tuple[str, bool]
+
+
+def table(caption: str, heads: Iterable[Header], rows: Iterable[Html], *, left_out: int = 0) -> Html:
+    """A table; ``heads`` are labels and whether figures stand below."""
+    head = [tag("th", label, scope="col", class_="num" if figures else None) for label, figures in heads]
+    more = tag("p", f"{left_out:,} more are not shown.", class_="muted small") if left_out > 0 else None
+    body = tag(
+        "table",
+        tag("caption", caption, class_="sr"),
+        tag("thead", tag("tr", head)),
+        tag("tbody", rows),
+        class_="plain sortable",
+    )
+    return join(tag("div", body, class_="scroll"), more)
+
+
+def cell(value: object, key: float | int | None = None, *, figures: bool = False) -> Html:
+    """A cell; ``key`` is what it is sorted by."""
+    return tag("td", value, class_="num" if figures else None, data_k=None if key is None else f"{key:.12g}")
+
+
+def group_link(group: str, where: Where) -> Html:
+    """A group's name, and the way to what is said of it."""
+    return tag("a", name(group), href=f"#{where[group]}") if group in where else name(group)
+
+
+def findings(scene: Scene, where: Where) -> Html:
+    """What is wrong, worst first."""
+    if not scene.findings:
+        return tag("p", "Nothing was found that an operator would want to know of.", class_="empty good")
+    items = [_finding(one, where) for one in scene.findings[:MOST_FINDINGS]]
+    shown, more = items[:FIRST_FINDINGS], items[FIRST_FINDINGS:]
+    folded = None
+    if more:
+        folded = tag(
+            "details",
+            tag("summary", f"{len(more):,} more findings"),
+            tag("ol", more, class_="findings", start=FIRST_FINDINGS + 1),
+            class_="fold",
+        )
+    left_out = len(scene.findings) - MOST_FINDINGS
+    said = tag("p", f"{left_out:,} more are in gold.findings only.", class_="muted") if left_out > 0 else None
+    return join(tag("ol", shown, class_="findings"), folded, said)
+
+
+def _finding(one: Finding, where: Where) -> Html:
+    about = kind(one.kind)
+    parts = f" ({count(one.partitions, 'partition')})" if one.partitions else None
+    return tag(
+        "li",
+        tag(
+            "div",
+            tag("span", about.label, class_=f"chip {tone(about.severity)}"),
+            tag("strong", group_link(one.group, where)),
+            tag("span", "on ", name(one.topic), parts, class_="topic") if one.topic else None,
+            tag("span", between(one.started_at, one.ended_at), class_="when"),
+            class_="line",
+        ),
+        tag("p", one.evidence, class_="evidence", dir="auto") if one.evidence else None,
+        tag("p", tag("span", "Suspect ", class_="muted"), tag("b", name(one.suspect))) if one.suspect else None,
+        class_=f"finding {tone(about.severity)}",
+    )
+
+
+def breaches(scene: Scene, where: Where) -> Html:
+    if not scene.breaches:
+        return tag("p", "No group broke its objective.", class_="empty good")
+    rows = [
+        tag(
+            "tr",
+            tag("th", group_link(one.group, where), scope="row"),
+            tag("td", name(one.topic)),
+            cell(_minutes(one.started_at, one.last_minute), one.started_at.timestamp()),
+            cell(number(one.minutes), one.minutes, figures=True),
+            cell(duration(one.worst_seconds), one.worst_seconds, figures=True),
+        )
+        for one in scene.breaches[:MOST_ROWS]
+    ]
+    heads = [
+        ("Group", False),
+        ("Topic", False),
+        ("First to last minute", False),
+        ("Minutes", True),
+        ("Worst lag", True),
+    ]
+    return table("Runs of minutes over the objective", heads, rows, left_out=len(scene.breaches) - MOST_ROWS)
+
+
+def _minutes(first: datetime, last: datetime) -> Html:
+    return join(time(first), " – ", time(last, day=first.date() != last.date()))
+
+
+def told(scene: Scene) -> list[Forecast]:
+    """The forecasts that say something: the steepest that grow, and those that drain."""
+    clear = [one for one in scene.forecasts if abs(one.lag_per_s) >= STEEP and (one.r2 or 0.0) >= WELL_FITTING]
+    growing = [one for one in clear if one.lag_per_s > 0]
+    return growing[:MOST_FORECASTS] + [one for one in clear if one.lag_per_s < 0][: MOST_FORECASTS // 2]
+
+
+def forecasts(scene: Scene, where: Where) -> Html:
+    shown = told(scene)
+    if not shown:
+        return tag("p", "No lag grows or shrinks steadily.", class_="empty good")
+    rows = []
+    for one in shown:
+        grows = one.lag_per_s > 0
+        leads = _leads(one)
+        rows.append(
+            tag(
+                "tr",
+                tag("th", group_link(one.group, where), scope="row"),
+                tag("td", name(one.topic)),
+                tag("td", sparkline(scene.points.get((one.group, one.topic), []), one), class_="spark"),
+                cell(number(one.lag_now), one.lag_now, figures=True),
+                cell(f"{one.lag_per_s:+,.1f}".replace("-", "−"), one.lag_per_s, figures=True),
+                cell(number(one.r2, 3), one.r2, figures=True),
+                cell(leads, (one.minutes_to_500k if grows else one.minutes_to_drain) or 0.0),
+            )
+        )
+    heads = [("Group", False), ("Topic", False), ("Last hour, and next", False), ("Records behind", True)]
+    heads += [("Per second", True), ("Fit (r²)", True), ("Leads to", False)]
+    return table("Where lag leads", heads, rows, left_out=0)
+
+
+def _leads(one: Forecast) -> Html:
+    if one.lag_per_s > 0:
+        if one.minutes_to_500k is None:
+            return tag("span", "over 500,000 records, and growing", class_="bad-text")
+        return join("500,000 records in ", tag("b", duration(one.minutes_to_500k * 60)))
+    drained = one.minutes_to_drain
+    return join("level in ", tag("b", duration(drained * 60))) if drained is not None else join("shrinks")
+
+
+def sparkline(points: list[tuple[datetime, int]], one: Forecast) -> Html:
+    """The lag of the last hour, and dashed where the line goes in the next half."""
+    if len(points) < 2:
+        return tag("span", "–", class_="muted")
+    start, past, ahead = points[0][0], (one.as_of - points[0][0]).total_seconds(), 1800.0
+    goal = max(0.0, one.lag_now + one.lag_per_s * ahead)
+    top = max(goal, *(value for _, value in points), 1)
+    wide = max(past + ahead, 1.0)
+
+    def place(seconds: float, value: float) -> str:
+        return f"{seconds / wide * 120:.1f} {27 - value / top * 24:.1f}"
+
+    line = " ".join(place((when - start).total_seconds(), value) for when, value in points)
+    return tag(
+        "svg",
+        tag(
+            "title", f"from {points[0][1]:,} to {one.lag_now:,} records, {goal:,.0f} in half an hour if nothing changes"
+        ),
+        tag("path", class_="past", d=f"M{line}"),
+        tag("path", class_="ahead", d=f"M{place(past, one.lag_now)}L{place(wide, goal)}"),
+        tag("path", class_="dot", d=f"M{place(past, one.lag_now)}h0"),
+        viewBox="0 0 120 30",
+        role="img",
+    )
+
+
+def partitions(scene: Scene, where: Where) -> Html:
+    if not scene.not_ok:
+        return tag("p", "Every partition is OK.", class_="empty good")
+    rows = [
+        tag(
+            "tr",
+            tag("th", group_link(one.group, where), scope="row"),
+            tag("td", name(one.topic)),
+            tag(
+                "td",
+                tag("span", one.status, class_=f"chip {tone(status_level(one.status))}"),
+                " ",
+                _meaning(one.status),
+            ),
+            cell(_ranges(one.partitions), len(one.partitions)),
+            cell(number(one.lag), one.lag, figures=True),
+            cell(time(one.last_commit), one.last_commit.timestamp() if one.last_commit else 0),
+        )
+        for one in scene.not_ok[:MOST_ROWS]
+    ]
+    heads = [("Group", False), ("Topic", False), ("Status", False), ("Partitions", False)]
+    heads += [("Records behind", True), ("Last commit", False)]
+    return table("Partitions that are not OK", heads, rows, left_out=len(scene.not_ok) - MOST_ROWS)
+
+
+def _meaning(status: str) -> Html | None:
+    return tag("span", STATUS[status][1], class_="muted small") if status in STATUS else None
+
+
+def _ranges(partitions: tuple[int, ...]) -> str:
+    """``12: 0–3, 7``: how many, and which, runs together."""
+    runs: list[list[int]] = []
+    for one in partitions:
+        if runs and one == runs[-1][1] + 1:
+            runs[-1][1] = one
+        else:
+            runs.append([one, one])
+    words = [str(first) if first == last else f"{first}–{last}" for first, last in runs[:6]]
+    listed = ", ".join(words) + (" …" if len(runs) > 6 else "")
+    return listed if len(partitions) == 1 else f"{len(partitions)}: {listed}"
+
+
+def hot(scene: Scene, where: Where) -> Html:
+    """Who writes most to __consumer_offsets."""
+    if not scene.hot:
+        return tag("p", "The lake holds no commits of this time.", class_="empty")
+    seconds = max(1.0, (scene.span.end - scene.hot_since).total_seconds())
+    rows = [
+        tag(
+            "tr",
+            tag("th", str(one.partition), scope="row", class_="num", data_k=one.partition),
+            cell(_meter(one.records, scene.hot[0].records), one.records),
+            cell(number(one.records), one.records, figures=True),
+            cell(number(one.records / seconds, 1), one.records / seconds, figures=True),
+            cell(f"{one.records / scene.commits:.1%}", one.records / scene.commits, figures=True),
+            cell(number(one.groups), one.groups, figures=True),
+            tag(
+                "td",
+                group_link(one.top_group, where),
+                tag("span", f" {one.top_records / one.records:.0%}", class_="muted"),
+            ),
+        )
+        for one in scene.hot[:8]
+    ]
+    said = f"{count(scene.commits, 'commit')} in {count(len(scene.hot), 'partition')}, since {moment(scene.hot_since)}."
+    heads = [
+        ("Partition", True),
+        ("", False),
+        ("Commits", True),
+        ("Per second", True),
+        ("Share", True),
+        ("Groups", True),
+    ]
+    heads.append(("Most of them from", False))
+    return join(tag("p", said, class_="muted"), table("Hot partitions of __consumer_offsets", heads, rows))
+
+
+def _meter(value: int, most: int) -> Html:
+    return tag("div", tag("i", style=f"width:{value / most * 100:.1f}%"), class_="meter")
+
+
+def rebalances(groups: list[Group], where: Where) -> Html:
+    """What rebalances cost groups that have no picture."""
+    rows = [
+        tag(
+            "tr",
+            tag("th", group_link(one.name, where), scope="row"),
+            cell(number(one.changes), one.changes, figures=True),
+            cell(
+                "not known" if one.paused_ms is None else duration(one.paused_ms / 1000),
+                one.paused_ms or 0,
+                figures=True,
+            ),
+            cell(number(_moved(one)), _moved(one), figures=True),
+            cell(number(one.members), one.members or 0, figures=True),
+            cell(time(one.rebalances[-1].completed_at), one.rebalances[-1].completed_at.timestamp()),
+            tag("td", one.rebalances[-1].reason or "–", dir="auto"),
+        )
+        for one in groups[:MOST_ROWS]
+    ]
+    heads = [("Group", False), ("Rebalances", True), ("Stood still", True), ("Partitions moved", True)]
+    heads += [("Members", True), ("Last", False), ("Its cause", False)]
+    return table("What rebalances cost", heads, rows, left_out=len(groups) - MOST_ROWS)
+
+
+def _moved(group: Group) -> int:
+    return sum(one.moved or 0 for one in group.rebalances if not one.first)

@@ -1,0 +1,133 @@
+"""Tables of a lake for the report: few columns, the days that matter, batch by batch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+from ottla.pipeline.parquet_files import UnreadableTable, committed, dataset, filesystem
+from ottla.pipeline.tables import GOLD, SILVER, TABLES, VERSION
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+Days = tuple[date, date]
+
+
+class NothingToReport(Exception):
+    """There is nothing to make a report of; the message says what is missing and which command makes it."""
+
+
+class Tables:
+    """The tables of a lake, read only.
+
+    Args:
+        lake: the folder, or its address.
+        group: only rows of this group, where rows have one.
+
+    Raises:
+        NothingToReport: there is no lake, it is of a later version, or it has no gold tables.
+    """
+
+    def __init__(self, lake: str, group: str | None = None) -> None:
+        from pyarrow import fs
+
+        self.lake = lake.rstrip("/") or "/"
+        self.group = group
+        try:
+            self._system, self._path = filesystem(self.lake)
+        except UnreadableTable as error:
+            raise NothingToReport(str(error)) from error
+        if self._system.get_file_info(self._path).type != fs.FileType.Directory:
+            raise NothingToReport(f"there is no lake at {self.lake}; {_build(self.lake)}")
+        self.facts = self._facts()
+        if not any(self.has(table.name) for table in GOLD):
+            if any(self.has(table.name) for table in SILVER):
+                raise NothingToReport(
+                    f"the lake {self.lake} has no gold tables yet; `ottla pipeline gold --lake {self.lake}` builds them"
+                )
+            raise NothingToReport(f"the lake {self.lake} is empty; {_build(self.lake)}")
+
+    def _facts(self) -> dict[str, Any]:
+        """What ``lake.json`` says; nothing where there is none."""
+        try:
+            facts = json.loads(self._system.open_input_stream(f"{self._path}/lake.json").read())
+        except FileNotFoundError:
+            return {}
+        except ValueError as error:
+            raise NothingToReport(f"{self.lake}/lake.json is no JSON: {error}") from error
+        if not isinstance(facts, dict):
+            raise NothingToReport(f"{self.lake}/lake.json is not the note of a lake of ottla's")
+        version = facts.get("version")
+        if isinstance(version, int) and version > VERSION:
+            raise NothingToReport(f"the lake {self.lake} is of version {version}, and this ottla reads up to {VERSION}")
+        return facts
+
+    def folders(self, table: str) -> list[str]:
+        """Where a table's rows lie: what streams and gold wrote, and what backfills did; only those that have any."""
+        both = (f"{self.lake}/{TABLES[table].layer}/{table}", f"{self.lake}/backfill/{table}")
+        return [folder for folder in both if committed(folder)]
+
+    def has(self, table: str) -> bool:
+        """Whether the table has files at all."""
+        return bool(self.folders(table))
+
+    def batches(
+        self, table: str, columns: list[str], *, days: Days | None = None, where: pc.Expression | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows of a table, some at a time.
+
+        Args:
+            days: the first and the last day of the partition column.
+            where: which rows besides.
+        """
+        yield from self._scanner(table, columns, days, where).to_batches()
+
+    def rows(
+        self, table: str, columns: list[str], *, days: Days | None = None, where: pc.Expression | None = None
+    ) -> pa.Table:
+        """Rows of a small table, all at once; see `batches`."""
+        return self._scanner(table, columns, days, where).to_table()
+
+    def count(self, table: str, *, days: Days | None = None, where: pc.Expression | None = None) -> int:
+        """How many rows `batches` would give; from the footers alone where that suffices."""
+        return int(self._scanner(table, [], days, where).count_rows())
+
+    def _scanner(self, table: str, columns: list[str], days: Days | None, where: pc.Expression | None) -> Any:
+        import pyarrow.compute as pc
+        import pyarrow.dataset as ds
+
+        declared = TABLES[table]
+        if self.group is not None and any(column.name == "group_id" for column in declared.columns):
+            mine = pc.field("group_id") == self.group
+            where = mine if where is None else where & mine
+        if days is not None:
+            day = pc.field(declared.partition_column)
+            within = (day >= days[0]) & (day <= days[1])
+            where = within if where is None else within & where
+        # Few fragments at a time: what is read ahead is what memory holds.
+        parts = [dataset(folder, declared) for folder in self.folders(table)]
+        whole = ds.dataset(parts) if parts else ds.dataset(declared.arrow().empty_table())
+        return whole.scanner(columns=columns, filter=where, batch_readahead=4, fragment_readahead=2)
+
+    def days(self, table: str) -> list[date]:
+        """The days that a table has rows of, from the names of its folders."""
+        key = f"/{TABLES[table].partition_column}="
+        found = set()
+        for name in (name for folder in self.folders(table) for name in committed(folder)):
+            value = name.partition(key)[2].partition("/")[0]
+            try:
+                found.add(date.fromisoformat(value))
+            except ValueError:
+                continue  # rows of no day, or a format that has no folders
+        return sorted(found)
+
+
+def _build(lake: str) -> str:
+    return (
+        f"`ottla pipeline backfill --bootstrap-server HOST:PORT --lake {lake}` reads a cluster into it "
+        f"(--log-dir DIR a directory of logs), and `ottla pipeline gold --lake {lake}` builds the tables"
+    )
