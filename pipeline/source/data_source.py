@@ -1,0 +1,45 @@
+"""The class that Spark knows as ``format("ottla")``. Workers import it; it is never sent to them by value."""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.types import StructType
+
+from ottla.clients.errors import OptionError
+from ottla.pipeline.source.batch import OttlaReader
+from ottla.pipeline.source.ends_stream import EndsStreamReader
+from ottla.pipeline.source.options import Options, parse_options
+from ottla.pipeline.source.rows import columns_of, schema_of
+from ottla.pipeline.source.stream import OttlaStreamReader
+
+
+class OttlaSource(DataSource):
+    """See `ottla.pipeline.source`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """As in ``format("ottla")``."""
+        return "ottla"
+
+    def schema(self) -> str:
+        """The columns that ``decode`` gives. Raises `OptionError`."""
+        # Whether it will be a stream is not known here.
+        return schema_of(parse_options(self.options, streaming=False))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """For ``spark.read``. Raises `OptionError`."""
+        return OttlaReader(self._options(schema, streaming=False))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """For ``spark.readStream``. Raises `OptionError`."""
+        options = self._options(schema, streaming=True)
+        return EndsStreamReader(options) if options.decode == "ends" else OttlaStreamReader(options)
+
+    def _options(self, schema: StructType, *, streaming: bool) -> Options:
+        options = parse_options(self.options, streaming=streaming)
+        names = columns_of(options)
+        if schema.names != names:
+            raise OptionError(
+                f"the schema has the columns {schema.names}, decode={options.decode} gives {names}: leave it out"
+            )
+        return options

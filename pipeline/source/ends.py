@@ -1,0 +1,61 @@
+"""Where logs begin and end, sampled (decode=ends)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.pipeline.source.log_directory import LogDirectory
+from ottla.pipeline.source.logs import Logs
+from ottla.pipeline.source.options import Options
+from ottla.pipeline.source.subscription import partitions_of, subscribed
+from ottla.pipeline.tables import LOG_END_SAMPLES
+from ottla.protocol.records import TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Sample(NamedTuple):
+    """Where a log began and ended at a moment (Unix ms)."""
+
+    tp: TopicPartition
+    at_ms: int
+    start: int
+    end: int
+
+
+def samples_now(options: Options, logs: Logs, now_ms: int | None = None) -> list[Sample]:
+    """One sample of every partition, or, of a directory, its history as far as files tell.
+
+    Raises:
+        SourceError: the cluster or the directory cannot be read.
+    """
+    partitions = partitions_of(options, subscribed(options, logs))
+    if isinstance(logs, LogDirectory):
+        found = []
+        for tp in partitions:
+            if (stored := logs.log(tp)) is not None:
+                start = stored.start_offset
+                found += [Sample(tp, at, start, end) for at, end in stored.history(options.sample_interval_ms)]
+        return found
+    bounds = logs.bounds(partitions)
+    at_ms = int(time.time() * 1000) if now_ms is None else now_ms
+    return [Sample(tp, at_ms, bound.start, bound.end) for tp, bound in sorted(bounds.items())]
+
+
+def sample_rows(samples: Sequence[Sample]) -> pa.RecordBatch:
+    """Samples as rows of log_end_samples."""
+    import pyarrow as pa
+
+    schema = LOG_END_SAMPLES.arrow(whole=False)
+    columns = [
+        [one.at_ms * 1000 for one in samples],
+        [one.tp.topic for one in samples],
+        [one.tp.partition for one in samples],
+        [one.start for one in samples],
+        [one.end for one in samples],
+    ]
+    arrays = [pa.array(column, type=field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,0 +1,199 @@
+"""A directory of logs, of Ottla or of Apache Kafka, read without a broker: the same rows as over TCP."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+
+from ottla.pipeline.codec import Aborted, Chunk
+from ottla.pipeline.source.journal import Journal
+from ottla.pipeline.source.logs import UNKNOWN_ID, Bounds, Broken, Report, SourceError, Span, Topic
+from ottla.pipeline.source.options import Isolation, Options
+from ottla.pipeline.source.stored_log import StoredLog
+from ottla.protocol.records import TopicPartition
+
+_INTERNAL = "__"
+_PARTITION = re.compile(r"(.+)-(\d+)")
+
+
+class LogDirectory:
+    """The logs below ``options.path``: Ottla's data directory, or the directory of Kafka's partitions.
+
+    What it sees is that of the moment when it is first asked; `refresh` looks again.
+
+    Raises:
+        SourceError: there is no such directory, or it holds no logs.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.root = Path(options.path)
+        if not self.root.is_dir():
+            raise SourceError(f"option 'path' is {options.path!r}, which is no directory; allowed: a log directory")
+        if self.root.name == "logs" and (self.root.parent / "checkpoint").is_file():
+            self.root = self.root.parent
+        self._is_ottla = (self.root / "journal").is_dir() and (self.root / "meta.properties").is_file()
+        self.logs_path = self.root / "logs" if self._is_ottla else self.root
+        self.cluster_id = _cluster_id(self.root / "meta.properties")
+        self._log_starts = _log_starts(self.root / "log-start-offset-checkpoint")
+        self._journal: Journal | None = None
+        self._stored: dict[TopicPartition, StoredLog] = {}
+        if not self._is_ottla and not (self.root / "meta.properties").exists() and not self._names():
+            raise SourceError(
+                f"option 'path' is {options.path!r}, where no logs are; allowed: Ottla's data directory (with logs/ "
+                "and journal/), or a log directory of Kafka's (with directories such as __consumer_offsets-7)"
+            )
+
+    # -- what others ask
+
+    def topics(self, names: Collection[str] | None) -> dict[str, Topic]:
+        """See `Logs.topics`."""
+        self.refresh()
+        topics = self._catalog() if self._is_ottla else self._from_names()
+        return {name: topic for name, topic in topics.items() if names is None or name in names}
+
+    def bounds(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Bounds]:
+        """See `Logs.bounds`."""
+        found = {}
+        for tp in partitions:
+            if (log := self.log(tp)) is None:
+                continue
+            start = log.start_offset
+            end = log.stable_end() if self._committed else log.end_offset
+            found[tp] = Bounds(start, max(start, end))
+        return found
+
+    def loose_bounds(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Bounds]:
+        """The same without looking for open transactions, which takes reading whole logs: tasks find them."""
+        logs = {tp: log for tp in partitions if (log := self.log(tp)) is not None}
+        return {tp: Bounds(log.start_offset, max(log.start_offset, log.end_offset)) for tp, log in logs.items()}
+
+    def aborted(self, tp: TopicPartition) -> tuple[Aborted, ...]:
+        """The aborted transactions that `bounds` has met in a partition."""
+        log = self.log(tp)
+        return log.aborted() if log is not None and self._committed else ()
+
+    def offsets_at(self, partitions: Sequence[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int | None]:
+        """See `Logs.offsets_at`."""
+        logs = {tp: log for tp in partitions if (log := self.log(tp)) is not None}
+        return {tp: log.offset_at(timestamp_ms) for tp, log in logs.items()}
+
+    def chunks(self, spans: Sequence[Span], lost: Report, broken: Broken) -> Iterator[Chunk]:
+        """See `Logs.chunks`."""
+        for span in spans:
+            log = self.log(span.tp)
+            if log is None:
+                lost(span.tp, f"it is not in {self.options.path} any more")
+                continue
+            start, end, aborted = span.start, span.end, span.aborted
+            if log.start_offset > start:
+                lost(span.tp, f"offsets {start} to {log.start_offset} are not there any more")
+                start = log.start_offset
+            if aborted is None and self._committed:
+                end, aborted = min(end, log.stable_end()), log.aborted()
+            yield from log.chunks(start, end, aborted or (), broken)
+
+    def close(self) -> None:
+        """See `Logs.close`."""
+        self._stored.clear()
+        self._journal = None
+
+    # -- within
+
+    @property
+    def _committed(self) -> bool:
+        return self.options.isolation is Isolation.READ_COMMITTED
+
+    def refresh(self) -> None:
+        """Look at the directory again."""
+        self._journal = None
+        self._log_starts = _log_starts(self.root / "log-start-offset-checkpoint")
+        for log in self._stored.values():
+            log.forget()
+
+    @property
+    def journal(self) -> Journal | None:
+        """What the journal says; None for a directory of Kafka's."""
+        if self._journal is None and self._is_ottla:
+            self._journal = Journal(self.root)
+        return self._journal
+
+    def log(self, tp: TopicPartition) -> StoredLog | None:
+        """A partition's log, None if there is none."""
+        if tp not in self._stored:
+            path = self.logs_path / f"{tp.topic}-{tp.partition}"
+            if not self._is_ottla and not path.is_dir():
+                return None
+            self._stored[tp] = StoredLog(tp, path, lambda: self.journal, self._log_starts.get(tp, 0))
+        return self._stored[tp]
+
+    def _catalog(self) -> dict[str, Topic]:
+        path = self.root / "catalog.json"
+        try:
+            state = json.loads(path.read_bytes())["state"] or {}
+            rows = state.get("topics", {}).items()
+            return {
+                name: Topic(
+                    name, row["topic_id"].replace("-", ""), tuple(range(row["partitions"])), name[:2] == _INTERNAL
+                )
+                for name, row in sorted(rows)
+            }
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise SourceError(f"{path} cannot be read: {error!r}") from None
+
+    def _from_names(self) -> dict[str, Topic]:
+        found: dict[str, list[int]] = {}
+        for name in self._names():
+            if (tp := partition_of(name)) is not None:
+                found.setdefault(tp.topic, []).append(tp.partition)
+        return {
+            topic: Topic(topic, self._topic_id(f"{topic}-{min(some)}"), tuple(sorted(some)), topic[:2] == _INTERNAL)
+            for topic, some in sorted(found.items())
+        }
+
+    def _names(self) -> list[str]:
+        try:
+            return sorted(entry.name for entry in os.scandir(self.logs_path) if entry.is_dir())
+        except OSError as error:
+            raise SourceError(f"{self.logs_path} cannot be read: {error}") from None
+
+    def _topic_id(self, name: str) -> str:
+        try:
+            text = (self.logs_path / name / "partition.metadata").read_text(encoding="utf-8")
+            found = re.search(r"^topic_id: (\S+)", text, re.MULTILINE)
+            return base64.urlsafe_b64decode(found[1] + "==").hex() if found else UNKNOWN_ID
+        except (OSError, ValueError):
+            return UNKNOWN_ID
+
+
+def partition_of(name: str) -> TopicPartition | None:
+    """``orders-3`` as topic and partition, None for other names, those of deleted logs among them."""
+    found = _PARTITION.fullmatch(name)
+    return TopicPartition(found[1], int(found[2])) if found else None
+
+
+def _cluster_id(path: Path) -> str:
+    try:
+        found = re.search(r"^cluster\.id=(\S+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    except OSError:
+        return ""
+    return found[1] if found else ""
+
+
+def _log_starts(path: Path) -> dict[TopicPartition, int]:
+    """What Kafka's brokers note of logs that were cut by DeleteRecords."""
+    found = {}
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()[2:]
+        for line in lines:
+            topic, partition, offset = line.split()
+            found[TopicPartition(topic, int(partition))] = int(offset)
+    except (OSError, ValueError):
+        pass  # it is written as a whole, so it is there or it is not
+    return found

@@ -1,0 +1,75 @@
+"""The stream's progress as committed offsets of a group, so that it appears where all groups are watched (raw only)."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+
+from ottla.clients.errors import KafkaError, error_of
+from ottla.pipeline.source.cluster import Cluster
+from ottla.pipeline.source.connection import Connection
+from ottla.pipeline.source.offsets import Progress
+from ottla.pipeline.source.options import Options
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+from ottla.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+
+log = logging.getLogger("ottla.pipeline.source")
+
+
+class Mirror:
+    """Commits for ``options.group``, without being a member of it; what goes wrong is a warning and no more."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self._cluster = Cluster(options)
+        self._coordinator: Connection | None = None
+
+    def commit(self, progress: Progress) -> None:
+        """Commit all offsets."""
+        try:
+            self._commit(progress)
+        except KafkaError as error:
+            log.warning("%s: could not mirror progress to group %r: %s", self.options.where, self.options.group, error)
+            self.close()
+
+    def close(self) -> None:
+        """Close connections."""
+        if self._coordinator is not None:
+            self._coordinator.close()
+            self._coordinator = None
+        self._cluster.close()
+
+    def _commit(self, progress: Progress) -> None:
+        rows: dict[str, list[OffsetCommitRequestPartition]] = defaultdict(list)
+        for tp, offset in progress.next.items():
+            rows[tp.topic].append(
+                OffsetCommitRequestPartition(
+                    partition_index=tp.partition, committed_offset=offset, committed_metadata="spark"
+                )
+            )
+        if not rows:
+            return
+        request = OffsetCommitRequest(
+            group_id=self.options.group,
+            topics=[OffsetCommitRequestTopic(name=topic, partitions=several) for topic, several in rows.items()],
+        )
+        answer = self._find().call(request, low=2, high=9)
+        for topic in answer.topics:
+            for one in topic.partitions:
+                if one.error_code:
+                    raise error_of(one.error_code, f"commit {topic.name}-{one.partition_index}")
+
+    def _find(self) -> Connection:
+        if self._coordinator is None:
+            # From version 4 on an answer is a list (KIP-699).
+            request = FindCoordinatorRequest(key=self.options.group)
+            answer = self._cluster.any_connection().call(request, high=3)
+            if answer.error_code:
+                raise error_of(answer.error_code, "find the coordinator", answer.error_message)
+            address = (answer.host, answer.port)
+            self._coordinator = Connection(address, self.options.client_id, self.options.request_timeout_ms)
+        return self._coordinator
