@@ -23,7 +23,10 @@ from report import describe, rewrite_section
 from servers import BenchError, Load, Run, Server, choose_cores, compile_generator, measure, running
 
 GOAL = 0.05
-QUIET = ("--set", "ottla.history.memory.bytes=0", "--set", "ottla.sentinel.enable=false")
+QUIET = (
+    *("--set", "ottla.history.memory.bytes=0", "--set", "ottla.sentinel.enable=false"),
+    *("--set", "ottla.group.events.enable=false"),
+)
 """Who else observes groups is left out: the recorder is measured, and nothing else."""
 VARIANTS = {
     "off": (*QUIET, "--set", "ottla.recorder.memory.bytes=0"),
