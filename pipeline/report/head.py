@@ -27,14 +27,7 @@ def verdict(scene: Scene, where: Where) -> Html:
         told.setdefault(one.group, one)
     parts: list[object] = []
     for index, (group, one) in enumerate(list(told.items())[:NAMED]):
-        parts += [
-            "; " if index else "",
-            group_link(group, where),
-            " ",
-            kind(one.kind).phrase,
-            _since(one),
-            _to_blame(one),
-        ]
+        parts += ["; " if index else "", group_link(group, where), " ", kind(one.kind).phrase, _aside(one)]
     others = len(told) - NAMED
     if others > 0:
         parts.append(f"; and {count(others, 'group')} more")
@@ -46,14 +39,14 @@ def verdict(scene: Scene, where: Where) -> Html:
     )
 
 
-def _since(one: Finding) -> Html | None:
-    return join(" since ", time(one.started_at)) if one.ended_at is None else None
-
-
-def _to_blame(one: Finding) -> Html | None:
+def _aside(one: Finding) -> Html | None:
+    """Since when it lasts, and who is suspected."""
+    parts: list[object] = []
+    if one.ended_at is None:
+        parts.append(join("since ", time(one.started_at)))
     if one.suspect and one.suspect != one.group:
-        return join(" (suspect ", tag("bdi", one.suspect, class_="name"), ")")
-    return None
+        parts.append(join("suspect ", tag("bdi", one.suspect, class_="name")))
+    return join(" (", parts[0], ", " if len(parts) > 1 else None, parts[1:], ")") if parts else None
 
 
 def facts(scene: Scene) -> Html:

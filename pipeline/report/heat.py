@@ -10,8 +10,9 @@ from ottla.pipeline.report.scene import BEHIND_S, Cell, Group, Scene
 from ottla.pipeline.report.span import Span
 from ottla.pipeline.report.words import kind, status_level, tone
 
-LEVELS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 21600.0)
-"""From so many seconds on a cell has the next colour: each about four times the one before."""
+LEVELS = (10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 21600.0, 86400.0)
+"""From so many seconds on a cell has the next colour: each some times the one before. Logs' ends are sampled every ten
+seconds, and clients commit every five: what is less says nothing."""
 ALL = 12
 """So few groups are all listed, however well they are."""
 MOST_ROWS = 40
@@ -20,7 +21,7 @@ _FLOOR, _TOP = 80, 34
 
 
 def level(seconds: float) -> int:
-    """Which colour: 0 is level, 8 is six hours and more."""
+    """Which colour: 0 is next to nothing, 8 is a day and more."""
     return sum(seconds >= one for one in LEVELS)
 
 
@@ -59,7 +60,7 @@ def section(scene: Scene, anchors: dict[str, str], cards: dict[str, str]) -> Htm
 
 def legend(scene: Scene) -> Html:
     """What the colours mean, and what a column is."""
-    words = ["level", *(duration(one) for one in LEVELS)]
+    words = ["nothing", *(duration(one) for one in LEVELS)]
     keys = [tag("li", tag("i", class_=f"swatch k{index}"), word) for index, word in enumerate(words)]
     return tag(
         "ul",
@@ -265,7 +266,7 @@ def _compact(folded: list[Group], span: Span) -> Html | None:
         viewBox=f"0 0 {span.buckets} {len(shown)}",
         preserveAspectRatio="none",
         class_="compact",
-        style=f"height:{len(shown) * 5}px",
+        style=f"height:{len(shown) * 4}px",
         role="img",
         aria_label=f"Lag of {count(len(shown), 'group')}, a line for each",
     )

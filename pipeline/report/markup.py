@@ -7,6 +7,9 @@ from datetime import datetime, timedelta
 from html import escape
 
 _CONTROLS = {code: 0x2400 + code for code in range(32) if code not in (9, 10)} | {127: 0x2421}
+# Marks that turn the direction of what follows: a name could show itself as another.
+_TURNS = {code: f"[U+{code:04X}]" for code in (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))}
+_SIGNS: dict[int, int | str] = {**_CONTROLS, **_TURNS}
 _VOID = ("br", "hr", "meta", "link", "col")
 
 
@@ -17,10 +20,10 @@ class Html(str):
 
 
 def text(value: object) -> Html:
-    """Anything as text: markup in it is shown, not followed; control characters become signs for them."""
+    """Anything as text: markup in it is shown, not followed; control characters and marks of direction become signs."""
     if isinstance(value, Html):
         return value
-    plain = str(value).translate(_CONTROLS)
+    plain = str(value).translate(_SIGNS)
     # Lone surrogates come from names that are no UTF-16 and no file could hold them.
     return Html(escape(plain.encode("utf-8", "replace").decode()))
 

@@ -64,15 +64,17 @@ def _curve(group: Group, span: Span) -> Html | None:
     """Lag in seconds over the whole span, from nothing to the worst."""
     if group.worst_bucket is None or group.worst <= 0:
         return None
-    moves, open_ = [], False
+    ground, line, open_ = [], [], False
     for index, cell in enumerate(group.cells):
         if cell is None or cell.seconds is None:
-            moves.append("V100" if open_ else "")
+            ground.append("V100" if open_ else "")
             open_ = False
             continue
-        moves.append(("" if open_ else f"M{index} 100") + f"V{100 - 96 * cell.seconds / group.worst:.4g}h1")
+        top = f"{100 - 96 * cell.seconds / group.worst:.4g}"
+        ground.append(("" if open_ else f"M{index} 100") + f"V{top}h1")
+        line.append((f"V{top}" if open_ else f"M{index} {top}") + "h1")
         open_ = True
-    moves.append("V100" if open_ else "")
+    ground.append("V100" if open_ else "")
     when = moment(span.begins(group.worst_bucket))
     picture = tag(
         "svg",
@@ -82,7 +84,8 @@ def _curve(group: Group, span: Span) -> Html | None:
             for storm in group.storms
             for one in [[span.part(edge) * span.buckets for edge in (storm.started_at, storm.ended_at)]]
         ],
-        tag("path", class_="curve", d="".join(moves)),
+        tag("path", class_="ground", d="".join(ground)),
+        tag("path", class_="curve", d="".join(line)),
         viewBox=f"0 0 {span.buckets} 100",
         preserveAspectRatio="none",
         role="img",

@@ -21,16 +21,22 @@ class Kind(NamedTuple):
 
 KINDS = {
     "stopped": Kind(3, "stopped", "stopped committing"),
-    "stalled": Kind(3, "stalled", "commits but does not advance"),
+    "stalled": Kind(3, "stalled", "commits but does not get on"),
+    "unread_deleted": Kind(3, "records lost", "lost records that were deleted unread"),
     "storm": Kind(3, "rebalance storm", "was in a rebalance storm"),
-    "zombie": Kind(3, "zombie", "has a member that heartbeats but reads nothing"),
+    "zombie": Kind(3, "zombie", "waits for a member whose client is gone"),
+    "two_believers": Kind(3, "two believers", "has two members that believe they own one partition"),
+    "topic_without_owner": Kind(3, "no owner", "has partitions that nobody owns"),
     "rewound": Kind(3, "rewound", "went back to earlier offsets"),
-    "oversized_barrier": Kind(2, "long wait to rejoin", "waited long for a member to rejoin"),
+    "oversized_barrier": Kind(2, "long wait to rejoin", "waited long for members to rejoin"),
     "slow": Kind(2, "falling behind", "reads slower than is written"),
+    "hot_partition": Kind(2, "hot partition", "cannot keep up with a partition that gets far more than others"),
     "flapping_static_member": Kind(2, "flapping static member", "has a static member that comes and goes"),
-    "hot_partition": Kind(2, "hot partition", "writes most of a partition of __consumer_offsets"),
+    "fenced_commit": Kind(2, "fenced commits", "has commits refused of members that are out"),
+    "mixed_subscriptions": Kind(2, "mixed subscriptions", "has members with different subscriptions"),
     "rolling_restart": Kind(1, "rolling restart", "was restarted member by member"),
 }
+"""Those of gold, and those of the broker's sentinels (docs/sentinels.md) that gold takes over under their names."""
 STATUS = {
     "STOP": (3, "no commits any more, and records are waiting"),
     "STALL": (3, "commits the same offset again and again"),

@@ -45,7 +45,7 @@ def test_cells_have_their_colours_where_the_figures_say(five: Sample, browse: Br
 
     def look(page: Page) -> Any:
         row = page.locator("#lag tbody tr", has_text="payments")
-        return row.locator("path.k6").evaluate(
+        return row.locator("path.k5").evaluate(
             """(path) => {
               const own = path.getBoundingClientRect(), all = path.ownerSVGElement.getBoundingClientRect();
               return [(own.left - all.left) / all.width, (own.right - all.left) / all.width];

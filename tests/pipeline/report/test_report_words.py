@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,6 +11,7 @@ from ottla.pipeline.report.heat import LEVELS, level
 from ottla.pipeline.report.markup import Html, between, count, duration, join, moment, name, number, tag, text
 from ottla.pipeline.report.span import MOST_BUCKETS, SIZES, Span, as_time
 from ottla.pipeline.report.words import KINDS, kind, severity
+from tests.house.sources import ROOT
 
 NOON = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 
@@ -46,11 +48,12 @@ def test_markup_escapes_all_but_markup() -> None:
     assert tag("br") == "<br>"
     assert join(1, None, False, ["<", [Html("<br>")]]) == "1&lt;<br>"
     assert text("a\x00b\ud800") == "a␀b?"
+    assert text("cod\u202etxt.exe") == "cod[U+202E]txt.exe"
     assert name("x" * 25) == f'<bdi class="name" title="{"x" * 25}">{"x" * 25}</bdi>'
 
 
 def test_colours_rise_with_lag() -> None:
-    assert [level(one) for one in (0.0, 0.9, *LEVELS)] == [0, 0, 1, 2, 3, 4, 5, 6, 7, 8]
+    assert [level(one) for one in (0.0, 9.9, *LEVELS)] == [0, 0, 1, 2, 3, 4, 5, 6, 7, 8]
     assert level(1e9) == 8
 
 
@@ -86,3 +89,13 @@ def test_times_are_utc_unless_they_say_otherwise() -> None:
 def test_kinds_that_are_not_known_are_called_what_they_are() -> None:
     assert kind("lost_sheep").label == "lost sheep" and severity("lost_sheep") == 2
     assert {severity(one) for one in KINDS} == {1, 2, 3}
+
+
+def test_all_kinds_of_gold_and_of_sentinels_are_known() -> None:
+    from ottla.pipeline.gold import KINDS as OF_GOLD
+
+    assert set(OF_GOLD) <= set(KINDS)
+    text = (ROOT / "docs/sentinels.md").read_text()
+    sentinels = set(re.findall(r"^\| `([a-z_]+)` \|", text, re.MULTILINE))
+    shown_otherwise = {"rebalance_storm", "idle_partition", "offset_jump", "old_barrier"}
+    assert len(sentinels) > 5 and sentinels - shown_otherwise <= set(KINDS)
