@@ -94,6 +94,8 @@ def feed(storm: Storm, turn: Turn, limits: StormLimits) -> list[Alert]:
         _forget(storm)
         storm.generation = -1
         return said
+    if turn.generation <= 0:
+        return []  # a group that was made and has had no member yet
     said = []
     # A lower generation that is later: the group was deleted, and its tombstone was not seen.
     again = turn.generation < storm.generation and turn.ts_ms > storm.ts_ms

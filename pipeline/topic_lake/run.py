@@ -143,8 +143,6 @@ def start(
     Raises:
         LakeError: a folder holds something else, or a schema cannot be read.
     """
-    # Else times are INT96, which is old, and which readers take for local time.
-    spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
     with ExitStack() as held:
         queries = []
         try:

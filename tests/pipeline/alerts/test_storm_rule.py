@@ -118,6 +118,11 @@ def test_a_group_that_was_deleted_unseen_is_counted_from_its_first_generation() 
     assert run(turn(0, 800), *(turn(100 + n, n) for n in range(1, 6)))[1] == [("raised", 5)]
 
 
+def test_the_record_of_a_new_group_is_no_generation() -> None:
+    """Apache Kafka writes generation 0 when the first member asks for its id."""
+    assert run(turn(0, 0), *(turn(n, n) for n in range(1, 5)))[1] == []
+
+
 def test_a_clock_that_goes_back_breaks_no_storm() -> None:
     assert run(*(turn(-20 * n, n) for n in range(1, 6)))[1] == [("raised", 5)]
 

@@ -45,12 +45,6 @@ def writer(path: Path, ddl: str | None = None, step: Any = None, told: list[Writ
     return BatchWriter(folder, "orders", schema, "", told.append if told is not None else None)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def micros(spark: SparkSession) -> None:
-    """As `ottla.pipeline.topic_lake.run.start` has it."""
-    spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
-
-
 def test_every_reader_reads_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:
     told: list[Written] = []
     write = writer(tmp_path, told=told)
