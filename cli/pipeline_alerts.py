@@ -1,0 +1,149 @@
+"""`ottla pipeline alerts`: storms and stopped groups, while they happen."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.cli.group_looks import seconds
+from ottla.cli.output import note, print_table
+from ottla.cli.pipeline_options import SPARK, with_config
+from ottla.pipeline.config import Config
+
+if TYPE_CHECKING:
+    from ottla.pipeline.alerts import Alert
+    from ottla.pipeline.alerts.run import AlertSettings
+    from ottla.pipeline.alerts.sinks import Sink
+
+_READ = ("bootstrap_server", "log_dir", "isolation", "tasks", "sample_interval", "kafka", "trigger")
+
+
+@click.command("alerts", short_help="Say while it happens: a storm, or a group that has stopped.")
+@click.option(
+    "--to", default="-", show_default=True, metavar="FILE|-|topic:NAME", help="JSON lines, on standard output with -."
+)
+@click.option("--checkpoints", metavar="DIR", help="Go on from here after a restart. [begin anew]")
+@click.option(
+    "--starting-offsets",
+    type=click.Choice(["latest", "earliest"]),
+    default="latest",
+    show_default=True,
+    help="Where the first start begins.",
+)
+@click.option("--mode", type=click.Choice(["stream", "available-now"]), default="stream", show_default=True)
+@click.option("--only", type=click.Choice(["storm", "stopped"]), help="Only this kind.")
+@click.option("--storm-generations", type=click.IntRange(2), default=5, show_default=True, help="A storm is so many,")
+@click.option(
+    "--storm-gap",
+    callback=seconds,
+    default="60s",
+    show_default=True,
+    metavar="TIME",
+    help="each so soon after the one before.",
+)
+@click.option(
+    "--stopped-intervals",
+    type=click.FloatRange(1),
+    default=10,
+    show_default=True,
+    help="Stopped is silent for so many usual intervals,",
+)
+@click.option(
+    "--stopped-after", callback=seconds, default="60s", show_default=True, metavar="TIME", help="and for so long."
+)
+@click.option(
+    "--forget", callback=seconds, default="24h", show_default=True, metavar="TIME", help="Remember groups for so long."
+)
+@with_config(_READ, SPARK)
+def command(
+    config: Config,
+    to: str,
+    checkpoints: str | None,
+    starting_offsets: str,
+    mode: str,
+    only: str | None,
+    storm_generations: int,
+    storm_gap: float,
+    stopped_intervals: float,
+    stopped_after: float,
+    forget: float,
+) -> None:
+    """Watch a cluster and say what goes wrong, one line of JSON for each thing, and another when it is over.
+
+    A storm: so many generations of a group, each soon after the one before. A stopped group: it used to commit, and
+    does not any more, while records are written that it has not read. Each alert has an id; after a crash one may
+    come a second time with the same id and state.
+    """
+    from ottla.cli.pipeline import failures, look_at
+    from ottla.pipeline.alerts import StoppedLimits, StormLimits
+    from ottla.pipeline.alerts.run import AlertSettings
+    from ottla.pipeline.alerts.sinks import sink
+
+    _positive(storm_gap=storm_gap, stopped_after=stopped_after, forget=forget)
+    with failures():
+        cluster = look_at(config)
+        try:
+            where = sink(to, config.bootstrap_server)
+        except (ValueError, OSError) as error:
+            raise click.UsageError(f"--to {error}") from None
+        forget_ms = round(forget * 1000)
+        storm = StormLimits(storm_generations, round(storm_gap * 1000), forget_ms)
+        stopped = StoppedLimits(stopped_intervals, round(stopped_after * 1000), forget_ms)
+        with tempfile.TemporaryDirectory(prefix="ottla-alerts-", ignore_cleanup_errors=True) as scratch:
+            settings = AlertSettings(
+                options=_source_options(config),
+                checkpoint=checkpoints or f"{scratch}/checkpoints",
+                storm=None if only == "stopped" else storm,
+                stopped=None if only == "storm" else stopped,
+                starting="earliest" if starting_offsets == "earliest" else "latest",
+                interval_s=config.trigger_ms / 1000,
+                mode="available-now" if mode == "available-now" else "stream",
+            )
+            if not cluster.has_events:
+                note("There is no __ottla_group_events, as with Apache Kafka: causes and durations cannot be known.")
+            _run(config, settings, where, to, scratch, cluster.has_events)
+
+
+def _positive(**spans: float) -> None:
+    for name, value in spans.items():
+        if value <= 0:
+            raise click.UsageError(f"--{name.replace('_', '-')}: it has to be more than nothing.")
+
+
+def _source_options(config: Config) -> dict[str, str]:
+    options = {"sampleIntervalMs": str(config.sample_interval_ms), "isolation": config.isolation}
+    # An alert about what cannot be read any more helps nobody.
+    options["failOnDataLoss"] = "false"
+    if config.log_dir:
+        options["path"] = config.log_dir
+    else:
+        options["kafka.bootstrap.servers"] = config.bootstrap_server or ""
+    if config.tasks:
+        options["tasks"] = str(config.tasks)
+    return options | config.kafka
+
+
+def _run(config: Config, settings: AlertSettings, where: Sink, to: str, scratch: str, events: bool) -> None:
+    from ottla.cli.pipeline import to_stop, with_spark
+    from ottla.pipeline.alerts.run import start
+    from ottla.pipeline.lake import Lake
+    from ottla.pipeline.running import watch
+
+    counts: dict[tuple[str, str], int] = {}
+
+    def told(alerts: list[Alert]) -> None:
+        for one in alerts:
+            counts[one.kind, one.state] = counts.get((one.kind, one.state), 0) + 1
+            if to != "-" and sys.stderr.isatty():
+                note(one.text)
+
+    with with_spark(config, Lake(scratch), "alerts") as running, to_stop() as stopping:
+        queries = start(running.session, settings, where, events=events, told=told)
+        note(f"Watching {config.origin}; alerts go to {'standard output' if to == '-' else to}.")
+        watch(queries, stopping, lambda progress: None)
+    if counts and to != "-":
+        print_table(("kind", "state", "alerts"), [(*name, count) for name, count in sorted(counts.items())])
+    note(f"{sum(counts.values())} alerts.")
