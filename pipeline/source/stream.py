@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -23,12 +24,16 @@ from ottla.protocol.records import TopicPartition
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_MOST_LOOKS = 5
+_PAUSE_S = 0.2
+
 
 class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """See `ottla.pipeline.source`. Planning runs in one long-lived process, `read` in the tasks."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, pause: Callable[[float], None] = time.sleep) -> None:
         self.options = options
+        self._pause = pause
         self._losses = Losses(options)
         self._logs: Logs | None = None
         self._mirror = Mirror(options) if options.group else None
@@ -137,9 +142,23 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # -- within
 
     def _now(self, begun: Progress | None) -> Progress:
-        topics = subscribed(self.options, self.logs)
-        bounds = self.logs.bounds(partitions_of(self.options, topics))
-        return Progress(_ids(topics), {tp: bound.end for tp, bound in bounds.items()})
+        """Where logs end.
+
+        One that ends before the place where it was read to has lost something, unless its leader has just been
+        elected: that one may learn how far the log is committed a moment later (KIP-207). So it is asked again.
+        """
+        for _ in range(_MOST_LOOKS):
+            topics = subscribed(self.options, self.logs)
+            bounds = self.logs.bounds(partitions_of(self.options, topics))
+            now = Progress(_ids(topics), {tp: bound.end for tp, bound in bounds.items()})
+            if begun is None or all(
+                now.next[tp] >= offset or not same_id(begun, now, tp)
+                for tp, offset in begun.next.items()
+                if tp in now.next
+            ):
+                break
+            self._pause(_PAUSE_S)
+        return now
 
     def _aborted(self, tp: TopicPartition, first: int, last: int) -> tuple[Aborted, ...] | None:
         """What Fetch tells of a running broker; of a directory it was found out when its end was."""

@@ -1,0 +1,112 @@
+"""Options are checked before anything is read; what is refused says what is allowed."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.clients.errors import OptionError
+from ottla.pipeline.source.options import EARLIEST, LATEST, TASKS_VARIABLE, Isolation, Options, Place, parse_options
+from ottla.protocol.records import TopicPartition
+
+SERVERS = {"kafka.bootstrap.servers": "h:1"}
+
+
+def parse(streaming: bool = False, **options: str) -> Options:
+    given = {name.replace("__", "."): value for name, value in options.items()}
+    return parse_options(SERVERS | {"subscribe": "orders"} | given, streaming=streaming)
+
+
+def test_defaults_are_those_of_the_kafka_connector() -> None:
+    assert parse().starting == Place(EARLIEST)
+    assert parse(streaming=True).starting == Place(LATEST)
+    assert parse().ending == Place(LATEST)
+    assert parse().fail_on_data_loss
+    assert parse().isolation is Isolation.READ_UNCOMMITTED
+
+
+def test_internal_topics_are_read_committed_and_from_their_beginning() -> None:
+    options = parse_options(SERVERS | {"decode": "commits"}, streaming=True)
+    assert options.isolation is Isolation.READ_COMMITTED
+    assert options.starting == Place(EARLIEST)
+    assert options.topics == ("__consumer_offsets",)
+    assert parse_options(SERVERS | {"decode": "events"}, streaming=True).topics == ("__ottla_group_events",)
+    assert parse_options(SERVERS | {"decode": "ends"}, streaming=True).isolation is Isolation.READ_UNCOMMITTED
+
+
+def test_names_know_no_case_and_bootstrap_servers_may_lack_its_prefix() -> None:
+    options = parse_options({"BOOTSTRAP.SERVERS": "a:1, [::1]:2", "SUBSCRIBE": "a,b"}, streaming=False)
+    assert options.servers == (("a", 1), ("::1", 2))
+    assert options.topics == ("a", "b")
+
+
+def test_tasks_are_twice_the_turns_of_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TASKS_VARIABLE, "14")
+    assert parse().tasks == 14
+    assert parse(tasks="3").tasks == 3
+
+
+def test_places_by_partition_and_by_time() -> None:
+    options = parse(startingOffsets='{"orders": {"0": 5, "1": -2}}', endingOffsets='{"orders": {"0": -1}}')
+    assert options.starting.offsets == ((TopicPartition("orders", 0), 5), (TopicPartition("orders", 1), EARLIEST))
+    assert options.ending.offsets == ((TopicPartition("orders", 0), LATEST),)
+    assert parse(startingTimestamp="12").starting.timestamp_ms == 12
+
+
+def test_what_only_concerns_the_java_client_is_accepted() -> None:
+    options = {"kafka__max__poll__records": "20000", "groupIdPrefix": "x", "kafka__security__protocol": "PLAINTEXT"}
+    assert parse(**options) == parse()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"startingOfsets": "latest"}, ["unknown option 'startingOfsets'", "startingOffsets"]),
+        ({"xyzzy": "1"}, ["unknown option 'xyzzy'", "there are", "subscribe"]),
+        ({"decode": "offsets"}, ["'decode'", "'offsets'", "raw, commits"]),
+        ({"tasks": "0"}, ["'tasks'", "'0'", "from 1"]),
+        ({"maxOffsetsPerTrigger": "many"}, ["'maxOffsetsPerTrigger'", "'many'", "whole number"]),
+        ({"failOnDataLoss": "yes"}, ["'failOnDataLoss'", "'yes'", "true, false"]),
+        ({"isolation": "serializable"}, ["'isolation'", "read_committed"]),
+        ({"startingOffsets": "first"}, ["'startingOffsets'", "'first'", "earliest, latest or JSON"]),
+        ({"startingOffsets": '{"orders": {"0": -3}}'}, ["'startingOffsets'", "-2 earliest"]),
+        ({"endingOffsets": "earliest"}, ["'endingOffsets'", "allowed: latest"]),
+        ({"subscribe": "a b"}, ["'subscribe'", "'a b'"]),
+        ({"assign": "{}"}, ["only one of", "subscribe, assign"]),
+        ({"subscribePattern": "("}, ["only one of"]),
+        ({"path": "/data"}, ["kafka.bootstrap.servers", "path", "not both"]),
+        ({"kafka__bootstrap__servers": "h"}, ["'kafka.bootstrap.servers'", "host:port"]),
+        ({"kafka__security__protocol": "SASL_SSL"}, ["'kafka.security.protocol'", "neither TLS nor SASL"]),
+        ({"kafka__sasl__mechanism": "PLAIN"}, ["'kafka.sasl.mechanism'", "neither TLS nor SASL"]),
+        ({"kafka__ssl__truststore__location": "x"}, ["neither TLS nor SASL"]),
+        ({"kafka__group__id": "g"}, ["'kafka.group.id'", "'g'", "option 'group'"]),
+        ({"kafka__auto__offset__reset": "latest"}, ["use 'startingOffsets'"]),
+        ({"startingOffsetsByTimestamp": "{}"}, ["use 'startingTimestamp'"]),
+        ({"minOffsetsPerTrigger": "5"}, ["maxOffsetsPerTrigger"]),
+    ],
+)
+def test_what_cannot_be_is_refused(options: dict[str, str], words: list[str]) -> None:
+    with pytest.raises(OptionError) as caught:
+        parse(**options)
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"decode": "raw"}, "subscribe, subscribePattern and assign"),
+        ({"decode": "commits", "subscribePattern": ".*"}, "reads __consumer_offsets"),
+        ({"decode": "raw", "assign": '{"orders": [-1]}'}, "'assign'"),
+        ({"decode": "raw", "assign": "[]"}, "'assign'"),
+        ({"decode": "raw", "subscribePattern": "("}, "a regular expression"),
+    ],
+)
+def test_topics_that_cannot_be_are_refused(options: dict[str, str], words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        parse_options(SERVERS | options, streaming=False)
+
+
+def test_ends_are_refused_for_streams_and_groups_for_directories() -> None:
+    with pytest.raises(OptionError, match="endingOffsets"):
+        parse(streaming=True, endingOffsets="latest")
+    with pytest.raises(OptionError, match="'group'"):
+        parse_options({"path": "/x", "subscribe": "a", "group": "g"}, streaming=True)
