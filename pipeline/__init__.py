@@ -7,13 +7,15 @@ broker. Spark, Arrow and numpy come with the extra ``ottla[spark]``, and nothing
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ottla.pipeline.session import NoJava, session
     from ottla.pipeline.source import register
-    from ottla.pipeline.udfs import decode_group_metadata, decode_group_event, decode_offset_commit
+    from ottla.pipeline.udfs import decode_group_event, decode_group_metadata, decode_offset_commit
 
 _HOMES = {
     "register": "source",
@@ -30,3 +32,14 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+class _Room(ModuleType):
+    """Importing a module puts it into its package, where one named like a function would hide that: `session`."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in _HOMES or not isinstance(value, ModuleType):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Room
