@@ -102,7 +102,7 @@ image-check: $(VENV)/.test ## what can be checked of the container files without
 	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m tests.image.check --strict
 
 docs: $(VENV)/.test ## print docs/protocol-support.md and docs/settings.md anew
-	@$(BIN)/python docs/make_protocol_support.py && $(BIN)/python docs/make_settings.py && $(BIN)/python docs/make_recorder_events.py
+	@$(BIN)/python docs/make_protocol_support.py && $(BIN)/python docs/make_settings.py && $(BIN)/python docs/make_recorder_events.py && $(BIN)/python docs/make_pipeline_tables.py
 
 dist: $(VENV)/.test ## wheel and source distribution
 	@$(BIN)/python -m build --outdir dist .

@@ -273,7 +273,8 @@ def gold(config: Config, since: datetime | None, full: bool) -> None:
         raise click.UsageError("--since and --full: all days, or those from one on.")
     with failures():
         from ottla.pipeline import touched
-        from ottla.pipeline.gold import Objectives, build
+        from ottla.pipeline.gold import Objectives, build, unknowable
+        from ottla.pipeline.tables import GOLD as GOLD_TABLES
 
         lake = _lake(config)
         objectives = Objectives(config.slo, config.slo_groups)
@@ -282,10 +283,21 @@ def gold(config: Config, since: datetime | None, full: bool) -> None:
             note(f"Nothing has changed since gold was last built ({touched.noted(lake).get('at', 'never')}).")
             return
         first: date | None = None if full else since.date() if since else found.since
-        with with_spark(config, lake, "gold") as running, Bars("steps") as bars:
-            results = build(running.session, lake, since=first, objectives=objectives, progress=bars.show)
+        with with_spark(config, lake, "gold") as running, Bars("tables") as bars:
+            bars.show("gold", 0, len(GOLD_TABLES))
+            results = build(
+                running.session,
+                lake,
+                since=first,
+                objectives=objectives,
+                progress=lambda one: bars.step("gold", len(GOLD_TABLES), one.table),
+            )
         touched.note(lake, found.seen)
-        print_table(("table", "rows"), [(one.table, f"{one.rows:,}") for one in results])
+        print_table(
+            ("table", "rows written", "time"), [(one.table, f"{one.rows:,}", f"{one.seconds:.1f} s") for one in results]
+        )
+        if missing := unknowable(lake):
+            note(f"Without events of groups nothing can be said of {' and '.join(missing)}.")
         _next(config, "report", "query")
 
 

@@ -27,6 +27,7 @@ class Bars:
     def __init__(self, unit: str) -> None:
         self._unit = unit
         self._bars: dict[str, Any] = {}
+        self._steps: dict[str, int] = {}
         self._told = time.monotonic()
         self._progress = _rich_progress(unit) if sys.stderr.isatty() else None
 
@@ -50,6 +51,15 @@ class Bars:
             self._bars[name] = self._progress.add_task(name, total=of, rows="")
         text = "" if rows is None else f"{rows:,} rows" + (f"  {rate:,.0f} rows/s" if rate else "")
         self._progress.update(self._bars[name], completed=done, total=of, rows=text)
+
+    def step(self, name: str, of: int, what: str) -> None:
+        """One more of so many is done."""
+        self._steps[name] = done = self._steps.get(name, 0) + 1
+        if self._progress is None:
+            self._line(name, done, of)
+        else:
+            self.show(name, done, of)
+            self._progress.update(self._bars[name], rows=what)
 
     def finish(self, name: str, rows: int | None = None) -> None:
         """It is done, whatever was counted."""

@@ -74,7 +74,7 @@ def run(
         done: told the table, when it is done, and its rows.
     """
     found: dict[str, Filled] = {}
-    for feed in feeds(config, cluster):
+    for feed in feeds(config):
         places = _Places(lake, feed.table)
         places.mend()
         noted = lake.noted("backfills").get(feed.table, {})
@@ -93,8 +93,11 @@ def _ends(lake: Lake, cluster: Cluster, feed: Feed) -> dict[int, int] | None:
     logs = cluster.topics.get(feed.topic) if feed.topic else None
     if logs is None:
         return None
-    began = (lake.noted("streams").get(feed.table) or {}).get("from") or {}
-    return {number: min(end, began.get(str(number), end)) for number, end in logs.ends.items()}
+    stream = lake.noted("streams").get(feed.table)
+    if stream is None:
+        return logs.ends
+    # A partition that came after the stream began is the stream's from its beginning.
+    return {number: min(end, stream["from"].get(str(number), 0)) for number, end in logs.ends.items()}
 
 
 def _fill(

@@ -50,7 +50,7 @@ def look(config: Config) -> Cluster:
     """Ask the broker, or look into the folder.
 
     Raises:
-        NoCluster: nobody answers, or there is no ``__consumer_offsets``.
+        NoCluster: nobody answers, or the folder has no ``__consumer_offsets``.
     """
     from ottla.clients.errors import KafkaError, OptionError
     from ottla.pipeline.source.logs import SourceError
@@ -66,9 +66,8 @@ def look(config: Config) -> Cluster:
         raise NoCluster(str(error)) from None
     if config.cluster_id:
         found = found._replace(cluster_id=config.cluster_id)
-    if OFFSETS_TOPIC not in found.topics:
-        why = "name the folder that has its partitions" if config.log_dir else "no group has committed there yet"
-        raise NoCluster(f"There is no {OFFSETS_TOPIC} in {config.origin}: {why}.")
+    if config.log_dir and OFFSETS_TOPIC not in found.topics:
+        raise NoCluster(f"There is no {OFFSETS_TOPIC} in {config.log_dir}: name the folder that has its partitions.")
     return found
 
 

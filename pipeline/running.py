@@ -56,12 +56,9 @@ def spark(config: Config, lake: Lake, what: str) -> Iterator[Spark]:
     java_home()
     log = _new_log(lake, what)
     conf = {"spark.driver.memory": config.driver_memory, **config.spark_conf}
-    if config.master.startswith("local"):
-        # A thread pool on which streams wait for each other is as large as there are streams, whatever the cores.
-        conf.setdefault("spark.sql.streaming.numRecentProgressUpdates", "20")
     with _output_to(log):
         try:
-            made = session(f"ottla pipeline {what}", config.master, **conf)
+            made = session(f"ottla pipeline {what}", _patient(config.master), **conf)
         except Exception as error:
             said = f"Spark does not start with --master {config.master}: {first_line(error)}"
             raise RunFailed(f"{said} ({log} has more.)") from error
@@ -70,6 +67,12 @@ def spark(config: Config, lake: Lake, what: str) -> Iterator[Spark]:
     finally:
         with _output_to(log):
             made.stop()
+
+
+def _patient(master: str) -> str:
+    """On one machine a task that fails is not tried again unless the master's address says so; a cluster tries four
+    times, and so do we: workers may be slow to start, and what a task reads is the same again."""
+    return re.sub(r"^local(?:\[([\d*]+)\])?$", lambda found: f"local[{found[1] or 1},4]", master)
 
 
 def _new_log(lake: Lake, what: str) -> Path:

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from ottla.pipeline.config import Config
 
 
+_STARTS = 5
+_POLL_S = 0.1
+_TOO_SLOW = "failed to connect back"
+
+
 @dataclass(frozen=True)
 class Feed:
     """How a silver or bronze table is read.
@@ -48,13 +53,9 @@ FEEDS = (
 )
 
 
-def feeds(config: Config, cluster: Cluster) -> list[Feed]:
-    """Those that there is something for: events only where they are recorded, bronze only where it is wanted."""
-    return [
-        one
-        for one in FEEDS
-        if (one.table != "offsets_log" or config.keep_raw) and (one.topic != EVENTS_TOPIC or cluster.has_events)
-    ]
+def feeds(config: Config) -> list[Feed]:
+    """All; bronze only where it is wanted. A topic that is not there is read as soon as it comes."""
+    return [one for one in FEEDS if one.table != "offsets_log" or config.keep_raw]
 
 
 def source_options(config: Config, feed: Feed) -> dict[str, str]:
@@ -117,7 +118,7 @@ def begin(lake: Lake, config: Config, cluster: Cluster, feed: Feed) -> dict[int,
         begins = logs.begins if logs else {}
         ends = logs.ends if logs else {}
         fresh = ends if config.starting_offsets == "latest" and not after else begins
-        found = {number: max(after.get(number, EARLIEST), first) for number, first in fresh.items()} or after or None
+        found = {number: max(after.get(number, EARLIEST), first) for number, first in fresh.items()} or after
     at = datetime.now(UTC).isoformat(timespec="milliseconds")
     lake.note("streams", **{feed.table: {"from": found, "at": at}})
     return found
@@ -145,7 +146,7 @@ def span(lake: Lake, cluster: Cluster, config: Config) -> tuple[dict[str, int], 
         LakeError: see `begin`.
     """
     begins, ends = {}, {}
-    for feed in feeds(config, cluster):
+    for feed in feeds(config):
         logs = cluster.topics.get(feed.topic) if feed.topic else None
         if logs is not None:
             first = begin(lake, config, cluster, feed) or {}
@@ -168,7 +169,7 @@ def start(
     Raises:
         LakeError: see `begin`.
     """
-    begun = {feed: begin(lake, config, cluster, feed) for feed in feeds(config, cluster)}
+    begun = {feed: begin(lake, config, cluster, feed) for feed in feeds(config)}
     return {
         feed.table: _query(spark, lake, config, feed, cluster_id, offsets, available_now)
         for feed, offsets in begun.items()
@@ -197,5 +198,21 @@ def _query(
         writer = writer.trigger(availableNow=True)
     else:
         writer = writer.trigger(processingTime=f"{config.trigger_ms} milliseconds")
-    query: StreamingQuery = sinks.attach(writer, config.format, lake, feed.table).start()
+    return _started(sinks.attach(writer, config.format, lake, feed.table))
+
+
+def _started(writer: Any) -> StreamingQuery:
+    """A query whose planning process runs.
+
+    Spark gives that process ten seconds to start, whatever the machine has to do besides: queries start one after the
+    other, and one that was too slow is started again.
+    """
+    for _ in range(_STARTS - 1):
+        query: StreamingQuery = writer.start()
+        while query.isActive and query.status["message"].startswith("Initializing"):
+            query.awaitTermination(_POLL_S)
+        error = None if query.isActive else query.exception()
+        if error is None or _TOO_SLOW not in str(error):
+            return query
+    query = writer.start()
     return query

@@ -1,0 +1,169 @@
+"""A broker whose groups commit and rebalance without an end, and a pipeline that is killed meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from ottla.clients import Consumer, OffsetAndMetadata, TopicPartition
+from ottla.pipeline.codec import Chunk, decode
+from ottla.pipeline.source.logs import Span
+from ottla.pipeline.source.options import parse_options
+from ottla.pipeline.source.rows import open_logs
+
+PARTITIONS = 3
+TOPIC = "orders"
+
+
+class Commits:
+    """Members of a group that commit one offset after the other, and now and then leave and join again.
+
+    Attributes:
+        acknowledged: what the broker said yes to: (group, topic, partition, offset), each of them once.
+    """
+
+    def __init__(self, bootstrap: str, groups: tuple[str, ...]) -> None:
+        self._bootstrap = bootstrap
+        self._groups = groups
+        self._ending = threading.Event()
+        self._failed: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.acknowledged: list[tuple[str, str, int, int]] = []
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ending.set()
+        self._thread.join(60)
+        if self._failed is not None:
+            raise self._failed
+
+    def _run(self) -> None:
+        async def main() -> None:
+            await asyncio.gather(*(self._member(group) for group in self._groups))
+
+        try:
+            asyncio.run(main())
+        except BaseException as error:
+            self._failed = error
+
+    async def _member(self, group: str) -> None:
+        offset = 0
+        while not self._ending.is_set():
+            async with Consumer(
+                TOPIC,
+                bootstrap_servers=self._bootstrap,
+                group_id=group,
+                enable_auto_commit=False,
+                auto_offset_reset="latest",
+            ) as consumer:
+                while not consumer.assignment():
+                    await consumer.getmany(timeout_ms=10)
+                for _ in range(60):
+                    place = TopicPartition(TOPIC, offset % PARTITIONS)
+                    await consumer.commit({place: OffsetAndMetadata(offset, "")})
+                    self.acknowledged.append((group, TOPIC, place.partition, offset))
+                    offset += 1
+                    await asyncio.sleep(0.01)  # a hundred a second
+
+
+class Pipeline:
+    """`ottla pipeline stream`, or another mode, in a process of its own."""
+
+    def __init__(self, mode: str, lake: Path, *arguments: str) -> None:
+        self.lake = lake
+        self._log = lake.parent / f"{mode}-{time.monotonic_ns()}.txt"
+        command = [sys.executable, "-m", "ottla.cli", "pipeline", mode, "--lake", str(lake), *arguments]
+        with self._log.open("wb") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+
+    def kill(self) -> None:
+        """Driver and JVM at once, with SIGKILL."""
+        jvms = children(self.process.pid)
+        for pid in (self.process.pid, *jvms):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        self.process.wait(30)
+
+    def breathe(self, seconds: float) -> None:
+        """Let it work for a moment; it is an error if it ends."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            raise AssertionError(f"it ended with {self.process.wait(seconds)}: {self._log.read_text()}")
+
+    def stop(self, timeout_s: float = 120) -> str:
+        """As Ctrl-C does; gives what it printed."""
+        self.process.send_signal(signal.SIGINT)
+        return self.wait(timeout_s)
+
+    def wait(self, timeout_s: float = 240) -> str:
+        """Until its end; fails on another exit code than 0."""
+        code = self.process.wait(timeout_s)
+        said = self._log.read_text()
+        assert code == 0, said
+        return said
+
+    @property
+    def batches(self) -> int:
+        """How many the tables of the lake have had together."""
+        return sum(1 for _ in self.lake.glob("checkpoints/*/commits/[0-9]*"))
+
+
+def children(pid: int) -> list[int]:
+    """All processes below one."""
+    found = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            direct = [int(one) for one in task.read_text().split()]
+        except OSError:
+            continue
+        for one in direct:
+            found += [one, *children(one)]
+    return found
+
+
+def broker_own(data_dir: Path) -> tuple[Counter[Any], Counter[Any]]:
+    """What the broker's own log has, decoded without Spark: commits and generations by (partition, offset)."""
+    options = parse_options({"path": str(data_dir), "decode": "commits"}, streaming=False)
+    logs = open_logs(options)
+    commits: Counter[Any] = Counter()
+    generations: Counter[Any] = Counter()
+
+    def broken(*what: Any) -> None:
+        raise AssertionError(what)
+
+    try:
+        for topic in logs.topics(("__consumer_offsets",)).values():
+            places = [TopicPartition(topic.name, one) for one in topic.partitions]
+            spans = [Span(tp, one.start, one.end) for tp, one in logs.bounds(places).items()]
+            for chunk in logs.chunks(spans, broken, broken):
+                commits.update(_commits(chunk))
+                generations.update(_generations(chunk))
+    finally:
+        logs.close()
+    return commits, generations
+
+
+def _commits(chunk: Chunk) -> list[Any]:
+    rows = decode("commits", chunk).to_pylist()
+    return [(r["log_partition"], r["log_offset"], r["group_id"], r["partition"], r["committed_offset"]) for r in rows]
+
+
+def _generations(chunk: Chunk) -> list[Any]:
+    rows = decode("groups", chunk).to_pylist()
+    return [(r["log_partition"], r["log_offset"], r["group_id"], r["generation"]) for r in rows]

@@ -1,0 +1,125 @@
+"""Driver and JVM are killed at random points while groups commit: every row is there once."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset as ds
+import pytest
+from pyspark.sql import SparkSession
+
+from ottla.pipeline import silver
+from ottla.pipeline.cluster import look
+from ottla.pipeline.config import load
+from ottla.pipeline.lake import Lake
+from ottla.pipeline.parquet_files import dataset
+from ottla.pipeline.running import watch
+from ottla.pipeline.tables import TABLES
+from ottla.testing.process import BrokerProcess
+from tests.pipeline.modes.acknowledged import PARTITIONS, TOPIC, Commits, Pipeline, broker_own
+
+SEED = int(os.environ.get("OTTLA_SEED") or random.SystemRandom().randrange(1 << 30))
+GROUPS = ("billing", "shipping", "audit")
+
+
+def in_lake(lake: Path, table: str, *columns: str) -> Counter[Any]:
+    rows = dataset(Lake(str(lake)).where(table), TABLES[table]).to_table(columns=list(columns)).to_pylist()
+    return Counter(tuple(row[name] for name in columns) for row in rows)
+
+
+def torn(
+    broker: BrokerProcess, lake: Path, kills: int, chance: random.Random, *more: str
+) -> list[tuple[str, str, int, int]]:
+    """Let the pipeline run and be killed so often, and then come to its end; gives what was acknowledged."""
+    options = ("-b", broker.bootstrap_servers, "--master", "local[2]", "--tasks", "2", "--driver-memory", "1g", *more)
+    streaming = (*options, "--trigger", "200ms", "--max-offsets-per-trigger", "150")
+    with Commits(broker.bootstrap_servers, GROUPS) as commits:
+        for number in range(kills):
+            stream = Pipeline("stream", lake, *streaming)
+            before = stream.batches
+            # A batch at least is done, so that something is gained; then it dies at any point of the next ones.
+            done = before + chance.randint(1, 9)
+            deadline = time.monotonic() + 180
+            while stream.batches < done:
+                assert stream.process.poll() is None, stream.wait()
+                assert time.monotonic() < deadline, "no batch came to its end"
+                stream.breathe(0.05)
+            stream.breathe(chance.uniform(0, 1.5))
+            stream.kill()
+            print(f"kill {number + 1} of {kills}: {stream.batches - before} batches done")
+    return commits.acknowledged
+
+
+def finish(broker: BrokerProcess, lake: Path, *more: str) -> None:
+    """Read the rest, in a process of its own."""
+    Pipeline(
+        "available-now", lake, "-b", broker.bootstrap_servers, "--master", "local[2]", "--tasks", "2", *more
+    ).wait()
+
+
+def finish_here(spark: SparkSession, broker: BrokerProcess, path: Path) -> None:
+    """Read the rest, with the session of the tests."""
+    config = load(options={"bootstrap_server": broker.bootstrap_servers, "lake": str(path), "tasks": 2})
+    cluster, lake = look(config), Lake(config.lake)
+    cluster_id = lake.open(format="parquet", cluster_id=cluster.cluster_id)["cluster_id"]
+    with lake.writing("available-now"):
+        queries = silver.start(spark, lake, config, cluster, cluster_id, available_now=True)
+        watch(queries, threading.Event().wait, lambda progress: None)
+
+
+def check(broker: BrokerProcess, data: Path, lake: Path, acknowledged: list[tuple[str, str, int, int]]) -> None:
+    broker.stop()
+    columns = ("log_partition", "log_offset", "group_id", "partition", "committed_offset")
+    found = in_lake(lake, "offset_commits", *columns)
+    generations = in_lake(lake, "group_generations", "log_partition", "log_offset", "group_id", "generation")
+    assert len(acknowledged) > 100
+    assert Counter((group, of, offset) for _, _, group, of, offset in found) == Counter(
+        (group, of, offset) for group, _, of, offset in acknowledged
+    )
+    assert (found, generations) == broker_own(data)
+    assert set(found.values()) == {1} == set(generations.values())
+    samples = in_lake(lake, "log_end_samples", "topic", "partition", "sample_ts")
+    assert samples
+    assert set(samples.values()) == {1}
+    assert not in_lake(lake, "quarantine", "error")
+
+
+def run(tmp_path: Path, kills: int, *more: str, spark: SparkSession | None = None) -> Path:
+    print(f"seed: OTTLA_SEED={SEED}")
+    data, lake = tmp_path / "data", tmp_path / "lake"
+    with BrokerProcess(data, topics={TOPIC: PARTITIONS}) as broker:
+        acknowledged = torn(broker, lake, kills, random.Random(SEED), *more)
+        if spark is None:
+            finish(broker, lake, *more)
+        else:
+            finish_here(spark, broker, lake)
+        check(broker, data, lake, acknowledged)
+    return lake
+
+
+def test_one_kill(tmp_path: Path, spark: SparkSession) -> None:
+    """And Spark sees the same rows as Arrow; files that nobody committed are removed by vacuum."""
+    path = run(tmp_path, 1, spark=spark)
+    lake = Lake(str(path))
+    assert lake.read(spark, "offset_commits").count() == sum(in_lake(path, "offset_commits", "log_offset").values())
+    Pipeline("vacuum", path).wait()
+    folder = Path(lake.where("offset_commits"))
+    everything = ds.dataset(sorted(str(file) for file in folder.glob("*=*/*.parquet"))).count_rows()
+    assert everything == lake.read(spark, "offset_commits").count()
+
+
+@pytest.mark.slow
+def test_ten_kills(tmp_path: Path) -> None:
+    run(tmp_path, 10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_kills_with_other_formats(format: str, tmp_path: Path) -> None:
+    run(tmp_path, 2, "--format", format)
