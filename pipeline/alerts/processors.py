@@ -86,7 +86,8 @@ class StormProcessor(StatefulProcessor):
 def _turn(row: Row) -> Turn:
     members = None
     if row.members is not None:
-        members = {one.member_id: (one.client_id or "", one.client_host or "") for one in row.members}
+        # What is within a column comes as a dict from Spark 4.3, and as a Row from its tester.
+        members = {one["member_id"]: (one["client_id"] or "", one["client_host"] or "") for one in row.members}
     return Turn(
         group=row.group_id,
         ts_ms=row.ts_ms,
@@ -125,7 +126,7 @@ class StoppedProcessor(StatefulProcessor):
             for row in at_once:
                 if row.group_id is not None:
                     reader = readers.setdefault(row.group_id, Reader())
-                    offsets = {one.partition: one.offset for one in row.offsets}
+                    offsets = {one["partition"]: one["offset"] for one in row.offsets}
                     said += stopped.commit(reader, row.group_id, topic, row.instants_ms, offsets)
             if samples:
                 ends.update({row.partition: row.log_end_offset for row in samples})

@@ -17,7 +17,7 @@ T0 = 1_760_000_000_000
 
 
 def record(at_s: float, generation: int, members: str = "ab", deleted: bool = False) -> Row:
-    who = [Row(member_id=f"{one}-id", client_id=f"client-{one}", client_host="/h") for one in members]
+    who = [{"member_id": f"{one}-id", "client_id": f"client-{one}", "client_host": "/h"} for one in members]
     return Row(
         group_id="g", ts_ms=round(T0 + at_s * 1000), generation=generation, deleted=deleted, members=who,
         client_id=None, client_host=None, cause=None, duration_ms=None,
@@ -112,7 +112,7 @@ def commits(group: str, *rows: tuple[float, int, int]) -> list[Row]:
     kinds = [pa.string(), pa.string(), pa.int32(), pa.int64(), pa.int64()]
     schema = pa.schema(list(zip(("group_id", "topic", "partition", "ms", "at"), kinds, strict=True)))
     made = reduce_commits(pa.RecordBatch.from_pylist(kept, schema)).to_pylist()
-    return [Row(**{**row, "offsets": [Row(**offset) for offset in row["offsets"]]}) for row in made]
+    return [Row(**row) for row in made]
 
 
 def sample(at_s: float, *ends: int) -> list[Row]:
