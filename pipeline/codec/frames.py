@@ -112,8 +112,9 @@ class _Hop:
 
 def _hop(view: memoryview, end_offset: int, check_crcs: bool) -> _Hop:
     found = _Hop()
-    at, last = 0, len(view) - HEADER_SIZE
-    number = 0
+    places, bases = found.at, found.bases
+    at, size = 0, len(view)
+    last = size - HEADER_SIZE
     while at <= last:
         base, length, magic, crc = _FRAME(view, at)
         end = at + LOG_OVERHEAD + length
@@ -123,16 +124,15 @@ def _hop(view: memoryview, end_offset: int, check_crcs: bool) -> _Hop:
         if base >= end_offset:
             found.beyond = True
             break
-        if end > len(view):
+        if end > size:
             found.partial_size = end - at
             if found.partial_size > MAX_BUFFER_BYTES:
                 found.wrong = f"a batch of {found.partial_size} bytes; more than {MAX_BUFFER_BYTES} are not read"
             break
         if check_crcs and crc32c(view[at + ATTRIBUTES_AT : end]) != crc:
-            found.bad_crcs.append(number)
-        found.at.append(at)
-        found.bases.append(base)
-        number += 1
+            found.bad_crcs.append(len(places))
+        places.append(at)
+        bases.append(base)
         at = end
     found.consumed = at
     return found
@@ -154,8 +154,9 @@ def _what_is_wrong(header: memoryview, base: int, length: int, magic: int) -> st
 def frames(view: memoryview, start_offset: int, end_offset: int, check_crcs: bool) -> Frames:
     """The batches that ``view`` begins with and that begin before ``end_offset``."""
     hop = _hop(view, end_offset, check_crcs)
-    data = np.zeros(hop.consumed + PADDING, np.uint8)
+    data = np.empty(hop.consumed + PADDING, np.uint8)
     data[: hop.consumed] = np.frombuffer(view[: hop.consumed], np.uint8)
+    data[hop.consumed :] = 0
     at = np.array(hop.at, np.int64)
     base_offset = np.array(hop.bases, np.int64)
     delta = integers(data, "i4", at + LAST_OFFSET_DELTA_AT)
