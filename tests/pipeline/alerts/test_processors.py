@@ -132,8 +132,8 @@ def stopped(limits: StoppedLimits | None = None) -> TwsTester:
 def test_reduced_commits_keep_the_last_offset_and_every_moment() -> None:
     first, second = commits("g", (0.1, 0, 5), (0.1, 1, 7), (2.5, 0, 9), (6, 1, -1), (6.001, 0, 11))
     assert (first.instants_ms, second.instants_ms) == ([T0 + 100, T0 + 2500], [T0 + 6001])
-    assert [(one.partition, one.offset) for one in first.offsets] == [(0, 9), (1, 7)]
-    assert [(one.partition, one.offset) for one in second.offsets] == [(1, None), (0, 11)]
+    assert [(one["partition"], one["offset"]) for one in first.offsets] == [(0, 9), (1, 7)]
+    assert [(one["partition"], one["offset"]) for one in second.offsets] == [(1, None), (0, 11)]
     assert (first.ts_ms, second.ts_ms) == (T0 + 2500, T0 + 6001)
 
 
