@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from ottla.broker.observe.events import CommitReceived, Event, OffsetsCommitted
+from ottla.broker.observe.events import AppendFinished, CommitReceived, Emit, Event, OffsetsCommitted, RequestAnswered
 from ottla.broker.observe.recorder_lanes import Lanes, head
 from ottla.broker.observe.recorder_traffic import is_traffic
 
@@ -31,6 +31,8 @@ BATCH = 64
 """So many commits are written at once."""
 FEW_OFFSETS = 8
 """Commits of so many offsets wait for others; all else may be large, and is written as it comes."""
+_SMALL = frozenset((AppendFinished, OffsetsCommitted, RequestAnswered))
+"""What a commit that succeeds leaves behind; where every event is recorded, these wait, too."""
 
 LARGEST_SHARE = 8
 """An event that takes more than one part in so many of the memory is not kept: it would push all others out."""
@@ -80,6 +82,20 @@ class Recorder:
         """How many events the file lacks, because the disk was too slow."""
         return 0 if self.file is None else self.file.lost_events
 
+    def taker(self, kind: type[Event]) -> Emit:
+        """What takes events of a type: commits are by far the most frequent."""
+        return self._take_commit if kind is CommitReceived else self  # type: ignore[return-value]
+
+    def _take_commit(self, event: CommitReceived) -> None:
+        new = self._new
+        if self.hashes is not None or self.file is not None or self._followers or len(new) >= BATCH:
+            self(event)
+            return
+        self.last_seq += 1
+        new.append(event)
+        if len(event.commits) > FEW_OFFSETS:
+            self._write()
+
     def __call__(self, event: Event) -> None:
         if event.__class__ is OffsetsCommitted and not self.wants_all and _is_expected(event):
             return
@@ -87,17 +103,23 @@ class Recorder:
             event = self.hashes(event)
         self.last_seq += 1
         self._new.append(event)
-        if (
-            event.__class__ is CommitReceived
-            and len(event.commits) <= FEW_OFFSETS
-            and len(self._new) < BATCH
-            and self.file is None
-            and not self._followers
-        ):
+        if len(self._new) < BATCH and not self._followers and self._may_wait(event):
+            if self.file is not None:
+                self.file.expect()
             return
         self._write()
         for follower in self._followers:
             follower(self.last_seq, event)
+
+    def _may_wait(self, event: Event) -> bool:
+        """Whether an event is one of many, and small: it is written together with others."""
+        if event.__class__ is CommitReceived:
+            return len(event.commits) <= FEW_OFFSETS
+        return self.file is not None and event.__class__ in _SMALL and is_traffic(event)
+
+    def write_new(self) -> None:
+        """Write what has waited for others."""
+        self._write()
 
     def _write(self) -> None:
         """Write new events to the ring and the file: of what comes by the thousand, many at once."""

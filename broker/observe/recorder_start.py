@@ -80,4 +80,5 @@ def begin_file(
         log=log,
     )
     writer.start(recorder.last_seq + 1)
+    writer.pull = recorder.write_new
     recorder.file = writer

@@ -32,6 +32,10 @@ class Log(Protocol):
     def error(self, event: str, **fields: Any) -> Any: ...
 
 
+def _nothing() -> None:
+    """Where nothing waits."""
+
+
 class RecordingWriter:
     """See the module.
 
@@ -45,6 +49,7 @@ class RecordingWriter:
         failed: why nothing is written any more; empty while all is well.
         lost_events: how many were left out because the disk was slow.
         written_bytes: in all parts of this run.
+        pull: writes what has waited for others, before anything is handed over.
     """
 
     def __init__(
@@ -60,12 +65,14 @@ class RecordingWriter:
     ) -> None:
         self.path = path
         self.failed = ""
+        self.pull: Callable[[], None] = _nothing
         self.lost_events = 0
         self.written_bytes = 0
         self._header = header
         self._limit_bytes, self._limit_parts = limit_bytes, limit_parts
         self._clock, self._soon, self._log = clock, soon, log
         self._as_json = is_json(path)
+        self._due = False
         self._collected: list[bytes] = []
         self._collected_bytes = self._waiting_bytes = 0
         self._first_seq = 1
@@ -94,12 +101,23 @@ class RecordingWriter:
             return
         if not self._collected:
             self._first_seq = seq
-            self._clock.call_at(self._clock.monotonic_ms() + HAND_OVER_MS, self._hand_over)
+            self.expect()
         entry = json_line(seq, event) if self._as_json else frame(seq, data)
         self._collected.append(entry)
         self._collected_bytes += len(entry)
         if self._collected_bytes >= HAND_OVER_BYTES:
             self._hand_over()
+
+    def expect(self) -> None:
+        """There is something, or `pull` will give it: hand it over in a moment."""
+        if not self._due:
+            self._due = True
+            self._clock.call_at(self._clock.monotonic_ms() + HAND_OVER_MS, self._pull)
+
+    def _pull(self) -> None:
+        self._due = False
+        self.pull()
+        self._hand_over()
 
     def _hand_over(self) -> None:
         if not self._collected:
@@ -107,9 +125,11 @@ class RecordingWriter:
         self._waiting_bytes += self._collected_bytes
         self._queue.put((self._first_seq, b"".join(self._collected)))
         self._collected, self._collected_bytes = [], 0
+        self._due = False  # the timer that is set still comes, for what waits
 
     def close(self) -> None:
         """Write what is left and end. Waits for the disk."""
+        self.pull()
         self._hand_over()
         self._queue.put(None)
         self._thread.join()

@@ -251,3 +251,46 @@ def test_without_a_file_it_goes_without_saying_that_a_commit_succeeds(wants_all:
     found = [msgspec.msgpack.decode(data)["event"] for _, data in recorder.events("g")]
     succeeds = ["AppendFinished", "OffsetsCommitted", "RequestAnswered"] if wants_all else []
     assert found == ["CommitReceived", "GroupCreated", *succeeds, "CommitReceived", "AppendFinished", "RequestAnswered"]
+
+
+class Counts(Chooses):
+    wants_requests = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counted: list[tuple[str, int]] = []
+
+    def wants(self, kind: type[Event]) -> bool:
+        return kind is OffsetsCommitted
+
+    def count_commit(self, group_id: str, partitions: int, wall_ms: int) -> None:
+        self.counted.append((group_id, partitions))
+
+
+@pytest.mark.parametrize("wants_all", [False, True])
+def test_a_commit_is_either_counted_or_told_and_one_that_moves_back_is_told(wants_all: bool) -> None:
+    counts = Counts()
+    observers = [Recorder(1 << 20, wants_all=wants_all), counts]
+    world = World(GroupConfig(), 1)
+    world.coordinator = GroupCoordinator(world.config, world.new_id, 1, Observers(observers, Reports()))
+    world.coordinator.start()
+    world.load()
+    for offset in (5, 7, 6):
+        part = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+        topics = [OffsetCommitRequestTopic(name="t", partitions=[part])]
+        request = OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=-1, member_id="", topics=topics)
+        world.ask("c", "commit_offsets", request, 7)
+    told = [[one.offset for one in event.moved_back] for event in counts.heard if isinstance(event, OffsetsCommitted)]
+    assert told == ([[], [], [7]] if wants_all else [[7]])
+    assert counts.counted == ([] if wants_all else [("g", 1), ("g", 1)])
+
+
+def test_one_that_fails_to_count_is_reported_and_the_others_count() -> None:
+    class Fails(Counts):
+        def count_commit(self, group_id: str, partitions: int, wall_ms: int) -> None:
+            raise ValueError(group_id)
+
+    counts, reports = Counts(), Reports()
+    Observers([Fails(), counts], reports).count_commit("g", 2, 1)
+    assert counts.counted == [("g", 2)]
+    assert reports.errors == ["an observer failed a commit"]

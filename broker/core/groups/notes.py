@@ -8,7 +8,7 @@ from uuid import UUID
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.groups.committed import CommittedOffset
 from ottla.broker.core.groups.group import Group, Recorded
-from ottla.broker.core.groups.machine import Machine, Timer, TimerKey, Write
+from ottla.broker.core.groups.machine import ERROR_NAMES, Machine, Timer, TimerKey, Write
 from ottla.broker.core.groups.member import Member
 from ottla.broker.core.groups.offsets import CommitWrite, Refusals, requested_groups
 from ottla.broker.core.groups.shard import Shard, ShardState
@@ -370,7 +370,7 @@ def appended(m: Machine, write: Write, error: ErrorCode) -> None:
     if m.recorded or (m.observed and (error or write.what is not CommitWrite.what)):
         m.emit(
             AppendFinished(
-                group_id=write.group_id, cause=write.cause, number=m.cause, what=write.what, error=error.name
+                group_id=write.group_id, cause=write.cause, number=m.cause, what=write.what, error=ERROR_NAMES[error]
             )
         )
 

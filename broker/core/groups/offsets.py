@@ -93,16 +93,19 @@ class CommitWrite(Write):
                 if not answer.error_code:
                     answer.error_code = append_error(error)
             _drop_if_vacant(m, self.group)
-        elif m.observed:
+        elif moved_back or m.recorded:
+            partitions = len(self.accepted)
             m.emit(
                 OffsetsCommitted(
                     group_id=self.group_id,
                     cause=m.cause,
                     member_id=self.member_id,
-                    partitions=len(self.accepted),
+                    partitions=partitions,
                     moved_back=moved_back,
                 )
             )
+        elif m.observed:
+            m.count_commit(self.group.group_id, len(self.accepted), m.wall_ms)
         if error or m.recorded:
             m.reply(self.ctx, self.response, self.group_id, self.member_id)
         else:

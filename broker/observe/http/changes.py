@@ -30,6 +30,11 @@ class Changes:
         if self._groups is not None and len(self._groups) < MOST_GROUPS:
             self._groups[event.group_id] = None
 
+    def count_commit(self, group_id: str, partitions: int, wall_ms: int) -> None:
+        """Take a commit of which there is no event."""
+        if self._groups is not None and len(self._groups) < MOST_GROUPS:
+            self._groups[group_id] = None
+
     def follow(self) -> dict[str, None]:
         """From now on put the ids of groups into what is returned, in order; whoever has it takes them out."""
         self._groups = {}

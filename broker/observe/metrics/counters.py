@@ -85,9 +85,13 @@ class Counters:
     def _committed(self, event: OffsetsCommitted) -> None:
         if event.producer_id >= 0:
             return  # a transaction has ended; what it committed was counted as it became durable
+        self.count_commit(event.group_id, event.partitions, event.wall_ms)
+
+    def count_commit(self, group_id: str, partitions: int, wall_ms: int) -> None:
+        """Take a commit that became durable."""
         self.commits += 1
-        self.committed += event.partitions
-        self._count(self.group_committed, event.group_id, event.partitions)
+        self.committed += partitions
+        self._count(self.group_committed, group_id, partitions)
 
     def _closed(self, event: BarrierClosed) -> None:
         if event.barrier == "join":

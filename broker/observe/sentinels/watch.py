@@ -207,6 +207,10 @@ class Sentinels:
         """Whether events of a type are looked at."""
         return kind in self._by_type
 
+    def taker(self, kind: type[Event]) -> Emit:
+        """What takes events of a type."""
+        return self._by_type.get(kind, self)
+
     def __call__(self, event: Event) -> None:
         noticed = self._by_type.get(type(event))
         if noticed is not None:

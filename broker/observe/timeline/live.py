@@ -70,6 +70,11 @@ class Timelines:
         if self._traffic is not None:
             self._traffic(event)
 
+    def count_commit(self, group_id: str, partitions: int, wall_ms: int) -> None:
+        """Take a commit of which there is no event."""
+        if self._traffic is not None:
+            self._traffic.count_commit(group_id, partitions, wall_ms)
+
     def watch(self) -> None:
         """From now on look at the lag of all groups now and then: somebody may want to see it."""
         if self._looks is None and self._traffic is not None and not self._closed:

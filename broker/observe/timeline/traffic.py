@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 TIERS = ((5_000, 144), (60_000, 240), (360_000, 240))
 """Width of a bucket in milliseconds, and how many of them are kept."""
+FINEST_MS = TIERS[0][0]
+"""What all the widths are multiples of."""
+MOST_NEW = 10_000
+"""Of so many groups commits are counted before they are put into buckets."""
 HOLDS_MS = 30_000
 """For how long a lag is taken to be what it was when somebody looked last."""
 SURPLUS = 1.25
@@ -77,28 +81,51 @@ class Traffic:
     def __init__(self, budget_bytes: int) -> None:
         self._most = max(budget_bytes // GROUP_BYTES, 1)
         self._groups: dict[str, list[Row]] = {}
+        # The commits of the present fine bucket: a hundred in a bucket cost one look at the rows.
+        self._bucket = 0
+        self._new: dict[str, int] = {}
 
     def __call__(self, event: Event) -> None:
         """Take an event."""
         if isinstance(event, OffsetsCommitted) and event.producer_id < 0:  # else it is told a second time
-            for row in self._rows(event.group_id, event.wall_ms):
-                index = row.index(event.wall_ms)
-                row.commits[index] += 1
+            self.count_commit(event.group_id, event.partitions, event.wall_ms)
+
+    def count_commit(self, group_id: str, partitions: int, wall_ms: int) -> None:
+        """Take a commit that became durable."""
+        bucket, new = wall_ms // FINEST_MS, self._new
+        if bucket != self._bucket or len(new) >= MOST_NEW:
+            self._store()
+            self._bucket = bucket
+            new = self._new
+        new[group_id] = new.get(group_id, 0) + 1
+
+    def _store(self) -> None:
+        """Put the commits of a bucket into the rows."""
+        new, self._new = self._new, {}
+        wall_ms = self._bucket * FINEST_MS
+        for group_id, commits in new.items():
+            for row in self._rows(group_id, wall_ms):
+                index = row.index(wall_ms)
+                row.commits[index] += commits
 
     def lag(self, group_id: str, lag: int, wall_ms: int) -> None:
         """Take the lag that a group has now."""
+        if self._new:
+            self._store()
         for row in self._rows(group_id, wall_ms):
             index = row.index(wall_ms)
             row.lag[index] = lag
 
     def group_ids(self) -> Iterable[str]:
         """The groups of which something is known, the one heard of last at the end."""
+        self._store()
         return self._groups
 
     def flow(self, group_id: str, from_ms: int, until_ms: int) -> Flow | None:
         """What is known of a time, in the finest buckets that reach back to ``from_ms``; None if that is nothing."""
         from ottla.broker.observe.timeline.model import Flow  # a broker observes commits before anybody asks
 
+        self._store()
         rows = self._groups.get(group_id)
         if rows is None:
             return None

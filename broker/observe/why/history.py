@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from ottla.broker.observe.events import Event, GroupRemoved, Input, OwnershipChanged
+from ottla.broker.observe.events import CommitReceived, Emit, Event, GroupRemoved, Input, OwnershipChanged
 from ottla.broker.observe.why.model import Episode
 from ottla.broker.observe.why.store import Store
 
@@ -63,6 +63,10 @@ class History:
         """Whether events of a type say anything about why."""
         return kind is OwnershipChanged or kind in _handlers()
 
+    def taker(self, kind: type[Event]) -> Emit:
+        """What takes events of a type: commits are by far the most frequent."""
+        return self._take_commit if kind is CommitReceived else self  # type: ignore[return-value]
+
     @property
     def keeps(self) -> bool:
         """Whether it keeps anything."""
@@ -99,6 +103,13 @@ class History:
                 self._leave(group_id)
         elif group_id in self._strangers:
             del self._strangers[group_id]
+
+    def _take_commit(self, event: CommitReceived) -> None:
+        tracker = self._trackers.get(event.group_id)
+        if tracker is None or self._ownership is not None or tracker.happenings or tracker.joined:
+            self(event)
+        else:
+            tracker.on_commit(event)  # which changes nothing about whether there is a group
 
     def _begin(self) -> Handlers:
         self._handlers = _handlers()
