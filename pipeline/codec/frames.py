@@ -27,6 +27,8 @@ from ottla.protocol.records import (
 
 MAX_BUFFER_BYTES = 1 << 30
 """More of a buffer is not looked at: places in a chunk have to fit 31 bits, as Arrow wants them."""
+MAX_BATCH_RECORDS = 1 << 22
+"""Nobody writes so many into a batch, and seven bytes of each, compressed away, become columns of some two hundred."""
 NO_END = (1 << 63) - 1
 
 _FRAME = struct.Struct(">qi4xbI").unpack_from  # base offset, length, magic, CRC
@@ -192,6 +194,8 @@ def _reasons(found: Frames, hop: _Hop) -> dict[int, str]:
     impossible = (delta < 0) | (found.count < 0) | (found.count > delta + 1) | (found.last_offset < found.base_offset)
     for index in np.flatnonzero(impossible).tolist():
         reasons[index] = f"{found.count[index]} records with last offset delta {delta[index]}"
+    for index in np.flatnonzero(found.count > MAX_BATCH_RECORDS).tolist():
+        reasons[index] = f"{found.count[index]} records in a batch; more than {MAX_BATCH_RECORDS} are not read"
     for index in np.flatnonzero(found.attributes & CODEC_MASK > Codec.ZSTD).tolist():
         reasons[index] = f"unknown compression codec {found.attributes[index] & CODEC_MASK}"
     for index in hop.bad_crcs:

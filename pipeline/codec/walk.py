@@ -14,6 +14,8 @@ from ottla.protocol.compression import Buffer, CompressionError, decompress
 from ottla.protocol.records import HEADER_SIZE, TRANSACTIONAL_BIT
 
 MAX_CHUNK_BYTES = 64 << 20
+MAX_CHUNK_RECORDS = 1 << 22
+"""A record of seven bytes becomes columns of some two hundred: those of a chunk together stay below a GB."""
 
 
 def walk(
@@ -42,12 +44,16 @@ def walk(
             `Chunk.aborted` instead.
         check_crcs: hold every batch against its CRC-32C.
         max_bytes: compressed batches are opened until their records are that large together; the walk ends there, as
-            if the buffer did. The first one is opened in any case, up to 128 MiB.
+            if the buffer did, and also after `MAX_CHUNK_RECORDS`. The first batch is opened in any case, up to 128 MiB.
     """
     end = NO_END if end_offset is None else end_offset
     found = frames(memoryview(buffer)[:MAX_BUFFER_BYTES].cast("B"), start_offset, end, check_crcs)
     ranges = [Aborted(*one) for one in aborted]
     wanted, still = _wanted(found, ranges)
+    many = np.flatnonzero(np.cumsum(found.count[wanted][1:]) > MAX_CHUNK_RECORDS)
+    if len(many):
+        found.cut(int(wanted[many[0] + 1]))
+        wanted, still = _wanted(found, ranges)
     bodies = _open(found, wanted, max_bytes)
     if bodies.taken < len(found):
         found.cut(bodies.taken)

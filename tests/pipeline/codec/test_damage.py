@@ -116,7 +116,9 @@ def test_many_records_are_not_believed_before_they_can_be() -> None:
     struct.pack_into(">i", batch, 57, (1 << 31) - 1)
     chunk = walk(sealed(bytes(batch), bytes(batch[61:])))
     assert len(chunk) == 0
-    assert "2147483647 records in" in chunk.damage[0].reason
+    assert "2147483647 records in a batch; more than 4194304 are not read" in chunk.damage[0].reason
+    struct.pack_into(">i", batch, 57, 1 << 22)
+    assert "4194304 records in 11 bytes" in walk(sealed(bytes(batch), bytes(batch[61:]))).damage[0].reason
 
 
 def record(*parts: bytes) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import random
 
 import cramjam
@@ -14,6 +15,8 @@ from ottla.protocol import compression
 from ottla.protocol.compression import Codec
 from ottla.protocol.records import Record, TimestampType, build_batch, with_codec
 from tests.pipeline.codec.logs import CODECS, TIME, chunk_rows, compacted, log_of, plain, records
+
+walking = importlib.import_module("ottla.pipeline.codec.walk")  # the package has the function under this name
 
 
 @pytest.fixture(params=[1, 48, 1 << 30], ids=["lockstep", "both", "one by one"])
@@ -159,6 +162,15 @@ def test_what_is_opened_is_bounded() -> None:
         found += chunk.offsets.tolist()
         at += chunk.consumed
     assert found == list(range(6))
+
+
+def test_how_many_records_are_taken_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walking, "MAX_CHUNK_RECORDS", 10)
+    log = log_of([records(20), records(6), records(4), records(1)])
+    chunk = walk(log)
+    assert (len(chunk), chunk.next_offset) == (30, 30)  # the first batch, whatever it has, and ten more
+    found = chunk_rows(chunk) + chunk_rows(walk(log[chunk.consumed :], start_offset=30))
+    assert found == plain(log)
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
