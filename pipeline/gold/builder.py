@@ -1,0 +1,235 @@
+"""Build the gold tables of a lake from its silver ones."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.pipeline.gold.objectives import Objectives
+from ottla.pipeline.tables import GOLD, SILVER, TABLES
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from ottla.pipeline.lake import Lake
+
+EVENT_KINDS = ("oversized_barrier", "zombie")
+"""Findings that only ``__ottla_group_events`` can show. The broker's sentinels may add others, by their names."""
+KINDS = (
+    "storm",
+    "rolling_restart",
+    "stopped",
+    "stalled",
+    "rewound",
+    "slow",
+    "hot_partition",
+    "unread_deleted",
+    "flapping_static_member",
+    *EVENT_KINDS,
+)
+"""All kinds of findings, but for alarms of other sentinels."""
+LOOK_BACK = timedelta(days=8)
+"""So much before the first date is read of commits, samples and events: one day more than a commit is carried forward,
+which is Kafka's ``offsets.retention.minutes``."""
+REACH = timedelta(days=7)
+"""A storm, a breach or a finding that began so long before the first date is still brought up to date."""
+
+SMALL_ROWS = 200_000
+_SMALL = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.shuffle.partitions": "1",
+}
+_RULES = ("storms", "stopped", "stalled", "slow", "rewound", "unread", "static", "events")
+_WHOLE = ("member_sessions", "partition_status", "lag_forecast")
+"""Tables that are replaced as a whole: sessions last long, the others tell how it is now."""
+_RUNS = ("rebalance_storms", "slo_breaches", "findings")
+_UNBOUNDED = ("group_generations",)
+"""Silver tables of which everything is read: a generation is compared with the one before it, however old that is."""
+_EPOCH = date(1970, 1, 1)
+_OBJECTIVES = (
+    "SELECT inline(transform(from_json(:rows, 'ARRAY<ARRAY<STRING>>'), one -> named_struct("
+    "'rank', CAST(one[0] AS INT), 'pattern', one[1], 'seconds', CAST(one[2] AS DOUBLE))))"
+)
+_ORDER = (
+    "lag_by_partition",
+    "group_members",
+    "rebalances",
+    "rebalance_storms",
+    "member_sessions",
+    "partition_status",
+    "lag_forecast",
+    "slo_breaches",
+    "findings",
+)
+
+
+class TableResult(NamedTuple):
+    """What was written of a table.
+
+    Attributes:
+        rows: written now; dates that were left as they are do not count.
+        seconds: that it took.
+    """
+
+    table: str
+    rows: int
+    seconds: float
+
+
+def build(
+    spark: SparkSession,
+    lake: Lake,
+    *,
+    since: date | None = None,
+    objectives: Objectives = Objectives(),  # noqa: B008  (an immutable tuple)
+    progress: Callable[[TableResult], None] | None = None,
+) -> list[TableResult]:
+    """Build all gold tables, or what of them may have changed since a date. The same silver tables give the same rows.
+
+    Args:
+        since: the earliest ``log_date`` to which something was added, in UTC; rows of earlier dates stay. What is
+            carried over from before is read too. Tables of runs (storms, breaches, findings) are brought up to date
+            from seven days earlier on, those of sessions and of the present state as a whole. None builds everything.
+        objectives: what ``slo_breaches`` holds groups to.
+        progress: told each table once it is written.
+
+    Raises:
+        ValueError: an objective is none.
+    """
+    work = _session(spark)
+    first = since or _EPOCH
+    _silver(work, lake, since)
+    _view(work, "objectives", work.sql(_OBJECTIVES, args={"rows": json.dumps(objectives.rows())}))
+    _suit(work, work.table("offset_commits").count())
+    results, cached = [], []
+    for name in _ORDER:
+        began = time.monotonic()
+        if name == "rebalance_storms":
+            _view(work, "clients", _sql(work, "_clients"))
+        if name == "findings":
+            cached = _prepare_findings(work)
+        bound = first - REACH if since and name in _RUNS else first
+        whole = since is None or name in _WHOLE
+        rows = _write(work, lake, name, _sql(work, name, bound, since), None if whole else bound)
+        gold = lake.read(work, name)
+        if since and name not in _WHOLE and name != "group_members":
+            gold = gold.where(gold["date"] >= first - LOOK_BACK)
+        _view(work, name, gold)
+        if name == "lag_by_partition":
+            _suit(work, rows)  # the large one; what follows is made of it
+        results.append(TableResult(name, rows, time.monotonic() - began))
+        if progress:
+            progress(results[-1])
+    for one in cached:
+        one.unpersist()
+    return results
+
+
+def unknowable(lake: Lake) -> list[str]:
+    """The kinds of findings that nothing can be said of, as the lake has no events of groups; needs no Spark.
+
+    Raises:
+        UnreadableTable: see `ottla.pipeline.parquet_files.dataset`.
+    """
+    from ottla.pipeline.parquet_files import dataset
+
+    for folder in (lake.where("group_events"), lake.backfilled("group_events")):
+        if dataset(folder, TABLES["group_events"]).head(1, columns=["ts"]).num_rows:
+            return []
+    return list(EVENT_KINDS)
+
+
+def _session(spark: SparkSession) -> SparkSession:
+    """One with temporary views and settings of its own: nobody else's tables are hidden by ours."""
+    work = spark.newSession()
+    work.conf.set("spark.sql.session.timeZone", "UTC")
+    work.conf.set("spark.sql.shuffle.partitions", spark.conf.get("spark.sql.shuffle.partitions", "4") or "4")
+    work.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+    return work
+
+
+def _suit(work: SparkSession, rows: int) -> None:
+    """Below some 200,000 rows compiling stages and planning anew between them costs more than it saves."""
+    if rows < SMALL_ROWS:
+        for name, value in _SMALL.items():
+            work.conf.set(name, value)
+
+
+def _silver(work: SparkSession, lake: Lake, since: date | None) -> None:
+    for table in SILVER:
+        if table.name == "quarantine":
+            continue
+        rows = lake.read(work, table.name)
+        if since and table.name not in _UNBOUNDED:
+            rows = rows.where(rows["log_date"] >= since - LOOK_BACK)
+        _view(work, table.name, rows)
+
+
+def _view(work: SparkSession, name: str, rows: DataFrame) -> None:
+    rows.createOrReplaceTempView(name)
+
+
+@cache
+def _text(name: str) -> str:
+    return files("ottla.pipeline.gold").joinpath(f"{name}.sql").read_text(encoding="utf-8")
+
+
+def _sql(work: SparkSession, name: str, bound: date = _EPOCH, since: date | None = None) -> DataFrame:
+    text, args = _text(name), {}
+    if ":since" in text:
+        args["since"] = bound
+    if ":from_ts" in text:
+        # A few minutes more than are written: a minute is compared with the one before it.
+        start = datetime.combine(bound, datetime.min.time(), UTC) - (timedelta(minutes=10) if since else timedelta(0))
+        args["from_ts"] = start
+    return work.sql(text, args=args)
+
+
+def _prepare_findings(work: SparkSession) -> list[DataFrame]:
+    """The views that findings are made of; those that are used again and again are kept until the end."""
+    moves = _sql(work, "_moves").persist()
+    _view(work, "moves", moves)
+    _view(work, "rewinds", _sql(work, "_rewinds"))
+    for rule in _RULES:
+        _view(work, f"finding_{rule}", _sql(work, f"_finding_{rule}"))
+    return [moves]
+
+
+def _write(work: SparkSession, lake: Lake, name: str, rows: DataFrame, bound: date | None) -> int:
+    """Replace a table from a date on, or as a whole; rows of a file are in the order of their key."""
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as f
+
+    table = TABLES[name]
+    columns = [f.col(f"`{one.name}`").cast(one.kind).alias(one.name) for one in table.all_columns]
+    seen = Observation()
+    spread = ("date", "group_id") if name in ("lag_by_partition", "group_members") else ("date",)
+    shaped = rows.select(*columns).observe(seen, f.count(f.lit(1)).alias("rows"), f.collect_set("date").alias("dates"))
+    keys = ("date", "cluster_id", *table.key)
+    out = shaped.repartition(*spread).sortWithinPartitions(*keys)
+    mode = "static" if bound is None else "dynamic"
+    where = lake.where(name)
+    out.write.mode("overwrite").option("partitionOverwriteMode", mode).partitionBy("date").parquet(where)
+    if bound is not None:
+        _drop_dates(work, where, bound, {str(one) for one in seen.get["dates"]})
+    return int(seen.get["rows"])
+
+
+def _drop_dates(work: SparkSession, where: str, bound: date, kept: set[str]) -> None:
+    """Remove the dates from ``bound`` on for which there are no rows any more: overwriting does not know of them."""
+    jvm = work.sparkContext._jvm
+    folder = jvm.org.apache.hadoop.fs.Path(where)  # type: ignore[union-attr]
+    system = folder.getFileSystem(work.sparkContext._jsc.hadoopConfiguration())
+    for status in system.globStatus(jvm.org.apache.hadoop.fs.Path(folder, "date=*")) or ():  # type: ignore[union-attr]
+        day = status.getPath().getName().removeprefix("date=")
+        if day >= bound.isoformat() and day not in kept:
+            system.delete(status.getPath(), True)
+
+
+assert set(_ORDER) == {table.name for table in GOLD}

@@ -1,0 +1,29 @@
+-- Rebalances of which each came within a minute of the one before belong together; five of them are a row.
+WITH x AS (
+  SELECT r.*, c.client, if(since_prev_ms <= 60000, 0, 1) AS is_new
+  FROM rebalances r LEFT JOIN clients c
+    ON c.cluster_id = r.cluster_id AND c.group_id = r.group_id AND c.member_id = r.trigger_member
+  WHERE prev_generation IS NOT NULL),
+y AS (
+  SELECT *, sum(is_new) OVER (PARTITION BY cluster_id, group_id ORDER BY completed_at, generation
+                              ROWS UNBOUNDED PRECEDING) AS run FROM x),
+z AS (
+  SELECT cluster_id, group_id, min(completed_at) AS started_at, max(completed_at) AS ended_at, count(*) AS rebalances,
+         sum(duration_ms) AS paused_ms, sum(partitions_moved) AS partitions_moved, mode(reason, true) AS main_reason,
+         count(DISTINCT trigger_member) AS distinct_triggers, count(DISTINCT client) AS distinct_clients,
+         mode(client, true) AS client, max(members_after) AS members,
+         flatten(collect_list(coalesce(joined, array()))) AS came, flatten(collect_list(coalesce(left_members, array()))) AS went,
+         collect_list(client) AS clients
+  FROM y GROUP BY cluster_id, group_id, run HAVING count(*) >= 5),
+-- Who is restarted in turn leaves once and comes once. In a storm somebody comes and goes, or nobody does.
+k AS (
+  SELECT *, CASE WHEN size(array_intersect(came, went)) = 0
+                  AND size(array_union(came, went)) >= 0.8 * rebalances THEN 'rolling_restart' ELSE 'storm' END AS kind
+  FROM z)
+SELECT cluster_id, group_id, unix_seconds(started_at) AS sid, started_at, ended_at, rebalances, paused_ms,
+       partitions_moved, main_reason, distinct_triggers, distinct_clients, kind,
+       -- One client is to blame if it began half of them.
+       CASE WHEN kind = 'storm' AND size(filter(clients, one -> one = client)) * 2 >= rebalances THEN client
+       END AS suspect_client,
+       members, to_date(started_at) AS date
+FROM k WHERE to_date(started_at) >= :since
