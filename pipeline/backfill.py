@@ -33,7 +33,7 @@ class Filled(NamedTuple):
     days: list[date]
 
 
-class _Places:
+class Places:
     """Where a table's days lie while they change."""
 
     def __init__(self, lake: Lake, table: str) -> None:
@@ -75,7 +75,7 @@ def run(
     """
     found: dict[str, Filled] = {}
     for feed in feeds(config):
-        places = _Places(lake, feed.table)
+        places = Places(lake, feed.table)
         places.mend()
         noted = lake.noted("backfills").get(feed.table, {})
         ends = _ends(lake, cluster, feed)
@@ -108,7 +108,7 @@ def _fill(
     cluster_id: str,
     ends: dict[int, int] | None,
     since: date | None,
-    places: _Places,
+    places: Places,
     tell: Callable[[str, int, int], None],
 ) -> Filled:
     options = source_options(config, feed)
@@ -146,7 +146,7 @@ def _rows_of(day: Path) -> int:
     return sum(pq.read_metadata(file).num_rows for file in day.glob("*.parquet"))
 
 
-def _put(spark: SparkSession, feed: Feed, places: _Places, staged: Path) -> None:
+def _put(spark: SparkSession, feed: Feed, places: Places, staged: Path) -> None:
     """Bring a day into the table."""
     target = places.target / staged.name
     places.target.mkdir(parents=True, exist_ok=True)

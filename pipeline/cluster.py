@@ -56,10 +56,12 @@ def look(config: Config) -> Cluster:
     from ottla.pipeline.source.logs import SourceError
     from ottla.pipeline.source.options import parse_options
 
+    # Whoever waits at a terminal is told soon; the source itself is more patient with brokers that restart.
+    patience = {"fetchOffset.numRetries": "3", "kafka.default.api.timeout.ms": "10000"}
     given = {"path": config.log_dir} if config.log_dir else {"kafka.bootstrap.servers": config.bootstrap_server or ""}
     try:
         options = parse_options(
-            given | {"decode": "commits", "isolation": config.isolation} | config.kafka, streaming=False
+            given | {"decode": "commits", "isolation": config.isolation} | patience | config.kafka, streaming=False
         )
         found = _seen(_logs(options))
     except (SourceError, KafkaError, OptionError) as error:

@@ -58,7 +58,7 @@ def spark(config: Config, lake: Lake, what: str) -> Iterator[Spark]:
     conf = {"spark.driver.memory": config.driver_memory, **config.spark_conf}
     with _output_to(log):
         try:
-            made = session(f"ottla pipeline {what}", _patient(config.master), **conf)
+            made = session(f"ottla pipeline {what}", patient(config.master), **conf)
         except Exception as error:
             said = f"Spark does not start with --master {config.master}: {first_line(error)}"
             raise RunFailed(f"{said} ({log} has more.)") from error
@@ -69,7 +69,7 @@ def spark(config: Config, lake: Lake, what: str) -> Iterator[Spark]:
             made.stop()
 
 
-def _patient(master: str) -> str:
+def patient(master: str) -> str:
     """On one machine a task that fails is not tried again unless the master's address says so; a cluster tries four
     times, and so do we: workers may be slow to start, and what a task reads is the same again."""
     return re.sub(r"^local(?:\[([\d*]+)\])?$", lambda found: f"local[{found[1] or 1},4]", master)
@@ -162,16 +162,13 @@ def position(offset: Any) -> int:
             offset = json.loads(offset)
         except ValueError:
             return 0
+    return _sum(offset)
+
+
+def _sum(offset: Any) -> int:
     if isinstance(offset, dict):
-        return sum(position(one) for name, one in offset.items() if not _about(name))
-    if isinstance(offset, list):
-        return sum(position(one) for one in offset)
-    return offset if isinstance(offset, int) and not isinstance(offset, bool) else 0
-
-
-def _about(name: str) -> bool:
-    """Numbers that are no offsets."""
-    return name == "v"
+        return sum(_sum(one) for name, one in offset.items() if name != "v")
+    return offset if isinstance(offset, int) else 0
 
 
 def watch(

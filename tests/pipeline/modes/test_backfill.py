@@ -1,0 +1,116 @@
+"""Backfills: again and again without a row twice, and streams that go on where they end."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from ottla.clients import Consumer, OffsetAndMetadata, TopicPartition
+from ottla.pipeline import backfill, silver
+from ottla.pipeline.cluster import Cluster, NoCluster, look
+from ottla.pipeline.config import Config, load
+from ottla.pipeline.lake import Lake, LakeError
+from ottla.pipeline.running import watch
+from ottla.testing.process import BrokerProcess
+from tests.pipeline.modes.acknowledged import broker_own
+from tests.pipeline.modes.test_kills import in_lake
+
+COMMITS = ("log_partition", "log_offset", "group_id", "partition", "committed_offset")
+GENERATIONS = ("log_partition", "log_offset", "group_id", "generation")
+
+
+def commit(bootstrap: str, group: str, count: int) -> None:
+    async def main() -> None:
+        async with Consumer(
+            "orders", bootstrap_servers=bootstrap, group_id=group, enable_auto_commit=False
+        ) as consumer:
+            while not consumer.assignment():
+                await consumer.getmany(timeout_ms=10)
+            for offset in range(count):
+                await consumer.commit({TopicPartition("orders", offset % 2): OffsetAndMetadata(offset, "")})
+
+    asyncio.run(main())
+
+
+def opened(lake: Path, **options: Any) -> tuple[Lake, Config, Cluster, str]:
+    config = load(options={"lake": str(lake), "tasks": 2, **options})
+    cluster = look(config)
+    found = Lake(config.lake)
+    return found, config, cluster, found.open(format="parquet", cluster_id=cluster.cluster_id)["cluster_id"]
+
+
+def follow(spark: SparkSession, lake: Path, **options: Any) -> None:
+    queries = silver.start(spark, *opened(lake, **options), available_now=True)
+    watch(queries, threading.Event().wait, lambda progress: None)
+
+
+def test_again_and_then_a_stream(spark: SparkSession, tmp_path: Path) -> None:
+    data, lake = tmp_path / "data", tmp_path / "lake"
+    with BrokerProcess(data, topics={"orders": 2}) as broker:
+        live = {"bootstrap_server": broker.bootstrap_servers}
+        commit(broker.bootstrap_servers, "first", 40)
+        assert backfill.run(spark, *opened(lake, **live))["offset_commits"].rows == 40
+        commit(broker.bootstrap_servers, "second", 30)
+        again = backfill.run(spark, *opened(lake, **live))
+        assert again["offset_commits"].rows == 70
+        assert sum(in_lake(lake, "offset_commits", "log_offset").values()) == 70, "the union by key"
+        commit(broker.bootstrap_servers, "third", 20)
+        follow(spark, lake, **live)
+        found = in_lake(lake, "offset_commits", *COMMITS)
+        late = backfill.run(spark, *opened(lake, **live))
+        assert late["offset_commits"].rows == 70, "it ends where the stream began"
+        broker.stop()
+        assert in_lake(lake, "offset_commits", *COMMITS) == found
+        assert (found, in_lake(lake, "group_generations", *GENERATIONS)) == broker_own(data)
+        assert set(found.values()) == {1}
+        from_files = tmp_path / "from files"
+        backfill.run(spark, *opened(from_files, log_dir=str(data)))
+        assert in_lake(from_files, "offset_commits", *COMMITS) == found
+        events = ("group_id", "ts", "event", "member_id", "generation", "duration_ms")
+        assert in_lake(from_files, "group_events", *events) == in_lake(lake, "group_events", *events) != Counter()
+        with pytest.raises(LakeError, match="and this is 'other'"):
+            opened(from_files, log_dir=str(data), cluster_id="other")
+
+
+def test_an_unfinished_backfill_stands_before_a_stream(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    lake.open(format="parquet", cluster_id="c")
+    lake.note("backfills", offset_commits={"unfinished": True})
+    with pytest.raises(LakeError, match="run `ottla pipeline backfill` again first"):
+        silver.begin(lake, Config(), Cluster("c", {}), silver.FEEDS[0])
+
+
+def test_a_checkpoint_that_is_gone(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    lake.open(format="parquet", cluster_id="c")
+    feed = silver.FEEDS[0]
+    assert silver.begin(lake, Config(), Cluster("c", {}), feed) == {}
+    (Path(lake.where(feed.table)) / "_spark_metadata").mkdir(parents=True)
+    with pytest.raises(LakeError, match=r"The checkpoint .* is gone"):
+        silver.begin(lake, Config(), Cluster("c", {}), feed)
+    Path(lake.checkpoint(feed.table)).mkdir(parents=True)
+    assert silver.begin(lake, Config(), Cluster("c", {}), feed) == {}
+
+
+def test_a_day_that_was_taken_away_by_a_crash_is_put_back(tmp_path: Path) -> None:
+    places = backfill.Places(Lake(str(tmp_path)), "offset_commits")
+    day = places.replaced / "log_date=2026-11-22"
+    day.mkdir(parents=True)
+    (day / "rows.parquet").write_bytes(b"rows")
+    places.mend()
+    assert (places.target / day.name / "rows.parquet").read_bytes() == b"rows"
+    assert not places.replaced.exists()
+
+
+def test_where_there_is_nothing(tmp_path: Path) -> None:
+    with pytest.raises(NoCluster, match="where no logs are"):
+        look(load(options={"log_dir": str(tmp_path)}))
+    (tmp_path / "orders-0").mkdir()
+    with pytest.raises(NoCluster, match="There is no __consumer_offsets in"):
+        look(load(options={"log_dir": str(tmp_path)}))

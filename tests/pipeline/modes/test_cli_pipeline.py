@@ -1,0 +1,123 @@
+"""What the commands say when they cannot, and how they end."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from ottla.cli import pipeline as cli
+from ottla.cli.main import command
+from ottla.pipeline import running
+from ottla.pipeline.lake import Lake
+from ottla.pipeline.running import Progress, first_line, position
+from ottla.pipeline.session import NoJava
+from ottla.pipeline.tables import VERSION
+
+
+def ottla(*arguments: str) -> Result:
+    return CliRunner().invoke(command, ["pipeline", *arguments])
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    Lake(str(tmp_path / "lake")).open(format="parquet", cluster_id="c")
+    return tmp_path / "lake"
+
+
+def test_without_java(lake: Path, monkeypatch: Any) -> None:
+    def no_java() -> None:
+        raise NoJava("Spark needs Java 17 or later, and there is none.")
+
+    monkeypatch.setattr(sys.modules["ottla.pipeline.session"], "java_home", no_java)
+    result = ottla("gold", "--full", "--lake", str(lake))
+    assert (result.exit_code, "Spark needs Java 17" in result.output) == (1, True), result.output
+
+
+def test_without_the_extra(lake: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(cli, "find_spec", lambda name: None if name == "pyspark" else object())
+    result = ottla("gold", "--lake", str(lake))
+    assert (result.exit_code, "The pipeline needs pyspark." in result.output) == (1, True)
+    assert "pip install 'ottla[spark]'" in result.output
+
+
+@pytest.mark.parametrize("mode", ["gold", "report", "vacuum"])
+def test_without_a_lake(mode: str, tmp_path: Path) -> None:
+    result = ottla(mode, "--lake", str(tmp_path / "none"))
+    assert (result.exit_code, "There is no lake in" in result.output) == (1, True), result.output
+
+
+@pytest.mark.parametrize("mode", ["gold", "report", "vacuum"])
+def test_with_a_later_lake(mode: str, lake: Path) -> None:
+    about = Lake(str(lake)).about() or {}
+    Lake(str(lake)).write("lake.json", about | {"version": VERSION + 1})
+    result = ottla(mode, "--lake", str(lake))
+    assert (result.exit_code, "use the ottla that wrote it, or a later one" in result.output) == (1, True), (
+        result.output
+    )
+
+
+def test_with_nothing_new(lake: Path) -> None:
+    result = ottla("gold", "--lake", str(lake))
+    assert (result.exit_code, "Nothing has changed" in result.output) == (0, True), result.output
+
+
+def test_where_no_broker_is(lake: Path) -> None:
+    began = time.monotonic()
+    result = ottla("stream", "-b", "127.0.0.1:9", "--lake", str(lake))
+    assert (result.exit_code, "127.0.0.1:9" in result.output) == (1, True), result.output
+    assert time.monotonic() - began < 30
+
+
+def test_progress_counts_each_batch_once() -> None:
+    def report(number: int, rows: int, end: int) -> dict[str, Any]:
+        offset = f'{{"v": 1, "topics": {{"t": {{"id": "1", "next": {{"0": {end}, "1": 2}}}}}}}}'
+        return {
+            "batchId": number,
+            "numInputRows": rows,
+            "processedRowsPerSecond": 5.0,
+            "durationMs": {"addBatch": 1, "triggerExecution": 1500},
+            "sources": [{"endOffset": offset}],
+        }
+
+    found = Progress()
+    for one in (report(0, 3, 3), report(0, 3, 3), report(1, 4, 7)):
+        found.take(one)
+    found.take({"batchId": 2, "numInputRows": 0, "durationMs": {"latestOffset": 1}, "sources": []})
+    assert (found.rows, found.batches, found.at, found.batch_s) == (7, 2, 9, 1.5)
+
+
+def test_positions() -> None:
+    assert position({"v": 1, "topics": {"a": {"id": "x", "next": {"0": 3, "1": 4}}}}) == 7
+    assert position(None) == position("no json") == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[STREAM_FAILED] Query terminated.\nottla.pipeline.source.logs.DataLoss: it is gone\n\n at x", "it is gone"),
+        ("java.lang.IllegalStateException: bad state\n  at y", "bad state"),
+        ("plain words", "plain words"),
+        ("", "RuntimeError"),
+    ],
+)
+def test_errors_are_one_sentence(text: str, said: str) -> None:
+    assert first_line(RuntimeError(text)) == said
+
+
+@pytest.mark.parametrize(
+    ("master", "tried"),
+    [
+        ("local", "local[1,4]"),
+        ("local[2]", "local[2,4]"),
+        ("local[*]", "local[*,4]"),
+        ("local[2,1]", "local[2,1]"),
+        ("spark://head:7077", "spark://head:7077"),
+    ],
+)
+def test_tasks_are_tried_again_on_one_machine_too(master: str, tried: str) -> None:
+    assert running.patient(master) == tried
