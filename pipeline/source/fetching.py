@@ -47,11 +47,11 @@ class Fetching:
         while self._left:
             answers = self._cluster.patiently("fetch records", self._fetch)
             moved = False
-            for tp, answer in answers:
+            for tp, answer, had_room in answers:
                 if tp not in self._left:
                     continue
                 before = self._left[tp][0]
-                chunk = self._take(tp, answer)
+                chunk = self._take(tp, answer, had_room)
                 moved |= tp not in self._left or self._left[tp][0] > before
                 if chunk is not None:
                     yield chunk
@@ -69,7 +69,8 @@ class Fetching:
         self._cluster.forget()
         self._cluster._sleep(pause_s)
 
-    def _fetch(self) -> list[tuple[TopicPartition, PartitionData]]:
+    def _fetch(self) -> list[tuple[TopicPartition, PartitionData, bool]]:
+        """What brokers gave for partitions, and whether they would have given more: they stop at ``max_bytes``."""
         cluster = self._cluster
         asked = []
         some = list(self._left)[:_MOST_PARTITIONS]
@@ -86,8 +87,9 @@ class Fetching:
             answer: Any = connection.receive(box)
             if answer.error_code:
                 raise error_of(answer.error_code, f"fetch from {connection.name}")
-            for topic in answer.responses:
-                found += [(TopicPartition(topic.topic, row.partition_index), row) for row in topic.partitions]
+            rows = [(topic.topic, row) for topic in answer.responses for row in topic.partitions]
+            had_room = not any(len(row.records or b"") for _, row in rows)
+            found += [(TopicPartition(topic, row.partition_index), row, had_room) for topic, row in rows]
         return found
 
     def _request(self, partitions: list[TopicPartition]) -> FetchRequest:
@@ -106,7 +108,7 @@ class Fetching:
             topics=[FetchTopic(topic=topic, partitions=several) for topic, several in rows.items()],
         )
 
-    def _take(self, tp: TopicPartition, answer: PartitionData) -> Chunk | None:
+    def _take(self, tp: TopicPartition, answer: PartitionData, had_room: bool) -> Chunk | None:
         code = error_code(answer.error_code)
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
             self._begin_again(tp)
@@ -127,7 +129,7 @@ class Fetching:
         if self._isolation is Isolation.READ_COMMITTED and answer.last_stable_offset >= 0:
             readable = answer.last_stable_offset
         if not len(data):
-            if readable >= end:
+            if had_room and readable >= end:
                 del self._left[tp]  # what was at the end has been cleaned away
             return None
         committed = self._isolation is Isolation.READ_COMMITTED

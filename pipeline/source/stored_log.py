@@ -207,8 +207,8 @@ class StoredLog:
                     return  # the next file begins with a batch
                 if chunk.consumed:
                     continue
-                if not chunk.partial_size or position + chunk.partial_size > segment.end:
-                    if chunk.partial_size:
+                if not len(data) <= chunk.partial_size <= segment.end - position:
+                    if any(data):  # zeros are room that was taken in advance
                         broken(self.tp, Damage(start, f"{segment.path.name} ends within a batch", None))
                     return
                 size = chunk.partial_size

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from ottla.pipeline.source.logs import Span
 from ottla.pipeline.source.planning import admit, bundle, split
 from ottla.protocol.records import TopicPartition
@@ -33,7 +35,7 @@ def test_spans_are_split_without_gaps() -> None:
         edges = [(span.start, span.end) for span in parts if span.tp == tp(number)]
         assert edges[0][0] == 10
         assert edges[-1][1] == 10 + weight
-        assert all(one[1] == other[0] for one, other in zip(edges, edges[1:], strict=False))
+        assert all(one[1] == other[0] for one, other in pairwise(edges))
 
 
 def test_enough_spans_are_left_as_they_are() -> None:

@@ -1,0 +1,162 @@
+"""The batch reader over TCP: which partitions and offsets are read, and what happens when brokers do not answer."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql.datasource import EqualTo, GreaterThan, In
+
+from ottla.clients.errors import OptionError
+from ottla.pipeline.source.cluster import Cluster
+from ottla.pipeline.source.logs import SourceError, Span
+from ottla.pipeline.source.options import Options, parse_options
+from ottla.pipeline.source.rows import Losses
+from ottla.protocol.groups import coordinator_partition
+from ottla.protocol.records import TopicPartition
+from ottla.testing import Broker
+from tests.pipeline.source.reading import batch_reader, commit, create, produce, read
+
+GROUPS = tuple(f"group-{number}" for number in range(12))
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("data")
+
+
+@pytest.fixture(scope="module")
+def broker(directory: Path) -> Iterator[Broker]:
+    settings = {"offsets.topic.num.partitions": 7, "log.segment.bytes": 2_000}
+    with Broker(settings, data_dir=directory, topics={"orders": 3, "other": 1}) as one:
+        produce(one.bootstrap_servers, "orders", 300)
+        produce(one.bootstrap_servers, "other", 5, **{"compression.type": "zstd"})
+        for number, group in enumerate(GROUPS):
+            commit(one.bootstrap_servers, group, "orders", {0: number})
+        yield one
+
+
+def test_only_partitions_of_the_groups_asked_for_are_read(broker: Broker, directory: Path) -> None:
+    wanted = {coordinator_partition(group, 7) for group in GROUPS[:2]}
+    for place in (broker, directory):
+        reader = batch_reader(place, decode="commits")
+        filters = [In(("group_id",), GROUPS[:2]), GreaterThan(("committed_offset",), 0)]
+        assert list(reader.pushFilters(list(filters))) == filters, "Spark still checks the rows"
+        assert {span.tp.partition for part in reader.partitions() for span in part.spans} == wanted
+    rows = read(broker, [EqualTo(("group_id",), GROUPS[5])], decode="commits")
+    assert GROUPS[5] in {row["group_id"] for row in rows}
+    assert {row["log_partition"] for row in rows} == {coordinator_partition(GROUPS[5], 7)}
+
+
+def test_only_partitions_asked_for_by_number_are_read(broker: Broker) -> None:
+    assert {row["log_partition"] for row in read(broker, [In(("log_partition",), (1, 2))], decode="log")} <= {1, 2}
+    assert {row["partition"] for row in read(broker, [EqualTo(("partition",), 2)], subscribe="orders")} == {2}
+    # In commits the column is of the partition whose offset was committed.
+    assert len(read(broker, [EqualTo(("partition",), 2)], decode="commits")) == len(GROUPS)
+
+
+def test_all_that_is_subscribed_to(broker: Broker) -> None:
+    assert len(read(broker, subscribe="orders,other,no-such-topic")) == 305
+    assert {row["topic"] for row in read(broker, subscribePattern="o.*")} == {"orders", "other"}
+    assert len(read(broker, assign='{"orders": [0, 2]}')) == 200
+    assert read(broker, subscribe="no-such-topic") == []
+
+
+def test_times_find_the_same_offsets_in_files(broker: Broker, directory: Path) -> None:
+    times = [row["timestamp"] for row in read(broker, subscribe="orders")]
+    middle = sorted(times)[len(times) // 2]
+    after = str(int(max(times).timestamp() * 1000) + 1000)
+    for options in (
+        {"startingTimestamp": str(int(middle.timestamp() * 1000))},
+        {"endingTimestamp": str(int(middle.timestamp() * 1000))},
+        {"startingTimestamp": after},
+        {"endingTimestamp": after},
+        {"startingTimestamp": "0"},
+    ):
+        rows = read(broker, subscribe="orders", **options)
+        assert read(directory, subscribe="orders", **options) == rows, options
+    with pytest.raises(OptionError, match=r"'startingTimestamp' is \d+, and nothing is that young in orders-0"):
+        read(broker, subscribe="orders", startingTimestamp=after, startingOffsetsByTimestampStrategy="error")
+
+
+def test_small_fetches_give_the_same_rows(broker: Broker) -> None:
+    rows = read(broker, subscribe="orders,other")
+    assert read(broker, subscribe="orders,other", **{"kafka.max.partition.fetch.bytes": "100"}) == rows
+    assert read(broker, subscribe="orders,other", minPartitions="11", tasks="2") == rows
+
+
+def test_ends_of_all_topics_but_internal_ones(broker: Broker) -> None:
+    rows = read(broker, decode="ends")
+    assert [(row["topic"], row["partition"], row["log_end_offset"]) for row in rows] == [
+        ("orders", 0, 100),
+        ("orders", 1, 100),
+        ("orders", 2, 100),
+        ("other", 0, 5),
+    ]
+    assert {row["topic"] for row in read(broker, decode="ends", subscribe="other")} == {"other"}
+
+
+# -- brokers that do not answer
+
+
+def options(port: int, **more: str) -> Options:
+    given = {"kafka.bootstrap.servers": f"127.0.0.1:{port}", "subscribe": "orders", **more}
+    return parse_options(given, streaming=False)
+
+
+def test_nobody_answers_at_an_address() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    pauses: list[float] = []
+    cluster = Cluster(options(port, **{"fetchOffset.numRetries": "3"}), pauses.append)
+    with pytest.raises(SourceError, match=rf"could not list topics in 4 tries: 127.0.0.1:{port} cannot be reached"):
+        cluster.topics(["orders"])
+    assert len(pauses) == 3
+    assert pauses[0] < pauses[1] < pauses[2]
+
+
+def test_somebody_takes_the_call_and_says_nothing() -> None:
+    more = {"kafka.request.timeout.ms": "20", "fetchOffset.numRetries": "1"}
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        cluster = Cluster(options(port, **more), lambda _: None)
+        with pytest.raises(SourceError, match=rf"127.0.0.1:{port} has not answered within 20 ms"):
+            cluster.topics(["orders"])
+
+
+def test_the_next_address_is_tried(broker: Broker) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        dead = closed.getsockname()[1]
+    given = {"kafka.bootstrap.servers": f"127.0.0.1:{dead},{broker.bootstrap_servers}", "subscribe": "orders"}
+    cluster = Cluster(parse_options(given, streaming=False))
+    assert cluster.topics(["orders"])["orders"].partitions == (0, 1, 2)
+    cluster.close()
+
+
+def test_a_broker_that_comes_back_is_read_on(tmp_path: Path) -> None:
+    first = Broker(data_dir=tmp_path).start()
+    create(first.bootstrap_servers, "orders")
+    for _ in range(5):
+        produce(first.bootstrap_servers, "orders", 10, size=2000)
+    again: list[Broker] = []
+
+    def restart(_: float) -> None:
+        if not again:
+            again.append(Broker(data_dir=tmp_path, port=port).start())
+
+    port = first.port
+    given = options(port, **{"kafka.max.partition.fetch.bytes": "10000"})
+    cluster, losses = Cluster(given, restart), Losses(given)
+    chunks = cluster.chunks([Span(TopicPartition("orders", 0), 0, 50)], losses.lost, losses.broken)
+    count = len(next(chunks))
+    first.stop()
+    try:
+        assert 0 < count < 50
+        assert count + sum(len(chunk) for chunk in chunks) == 50
+        assert again, "the broker was away in between"
+    finally:
+        cluster.close()
+        for one in again:
+            one.stop()

@@ -1,0 +1,166 @@
+"""Log files that are damaged, cut off or in the way, and what becomes of the rest."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from ottla.pipeline.source.logs import DataLoss, SourceError
+from ottla.protocol.compression import Codec
+from ottla.protocol.records import Record, build_batch
+from tests.pipeline.source.reading import read
+
+BATCHES, RECORDS = 5, 4
+
+
+def batch(number: int, **options: object) -> bytes:
+    """The records 4n to 4n + 3."""
+    first = RECORDS * number
+    records = [
+        Record(timestamp_ms=1000 + first + row, key=b"k", value=b"v%d" % (first + row)) for row in range(RECORDS)
+    ]
+    return bytes(build_batch(records, base_offset=first, **options))  # type: ignore[arg-type]
+
+
+def flipped(data: bytes, at: int) -> bytes:
+    return data[:at] + bytes([data[at] ^ 0xFF]) + data[at + 1 :]
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """Of Kafka's shape: segments of two, two and one batches."""
+    for first, several in ((0, (0, 1)), (8, (2, 3)), (16, (4,))):
+        write(tmp_path, first, b"".join(batch(number) for number in several))
+    return tmp_path
+
+
+def write(root: Path, first: int, data: bytes, topic: str = "t") -> None:
+    (root / f"{topic}-0").mkdir(exist_ok=True)
+    (root / f"{topic}-0" / f"{first:020d}.log").write_bytes(data)
+
+
+def offsets(root: Path, **options: str) -> list[int]:
+    return [row["offset"] for row in read(root, **{"subscribe": "t", **options})]
+
+
+def test_all_of_it(directory: Path) -> None:
+    assert offsets(directory) == list(range(20))
+    assert [row["value"] for row in read(directory, subscribe="t")][:2] == [b"v0", b"v1"]
+
+
+def test_a_part_of_it(directory: Path) -> None:
+    wanted = {"startingOffsets": '{"t": {"0": 6}}', "endingOffsets": '{"t": {"0": 17}}'}
+    assert offsets(directory, **wanted) == list(range(6, 17))
+    assert offsets(directory, minPartitions="7", **wanted) == list(range(6, 17))
+    assert offsets(directory, startingTimestamp="1009", endingTimestamp="1018") == list(range(9, 18))
+    assert offsets(directory, startingTimestamp="5000") == []
+
+
+def test_a_batch_whose_checksum_is_wrong_is_an_error(directory: Path) -> None:
+    write(directory, 8, flipped(batch(2), 70) + batch(3))
+    with pytest.raises(DataLoss, match=r"t-0: the batch at offset 8 is damaged: .*CRC.*next offset is 12; set fail"):
+        offsets(directory)
+
+
+def test_or_is_left_out_with_a_warning(directory: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write(directory, 8, flipped(batch(2), 70) + batch(3))
+    with caplog.at_level(logging.WARNING, "ottla.pipeline.source"):
+        assert offsets(directory, failOnDataLoss="false") == [*range(8), *range(12, 20)]
+    assert "the batch at offset 8 is damaged" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "data",
+    [flipped(batch(2), 10) + batch(3), flipped(batch(2), 16) + batch(3), batch(2)[:50]],
+    ids=["length", "magic", "cut off"],
+)
+def test_behind_bytes_that_are_no_batch_the_next_segment_is_read(directory: Path, data: bytes) -> None:
+    write(directory, 8, data)
+    with pytest.raises(DataLoss, match="t-0: the batch at offset 8 is damaged"):
+        offsets(directory)
+    assert offsets(directory, failOnDataLoss="false") == [*range(8), *range(16, 20)]
+
+
+def test_damage_is_told_for_a_segment_that_ends_within_a_batch(directory: Path) -> None:
+    write(directory, 8, batch(2) + batch(3)[:-7])
+    with pytest.raises(DataLoss, match=r"t-0: the batch at offset 12 is damaged.*ends within a batch"):
+        offsets(directory)
+    assert offsets(directory, failOnDataLoss="false") == [*range(12), *range(16, 20)]
+
+
+@pytest.mark.parametrize("tail", [batch(5)[:-3], batch(5)[:30], bytes(4096)], ids=["batch", "header", "zeros"])
+def test_a_last_write_that_was_not_finished_is_no_damage(directory: Path, tail: bytes) -> None:
+    write(directory, 16, batch(4) + tail)
+    assert offsets(directory) == list(range(20))
+
+
+def test_an_index_that_lies_is_not_believed(directory: Path) -> None:
+    index = directory / "t-0" / f"{8:020d}.index"
+    index.write_bytes((7).to_bytes(4, "big") + (33).to_bytes(4, "big"))
+    assert offsets(directory, startingOffsets='{"t": {"0": 15}}') == list(range(15, 20))
+
+
+def test_a_compaction_that_was_interrupted_counts_when_it_was_complete(directory: Path) -> None:
+    swap = directory / "t-0" / f"{0:020d}.{16:020d}.log.swap"
+    swap.write_bytes(batch(3))
+    (directory / "t-0" / f"{16:020d}.{20:020d}.log.cleaned").write_bytes(b"not yet")
+    assert offsets(directory) == list(range(12, 20))
+
+
+def test_batches_larger_than_a_read(tmp_path: Path) -> None:
+    big = build_batch([Record(timestamp_ms=1, value=bytes(6 << 20))], base_offset=0)
+    small = build_batch([Record(timestamp_ms=1, value=b"x")], base_offset=1, codec=Codec.GZIP)
+    write(tmp_path, 0, bytes(big) + bytes(small))
+    assert [len(row["value"]) for row in read(tmp_path, subscribe="t")] == [6 << 20, 1]
+
+
+def test_a_damaged_batch_is_a_row_of_quarantine_and_no_error_there(tmp_path: Path) -> None:
+    write(tmp_path, 0, batch(0) + flipped(batch(1), 70) + batch(2), "__consumer_offsets")
+    rows = read(tmp_path, decode="quarantine")
+    assert {(row["log_offset"], "CRC" in row["error"]) for row in rows} >= {(4, True)}
+    with pytest.raises(DataLoss, match="__consumer_offsets-0: the batch at offset 4"):
+        read(tmp_path, decode="commits")
+
+
+def test_records_that_are_not_there_any_more(directory: Path) -> None:
+    (directory / "t-0" / f"{0:020d}.log").unlink()
+    assert offsets(directory) == list(range(8, 20))
+    with pytest.raises(DataLoss, match="offsets 3 to 8 are not there any more"):
+        offsets(directory, startingOffsets='{"t": {"0": 3}}')
+    assert offsets(directory, startingOffsets='{"t": {"0": 3}}', failOnDataLoss="false") == list(range(8, 20))
+    with pytest.raises(DataLoss, match="the log ends at 20"):
+        offsets(directory, endingOffsets='{"t": {"0": 30}}')
+
+
+def test_logs_that_were_cut_by_delete_records(directory: Path) -> None:
+    (directory / "log-start-offset-checkpoint").write_text("0\n1\nt 0 10\n", encoding="utf-8")
+    assert offsets(directory) == list(range(10, 20))
+
+
+def test_ends_of_files_are_told_as_a_history(directory: Path) -> None:
+    index = directory / "t-0" / f"{0:020d}.timeindex"
+    index.write_bytes(b"".join(at.to_bytes(8, "big") + last.to_bytes(4, "big") for at, last in ((1003, 3), (1007, 7))))
+    rows = read(directory, decode="ends", sampleIntervalMs="0")
+    assert [(row["sample_ts"].timestamp(), row["log_end_offset"]) for row in rows] == [
+        (1.003, 4),
+        (1.007, 8),
+        (1.011, 12),
+        (1.015, 16),
+        (1.019, 20),
+    ]
+    rolls = read(directory, decode="ends", sampleIntervalMs="100000")
+    assert [row["log_end_offset"] for row in rolls] == [4, 8, 16, 20], "the first, every roll, and the end"
+
+
+def test_directories_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=r"'path' is '/no/such', which is no directory"):
+        read("/no/such", subscribe="t")
+    with pytest.raises(SourceError, match=r"where no logs are; allowed: Ottla's data directory"):
+        read(tmp_path, subscribe="t")
+
+
+def test_offsets_of_partitions_that_are_not_read(directory: Path) -> None:
+    with pytest.raises(SourceError, match="'startingOffsets' names partitions that are not read: t-4"):
+        offsets(directory, startingOffsets='{"t": {"4": 3}}')
