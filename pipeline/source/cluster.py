@@ -42,7 +42,7 @@ class Cluster:
 
     def __init__(self, options: Options, sleep: Callable[[float], None] = time.sleep) -> None:
         self.options = options
-        self._sleep = sleep
+        self.sleep = sleep
         self._connections: dict[tuple[str, int], Connection] = {}
         self._brokers: dict[int, tuple[str, int]] = {}
         self._leaders: dict[TopicPartition, int] = {}
@@ -105,7 +105,7 @@ class Cluster:
                 raise SourceError(
                     f"{self.options.where}: could not {what} in {backoff.failures} tries: {reason}"
                 ) from None
-            self._sleep(pause_s)
+            self.sleep(pause_s)
 
     def forget(self) -> None:
         """Close connections and forget leaders: something of it is not true any more."""

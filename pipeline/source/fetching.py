@@ -17,6 +17,7 @@ from ottla.protocol.records import TopicPartition
 
 if TYPE_CHECKING:
     from ottla.pipeline.source.cluster import Cluster
+    from ottla.pipeline.source.connection import Connection
 
 _WAIT_MS = 500
 _LARGEST_FETCH = 256 << 20
@@ -39,6 +40,7 @@ class Fetching:
         self._lost = lost
         self._broken = broken
         self._isolation = cluster.options.isolation
+        self._asked: list[tuple[Connection, list[Any]]] = []
         self._bytes: dict[TopicPartition, int] = {}
         self._backoff = Backoff(cluster.options.retry_interval_ms, _LONGEST_PAUSE_MS)
 
@@ -46,19 +48,22 @@ class Fetching:
         """See `Logs.chunks`."""
         while self._left:
             answers = self._cluster.patiently("fetch records", self._fetch)
-            moved = False
+            chunks = []
+            before = {tp: (at[0], self._bytes.get(tp)) for tp, at in self._left.items()}
             for tp, answer, had_room in answers:
-                if tp not in self._left:
-                    continue
-                before = self._left[tp][0]
-                chunk = self._take(tp, answer, had_room)
-                moved |= tp not in self._left or self._left[tp][0] > before
-                if chunk is not None:
-                    yield chunk
-            if moved:
+                if tp in self._left and (chunk := self._take(tp, answer, had_room)) is not None:
+                    chunks.append(chunk)
+            if {tp: (at[0], self._bytes.get(tp)) for tp, at in self._left.items()} != before:
                 self._backoff.reset()
+                self._ask_ahead()
             elif self._left:
                 self._pause()
+            yield from chunks
+
+    def _ask_ahead(self) -> None:
+        """Let brokers gather what comes next while what came is decoded."""
+        if self._left:
+            self._asked = self._cluster.patiently("fetch records", self._ask)
 
     def _pause(self) -> None:
         """Nothing came: a leader that was just elected may not know how far its log is committed."""
@@ -67,21 +72,24 @@ class Fetching:
             where = ", ".join(f"{tp.topic}-{tp.partition} at {at[0]}" for tp, at in list(self._left.items())[:10])
             raise SourceError(f"{self._cluster.options.where}: fetching does not get on: {where}")
         self._cluster.forget()
-        self._cluster._sleep(pause_s)
+        self._cluster.sleep(pause_s)
 
-    def _fetch(self) -> list[tuple[TopicPartition, PartitionData, bool]]:
-        """What brokers gave for partitions, and whether they would have given more: they stop at ``max_bytes``."""
+    def _ask(self) -> list[tuple[Connection, list[Any]]]:
         cluster = self._cluster
-        asked = []
         some = list(self._left)[:_MOST_PARTITIONS]
         led = cluster.by_leader(some)
-        if missing := set(some) - {tp for several in led.values() for tp in several}:
-            for tp in sorted(missing):
-                self._lost(tp, "it does not exist any more")
-                del self._left[tp]
+        for tp in sorted(set(some) - {tp for several in led.values() for tp in several}):
+            self._lost(tp, "it does not exist any more")
+            del self._left[tp]
+        asked = []
         for leader, partitions in led.items():
             connection = cluster.connection(leader)
             asked.append((connection, connection.send(self._request(partitions), low=4)))
+        return asked
+
+    def _fetch(self) -> list[tuple[TopicPartition, PartitionData, bool]]:
+        """What brokers gave for partitions, and whether they would have given more: they stop at ``max_bytes``."""
+        asked, self._asked = self._asked or self._ask(), []
         found = []
         for connection, box in asked:
             answer: Any = connection.receive(box)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import mmap
 import os
 import struct
 from collections.abc import Iterator
@@ -68,6 +69,7 @@ class Journal:
         states: logs by the names of their directories.
         places: batches beyond the checkpoint, by the same.
         topic_ids: of logs that begin in the journal.
+        damage: why not all of the journal can be read, if it is so.
     """
 
     def __init__(self, data_dir: Path) -> None:
@@ -76,6 +78,8 @@ class Journal:
         self.states: dict[str, LogState] = {}
         self.places: dict[str, list[Place]] = {}
         self.topic_ids: dict[str, str] = {}
+        self.damage = ""
+        self._synced = -1
         self.clean, lsn = self._checkpoint(data_dir / "checkpoint")
         if not self.clean:
             self._read(lsn)
@@ -103,15 +107,16 @@ class Journal:
         for row in document["logs"]:
             state = LogState(*(row[name] for name in LogState._fields))
             self.states[state.name] = state
+        self._synced = int(document["synced_lsn"])
         return bool(document["clean"]), int(document["lsn"])
 
     def _read(self, lsn: int) -> None:
         names = {state.log_id: name for name, state in self.states.items()}
         found: list[tuple[int, int, Place]] = []
-        synced = -1
+        synced, end = self._synced, lsn
         for path, position, fields, body in _frames(self._directory, lsn):
             _, kind, _, length, at, synced_lsn, log_id, *_ = fields
-            synced = max(synced, synced_lsn)
+            synced, end = max(synced, synced_lsn), at + ((_HEADER.size + length + 7) & ~7)
             if kind == _LOG:
                 name = body[16:].decode(errors="replace")
                 if names.get(log_id) == name:
@@ -124,6 +129,8 @@ class Journal:
             elif kind == _BATCH and log_id in names and length >= 61:
                 base, delta = struct.unpack_from(">q15xi", body)
                 found.append((at, log_id, Place(path, position + _HEADER.size, length, base, base + delta + 1)))
+        if not self.in_use and end < max(synced, _vouched_behind(self._directory, end)):
+            self.damage = f"{self._directory} is damaged at lsn {end}, and more was on the disk"
         for at, log_id, place in found:
             # Of a running broker only what is on the disk: after a loss of power the rest would never have been.
             if not self.in_use or at < synced:
@@ -150,6 +157,26 @@ def _frames(directory: Path, lsn: int) -> Iterator[tuple[Path, int, tuple[int, .
             return  # a broker has made a spare of it meanwhile: segments have what was in it
         if lsn not in files or lsn == first:
             return
+
+
+def _vouched_behind(directory: Path, lsn: int) -> int:
+    """How far the journal was on the disk by the word of a whole frame behind ``lsn``; -1 if none says more.
+
+    A frame says how far the journal was synced when it was written, which tells damage from a write that was cut off.
+    """
+    for path in sorted(directory.glob("*.wal")):
+        first = int(path.stem) if path.stem.isdecimal() else -1
+        if first < 0 or not path.stat().st_size:
+            continue
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            position = max(lsn - first, 0)
+            while (position := data.find(_MAGIC.to_bytes(2, "big"), position)) >= 0:
+                file.seek(position)
+                frame = _frame(file.read, first + position) if position % 8 == 0 else None
+                if frame is not None and frame[0][5] > lsn:
+                    return frame[0][5]
+                position += 2
+    return -1
 
 
 def _frame(read: object, lsn: int) -> tuple[tuple[int, ...], bytes] | None:

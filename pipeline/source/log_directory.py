@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 import os
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -16,6 +17,7 @@ from ottla.pipeline.source.options import Isolation, Options
 from ottla.pipeline.source.stored_log import StoredLog
 from ottla.protocol.records import TopicPartition
 
+_logger = logging.getLogger("ottla.pipeline.source")
 _INTERNAL = "__"
 _PARTITION = re.compile(r"(.+)-(\d+)")
 
@@ -120,6 +122,11 @@ class LogDirectory:
         """What the journal says; None for a directory of Kafka's."""
         if self._journal is None and self._is_ottla:
             self._journal = Journal(self.root)
+            if damage := self._journal.damage:
+                damage += ": what was appended behind that cannot be read; `ottla recover` says more"
+                if self.options.fail_on_data_loss:
+                    raise SourceError(f"{damage}. Set failOnDataLoss=false to read what is before it")
+                _logger.warning("%s", damage)
         return self._journal
 
     def log(self, tp: TopicPartition) -> StoredLog | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from ottla.pipeline.source.journal import Journal
+from ottla.pipeline.source.logs import SourceError
 from ottla.testing import Broker, BrokerProcess
 from tests.e2e.waiting import wait_for
 from tests.pipeline.source.reading import commit, create, join, produce, read, transact
@@ -98,3 +100,22 @@ def test_the_directory_of_a_broker_has_the_rows_that_the_broker_told(both: tuple
         # One of Apache Kafka's has the partitions' directories right below.
         kafka = shutil.copytree(path / "logs", path.parent / "kafka-logs")
         assert everything(kafka) == told
+
+
+def test_a_journal_that_is_damaged_before_its_end_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "data"
+    with BrokerProcess(path, topics={"orders": 1}) as broker:
+        for _ in range(8):
+            produce(broker.bootstrap_servers, "orders", 5)
+        broker.kill()
+    assert len(read(path, subscribe="orders")) == 40
+    (file,) = (path / "journal").glob("*.wal")
+    places = Journal(path).places["orders-0"]
+    with file.open("r+b") as opened:
+        opened.seek(places[3].position + 70)
+        opened.write(b"\xff\xfe")
+    with pytest.raises(SourceError, match=r"damaged at lsn \d+.*`ottla recover`.*failOnDataLoss=false"):
+        read(path, subscribe="orders")
+    with caplog.at_level(logging.WARNING, "ottla.pipeline.source"):
+        assert [row["offset"] for row in read(path, subscribe="orders", failOnDataLoss="false")] == list(range(15))
+    assert "is damaged at lsn" in caplog.text
