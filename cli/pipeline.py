@@ -304,17 +304,22 @@ def gold(config: Config, since: datetime | None, full: bool) -> None:
 @command.command("report", short_help="One HTML file that says what is wrong.")
 @click.option("--out", "-o", type=click.Path(path_type=Path), metavar="FILE", help="Where to. [LAKE/report.html]")
 @click.option("--group", "-G", metavar="GROUP", help="Only this group.")
+@click.option("--since", metavar="TIME", help="From this day or time (UTC) on. [the last seven days]")
+@click.option("--until", metavar="TIME", help="Up to this day or time (UTC). [the end]")
 @with_config(("lake",))
-def report(config: Config, out: Path | None, group: str | None) -> None:
+def report(config: Config, out: Path | None, group: str | None, since: str | None, until: str | None) -> None:
     """Make a page of the gold tables; it needs neither Spark nor a network, and opens anywhere."""
     with failures():
         from ottla.pipeline.report import NothingToReport, write
 
         _lake(config)
         try:
-            made = write(config.lake, out or Path(config.lake) / "report.html", group=group)
+            page = out or Path(config.lake) / "report.html"
+            made = write(config.lake, page, group=group, since=since, until=until)
         except NothingToReport as error:
             raise Refused(str(error)) from None
+        except ValueError as error:
+            raise click.UsageError(str(error)) from None
         except OSError as error:
             raise Refused(f"{out} cannot be written: {error.strerror}.") from None
     click.echo(made)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from ottla.pipeline.report.markup import Html, between, count, duration, join, moment, name, number, tag, time
-from ottla.pipeline.report.scene import Finding, Forecast, Group, Scene
+from ottla.pipeline.report.markup import Html, between, count, duration, grouped, join, moment, name, number, tag, time
+from ottla.pipeline.report.scene import Breach, Finding, Forecast, Group, Scene
 from ottla.pipeline.report.words import STATUS, kind, status_level, tone
 
 FIRST_FINDINGS, MOST_FINDINGS = 12, 400
@@ -76,34 +76,37 @@ def _finding(one: Finding, where: Where) -> Html:
             tag("span", between(one.started_at, one.ended_at), class_="when"),
             class_="line",
         ),
-        tag("p", one.evidence, class_="evidence", dir="auto") if one.evidence else None,
+        tag("p", grouped(one.evidence), class_="evidence", dir="auto") if one.evidence else None,
         tag("p", tag("span", "Suspect ", class_="muted"), tag("b", name(one.suspect))) if one.suspect else None,
         class_=f"finding {tone(about.severity)}",
     )
 
 
 def breaches(scene: Scene, where: Where) -> Html:
-    if not scene.breaches:
+    """How long groups were over their objective: a row for each topic of a group, however often it was."""
+    runs: dict[tuple[str, str], list[Breach]] = {}
+    for one in scene.breaches:
+        runs.setdefault((one.group, one.topic), []).append(one)
+    if not runs:
         return tag("p", "No group broke its objective.", class_="empty good")
-    rows = [
-        tag(
-            "tr",
-            tag("th", group_link(one.group, where), scope="row"),
-            tag("td", name(one.topic)),
-            cell(_minutes(one.started_at, one.last_minute), one.started_at.timestamp()),
-            cell(number(one.minutes), one.minutes, figures=True),
-            cell(duration(one.worst_seconds), one.worst_seconds, figures=True),
+    rows = []
+    for (group, topic), times in sorted(runs.items(), key=lambda item: (-sum(one.minutes for one in item[1]), item[0])):
+        total, longest = sum(one.minutes for one in times), times[0]
+        worst = max((one.worst_seconds for one in times if one.worst_seconds is not None), default=None)
+        rows.append(
+            tag(
+                "tr",
+                tag("th", group_link(group, where), scope="row"),
+                tag("td", name(topic)),
+                cell(number(len(times)), len(times), figures=True),
+                cell(number(total), total, figures=True),
+                cell(duration(worst), worst, figures=True),
+                cell(_minutes(longest.started_at, longest.last_minute), longest.started_at.timestamp()),
+            )
         )
-        for one in scene.breaches[:MOST_ROWS]
-    ]
-    heads = [
-        ("Group", False),
-        ("Topic", False),
-        ("First to last minute", False),
-        ("Minutes", True),
-        ("Worst lag", True),
-    ]
-    return table("Runs of minutes over the objective", heads, rows, left_out=len(scene.breaches) - MOST_ROWS)
+    heads = [("Group", False), ("Topic", False), ("Times", True), ("Minutes in all", True), ("Worst lag", True)]
+    heads.append(("The longest, first to last minute", False))
+    return table("How long groups were over their objective", heads, rows[:MOST_ROWS], left_out=len(rows) - MOST_ROWS)
 
 
 def _minutes(first: datetime, last: datetime) -> Html:

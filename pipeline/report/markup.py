@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from html import escape
@@ -10,6 +11,7 @@ _CONTROLS = {code: 0x2400 + code for code in range(32) if code not in (9, 10)} |
 # Marks that turn the direction of what follows: a name could show itself as another.
 _TURNS = {code: f"[U+{code:04X}]" for code in (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))}
 _SIGNS: dict[int, int | str] = {**_CONTROLS, **_TURNS}
+_LONG = re.compile(r"(?<![\w.:/@-])[1-9]\d{4,14}(?![\w:/@-]|\.\w)")
 _VOID = ("br", "hr", "meta", "link", "col")
 
 
@@ -63,6 +65,11 @@ def number(value: float | int | None, digits: int = 0) -> str:
     return "–" if value is None else f"{value:,.{digits}f}"
 
 
+def grouped(sentence: str) -> str:
+    """A sentence with its long figures in groups of three, as `number` has them; what is part of a name stays."""
+    return _LONG.sub(lambda found: f"{int(found[0]):,}", sentence)
+
+
 def count(many: int, one: str, more: str | None = None) -> str:
     """``1 group``, ``2 groups``, ``0 groups``."""
     return f"{many:,} {one if many == 1 else more or one + 's'}"
@@ -105,5 +112,7 @@ def between(start: datetime, end: datetime | None) -> Html:
         return join("since ", time(start))
     if end - start < timedelta(seconds=1):
         return join("at ", time(start, seconds=True))
+    if end - start < timedelta(minutes=1) and moment(start) == moment(end):
+        return join(time(start), " · ", duration((end - start).total_seconds()))
     short = end.date() == start.date()
     return join(time(start), "–", time(end, day=not short), " · ", duration((end - start).total_seconds()))

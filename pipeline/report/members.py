@@ -35,11 +35,12 @@ class Lane:
 
     Attributes:
         identity: group.instance.id of a static member, else client id.
+        hosts: where it ran, in order; a dynamic member's is one.
         blamed: when it triggered a rebalance.
     """
 
     identity: str
-    host: str
+    hosts: list[str]
     static: bool
     bars: list[Bar] = field(default_factory=list)
     blamed: list[datetime] = field(default_factory=list)
@@ -106,7 +107,7 @@ def picture(tables: Tables, group: Group, span: Span) -> Picture | None:
     storms = [one for one in group.storms if one.started_at < end and one.ended_at >= start]
     suspects = {one.suspect for one in storms} | {one.suspect for one in group.findings}
     _blame(lanes, inside, {one for one in suspects if one})
-    lanes.sort(key=lambda one: (not one.suspect, -len(one.blamed), -len(one.bars), one.identity, one.host))
+    lanes.sort(key=lambda one: (not one.suspect, -len(one.blamed), -len(one.bars), one.identity, one.hosts))
     return Picture(start, end, lanes[:MOST_LANES], max(0, len(lanes) - MOST_LANES), inside, storms)
 
 
@@ -126,10 +127,12 @@ def _members(tables: Tables, group: str, since: datetime, until: datetime) -> li
         return []
     whole = pa.concat_tables(parts).group_by(keys).aggregate([("topic_count", "sum")])
     rows = zip(*(whole[name].to_pylist() for name in [*keys, "topic_count_sum"]), strict=True)
-    return sorted(
-        _Seen(when, generation, member or "", static or client or member or "", host or "", bool(static), many or 0)
-        for when, generation, member, client, host, static, many in rows
-    )
+    seen = []
+    for when, generation, member, client, host, static, many in rows:
+        name = static or client or member or ""
+        # Java writes an address with a slash before it.
+        seen.append(_Seen(when, generation, member or "", name, (host or "").lstrip("/"), bool(static), many))
+    return sorted(seen)
 
 
 def _lanes(seen: list[_Seen], start: datetime, end: datetime, written: list[datetime]) -> list[Lane]:
@@ -146,12 +149,15 @@ def _lanes(seen: list[_Seen], start: datetime, end: datetime, written: list[date
         for one in present:
             lane = of_member.get(one.member)
             if lane is None:
-                mine = of_client.setdefault((one.identity, one.host), [])
+                # Who has a name of its own keeps it wherever it runs (KIP-345).
+                mine = of_client.setdefault((one.identity, "" if one.static else one.host), [])
                 lane = next((free for free in mine if id(free) not in taken), None)
                 if lane is None:
-                    lane = Lane(one.identity, one.host, one.static)
+                    lane = Lane(one.identity, [], one.static)
                     mine.append(lane)
                     lanes.append(lane)
+                if one.host and one.host not in lane.hosts:
+                    lane.hosts.append(one.host)
                 taken.add(id(lane))
                 of_member[one.member] = lane
             _extend(lane, one, max(when, start), min(until[when], end))
@@ -189,6 +195,5 @@ def _blame(lanes: list[Lane], rebalances: list[Rebalance], suspects: set[str]) -
     for lane in lanes:
         members = {bar.member for bar in lane.bars}
         lane.suspect = any(
-            suspect == lane.identity or suspect in members or suspect in (f"{lane.identity}@{lane.host}", lane.host)
-            for suspect in suspects
+            suspect == lane.identity or suspect in members or suspect in lane.hosts for suspect in suspects
         )

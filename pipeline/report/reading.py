@@ -66,14 +66,13 @@ class Tables:
             raise NothingToReport(f"the lake {self.lake} is of version {version}, and this ottla reads up to {VERSION}")
         return facts
 
-    def folders(self, table: str) -> list[str]:
-        """Where a table's rows lie: what streams and gold wrote, and what backfills did; only those that have any."""
-        both = (f"{self.lake}/{TABLES[table].layer}/{table}", f"{self.lake}/backfill/{table}")
-        return [folder for folder in both if committed(folder)]
+    def where(self, table: str) -> str:
+        """The folder of a table."""
+        return f"{self.lake}/{TABLES[table].layer}/{table}"
 
     def has(self, table: str) -> bool:
         """Whether the table has files at all."""
-        return bool(self.folders(table))
+        return bool(committed(self.where(table)))
 
     def batches(
         self, table: str, columns: list[str], *, days: Days | None = None, where: pc.Expression | None = None
@@ -98,7 +97,6 @@ class Tables:
 
     def _scanner(self, table: str, columns: list[str], days: Days | None, where: pc.Expression | None) -> Any:
         import pyarrow.compute as pc
-        import pyarrow.dataset as ds
 
         declared = TABLES[table]
         if self.group is not None and any(column.name == "group_id" for column in declared.columns):
@@ -109,15 +107,14 @@ class Tables:
             within = (day >= days[0]) & (day <= days[1])
             where = within if where is None else within & where
         # Few fragments at a time: what is read ahead is what memory holds.
-        parts = [dataset(folder, declared) for folder in self.folders(table)]
-        whole = ds.dataset(parts) if parts else ds.dataset(declared.arrow().empty_table())
+        whole = dataset(self.where(table), declared)
         return whole.scanner(columns=columns, filter=where, batch_readahead=4, fragment_readahead=2)
 
     def days(self, table: str) -> list[date]:
         """The days that a table has rows of, from the names of its folders."""
         key = f"/{TABLES[table].partition_column}="
         found = set()
-        for name in (name for folder in self.folders(table) for name in committed(folder)):
+        for name in committed(self.where(table)):
             value = name.partition(key)[2].partition("/")[0]
             try:
                 found.add(date.fromisoformat(value))

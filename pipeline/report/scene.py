@@ -134,7 +134,7 @@ class Group:
 
     @property
     def paused_ms(self) -> int | None:
-        known = [one.duration_ms for one in self.rebalances if one.duration_ms is not None]
+        known = [one.duration_ms for one in self.rebalances if one.duration_ms is not None and not one.first]
         return sum(known) if known else None
 
     @property

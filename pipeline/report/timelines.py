@@ -52,7 +52,8 @@ def _facts(group: Group) -> Html:
         ("Rebalances", number(group.changes)),
     ]
     if group.changes:
-        slowest = max((one.duration_ms for one in group.rebalances if one.duration_ms is not None), default=None)
+        known = [one.duration_ms for one in group.rebalances if one.duration_ms is not None and not one.first]
+        slowest = max(known, default=None)
         paused = group.paused_ms
         facts.append(("Stood still in all", "not known" if paused is None else duration(paused / 1000)))
         facts += [("Longest", duration(slowest / 1000))] if slowest is not None else []
@@ -136,7 +137,8 @@ def _story(picture: Picture) -> Html:
         )
     if not lines:
         changes = sum(not one.first for one in picture.rebalances)
-        lines.append(tag("li", count(changes, "rebalance"), " ", between(picture.start, picture.end)))
+        said = count(changes, "rebalance") if changes else "No rebalance"
+        lines.append(tag("li", said, " from ", between(picture.start, picture.end)))
     return tag("ul", lines, class_="story")
 
 
@@ -154,7 +156,7 @@ def _key(picture: Picture) -> Html:
 
 def _lane(lane: Lane, picture: Picture, window: Span) -> Html:
     sessions = len({bar.member for bar in lane.bars})
-    said = f"{lane.identity} on {lane.host}: {count(sessions, 'session')}"
+    said = f"{lane.identity} on {', '.join(lane.hosts) or 'an unknown host'}: {count(sessions, 'session')}"
     said += f", triggered {count(len(lane.blamed), 'rebalance')}" if lane.blamed else ""
     drawn = tag(
         "svg",
@@ -175,7 +177,7 @@ def _lane(lane: Lane, picture: Picture, window: Span) -> Html:
         name(lane.identity),
         tag("span", "static", class_="chip neutral") if lane.static else None,
         tag("span", "suspect", class_="chip bad") if lane.suspect else None,
-        tag("span", name(lane.host, class_="host"), class_="muted small") if lane.host else None,
+        tag("span", _hosts(lane), class_="muted small", title=", ".join(lane.hosts)) if lane.hosts else None,
         class_="who",
     )
     return tag(
@@ -186,6 +188,12 @@ def _lane(lane: Lane, picture: Picture, window: Span) -> Html:
         tag("td", number(len(lane.blamed)) if lane.blamed else "", class_="num"),
         class_="suspect" if lane.suspect else None,
     )
+
+
+def _hosts(lane: Lane) -> Html:
+    """Where it was first, and how many other hosts there were."""
+    more = f" +{len(lane.hosts) - 1}" if len(lane.hosts) > 1 else None
+    return join(name(lane.hosts[0], class_="host"), more)
 
 
 def _x(when: datetime, window: Span) -> str:

@@ -243,6 +243,7 @@ def troubled(sample: Sample) -> Sample:
     sample.lag("fulfilment", "orders", gap)
     sample.storm("fulfilment", 38.0, 30)
     sample.breach("fulfilment", "orders", 46, 4, 130.0)
+    sample.breach("fulfilment", "orders", 52, 3, 124.0)
     slow = [max(0.0, (at - 20) * 5.5) for at in range(total)]
     sample.lag("search-index", "clicks", slow, rate=1000)
     sample.generations("search-index", [(0.0, ["c1"], None, None), (33.0, ["c1", "c2"], "c2", "member-joined")])

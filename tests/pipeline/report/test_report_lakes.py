@@ -43,8 +43,10 @@ def test_silver_of_a_backfill_is_seen(tmp_path: Path) -> None:
     """Backfills write beside what streams wrote."""
     lake = tmp_path / "lake"
     put(lake, "offset_commits", [{"group_id": "g", "log_ts": START, "log_date": START.date()}])
-    (lake / "backfill").mkdir()
-    shutil.move(lake / "silver/offset_commits", lake / "backfill/offset_commits")
+    table = lake / "silver/offset_commits"
+    (table / "_backfill").mkdir()
+    for day in table.glob("log_date=*"):
+        shutil.move(day, table / "_backfill" / day.name)
     assert "has no gold tables yet" in refused(lake)
 
 

@@ -108,3 +108,14 @@ def test_groups_that_only_start_and_stop_have_no_picture() -> None:
 
 def found(kind: str) -> Finding:
     return Finding("g", kind, START, None, None, None, None, None)
+
+
+def test_a_static_member_keeps_its_lane_on_another_host(tmp_path: Path) -> None:
+    sample = Sample(minutes=30)
+    steps = [(float(at), ["a", f"b/{at}"], None, None) for at in range(4)]
+    sample.generations("g", steps, static=True)
+    for row in sample.rows["group_members"]:
+        row["client_host"] = f"/10.0.0.{row['member_id'][-1]}"
+    made = drawn(sample, tmp_path)
+    (lane,) = [lane for lane in made.lanes if lane.identity == "g-b"]
+    assert len(lane.bars) == 4 and lane.hosts == ["10.0.0.0", "10.0.0.1", "10.0.0.2", "10.0.0.3"]

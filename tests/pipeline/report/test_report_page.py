@@ -153,7 +153,7 @@ def test_lanes_show_who_came_and_went(page: Element) -> None:
 
 def test_lists_hold_the_tables_figures(five: Sample, page: Element) -> None:
     breaches = rows(page, "breaches")
-    assert breaches["fulfilment"] == ["orders", "21 Nov 23:16 – 23:19", "4", "2 min 10 s"]
+    assert breaches["fulfilment"] == ["orders", "2", "7", "2 min 10 s", "21 Nov 23:16 – 23:19"]
     assert list(breaches) == ["search-index", "payments", "fulfilment"]
     (forecast,) = rows(page, "forecast").values()
     assert forecast[2:5] == [f"{five.rows['lag_forecast'][0]['lag_now']:,}", "+91.7", "0.990"]

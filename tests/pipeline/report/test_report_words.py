@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ottla.pipeline.report.heat import LEVELS, level
-from ottla.pipeline.report.markup import Html, between, count, duration, join, moment, name, number, tag, text
+from ottla.pipeline.report.markup import Html, between, count, duration, grouped, join, moment, name, number, tag, text
 from ottla.pipeline.report.span import MOST_BUCKETS, SIZES, Span, as_time
 from ottla.pipeline.report.words import KINDS, kind, severity
 from tests.house.sources import ROOT
@@ -34,10 +34,19 @@ def test_figures() -> None:
     assert [count(0, "group"), count(1, "group"), count(1200, "group")] == ["0 groups", "1 group", "1,200 groups"]
 
 
+def test_figures_in_sentences() -> None:
+    assert (
+        grouped("no commit with 1036528 records unread, 71889.") == "no commit with 1,036,528 records unread, 71,889."
+    )
+    kept = "g-12345 on 10.0.0.1:12345, 12345.6, app-98765-x, 00012345, /12345, 9999"
+    assert grouped(kept) == kept
+
+
 def test_times() -> None:
     assert moment(NOON) == "22 Nov 12:00" and moment(NOON, day=False, seconds=True) == "12:00:00"
     assert "since " in between(NOON, None) and "at " in between(NOON, NOON)
     assert between(NOON, NOON + timedelta(minutes=5)).endswith(" · 5 min")
+    assert between(NOON, NOON + timedelta(seconds=5)).count("12:00<") == 1
 
 
 def test_markup_escapes_all_but_markup() -> None:
