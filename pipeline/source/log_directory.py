@@ -96,7 +96,7 @@ class LogDirectory:
                 lost(span.tp, f"offsets {start} to {log.start_offset} are not there any more")
                 start = log.start_offset
             if aborted is None and self._committed:
-                end, aborted = min(end, log.stable_end()), log.aborted()
+                end, aborted = min(end, log.stable_end(end)), log.aborted()
             yield from log.chunks(start, end, aborted or (), broken)
 
     def close(self) -> None:

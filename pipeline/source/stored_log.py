@@ -38,13 +38,13 @@ class StoredLog:
         self._journal = journal
         self._least_start = least_start
         self._segments: list[Segment] | None = None
-        self._segments_end = 0
+        self._segments_end: int | None = None
         self._transactions = Transactions()
         self._scanned = 0  # up to this offset `_transactions` knows everything
 
     def forget(self) -> None:
         """The files may have changed."""
-        self._segments = None
+        self._segments = self._segments_end = None
 
     # -- where it begins and ends
 
@@ -55,15 +55,21 @@ class StoredLog:
             # The journal is looked at first: what leaves it meanwhile is in the segments by then.
             journal = self._journal()
             self._segments = segments_of(self.directory, journal.trusted(self.directory.name) if journal else None)
-            self._segments_end = end_offset(self._segments[-1]) if self._segments else 0
         return self._segments
+
+    @property
+    def segments_end(self) -> int:
+        """Behind the last batch of the segments."""
+        if self._segments_end is None:
+            self._segments_end = end_offset(self.segments[-1]) if self.segments else 0
+        return self._segments_end
 
     @property
     def places(self) -> list[Place]:
         """Batches of the journal that the segments do not have."""
-        journal, end = self._journal(), self._segments_end if self.segments else 0
+        journal = self._journal()
         places = journal.places.get(self.directory.name, []) if journal is not None else []
-        return [place for place in places if place.base_offset >= end]
+        return [place for place in places if place.base_offset >= self.segments_end]
 
     @property
     def start_offset(self) -> int:
@@ -82,13 +88,13 @@ class StoredLog:
         journal = self._journal()
         state = journal.states.get(self.directory.name) if journal is not None else None
         least = self.start_offset if state is None else state.next_offset
-        return max(least, self._segments_end if self.segments else 0, *(place.end_offset for place in self.places[-1:]))
+        return max(least, self.segments_end, *(place.end_offset for place in self.places[-1:]))
 
-    def stable_end(self) -> int:
-        """Before it no transaction is open (the last stable offset)."""
+    def stable_end(self, limit: int | None = None) -> int:
+        """Before it no transaction is open (the last stable offset), as far as ``limit``, or the end."""
         for _ in range(_MOST_LOOKS):
             try:
-                end = self.end_offset
+                end = self.end_offset if limit is None else limit
                 self._scan(end)
                 break
             except (Moved, FileNotFoundError):
@@ -146,7 +152,7 @@ class StoredLog:
             for place in batch_places(segment):
                 largest = max(largest, place.max_timestamp)
                 note(largest, place.end_offset)
-            note(largest, segments[number + 1].base_offset if closed else self._segments_end, in_any_case=True)
+            note(largest, segments[number + 1].base_offset if closed else self.segments_end, in_any_case=True)
         largest = -1
         for one in self.places:
             largest = max(largest, int.from_bytes(self._read_place(one)[35:43], "big", signed=True))
@@ -180,7 +186,7 @@ class StoredLog:
     def _chunks(self, start: int, end: int, aborted: Sequence[Aborted], broken: Broken) -> Iterator[Chunk]:
         segments = self.segments
         for number, segment in enumerate(segments):
-            behind = segments[number + 1].base_offset if number + 1 < len(segments) else self._segments_end
+            behind = segments[number + 1].base_offset if number + 1 < len(segments) else end
             if behind > start and segment.base_offset < end:
                 for chunk in self._of_segment(segment, (start, end), aborted, broken):
                     yield chunk
@@ -254,7 +260,7 @@ class StoredLog:
         """Go on to ``end`` with looking for transactions."""
         segments = self.segments
         for number, segment in enumerate(segments):
-            behind = segments[number + 1].base_offset if number + 1 < len(segments) else self._segments_end
+            behind = segments[number + 1].base_offset if number + 1 < len(segments) else end
             if behind > self._scanned:
                 self._scan_segment(segment)
         for place in self.places:
