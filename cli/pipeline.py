@@ -71,7 +71,7 @@ def with_spark(config: Config, lake: Lake, what: str) -> Iterator[Spark]:
             yield running
         except RunFailed as error:
             raise Refused(str(error), f"What Spark says: {running.log}") from None
-        except (PySparkException, Py4JError) as error:
+        except (PySparkException, Py4JError, ConnectionError) as error:
             raise Refused(first_line(error), f"What Spark says: {running.log}") from None
 
 
@@ -136,9 +136,9 @@ def backfill(config: Config, since: datetime | None) -> None:
 
         check(config.format)
         cluster, lake = look_at(config), Lake(config.lake)
-        about = lake.open(format=config.format, cluster_id=cluster.cluster_id)
         with (
             lake.writing("backfill") as note_jvm,
+            lake.opened(config.format, cluster.cluster_id) as cluster_id,
             with_spark(config, lake, "backfill") as running,
             Bars("tasks") as bars,
         ):
@@ -148,7 +148,7 @@ def backfill(config: Config, since: datetime | None) -> None:
                 lake,
                 config,
                 cluster,
-                about["cluster_id"],
+                cluster_id,
                 since=since.date() if since else None,
                 tell=lambda table, done, of: bars.show(table, done, of),
                 done=lambda table, rows: bars.finish(table, rows),
@@ -200,13 +200,15 @@ def _run_streams(config: Config, *, available_now: bool) -> None:
 
         check(config.format)
         cluster, lake = look_at(config), Lake(config.lake)
-        about = lake.open(format=config.format, cluster_id=cluster.cluster_id)
-        with lake.writing(what) as note_jvm, with_spark(config, lake, what) as running, to_stop() as stopping:
+        with (
+            lake.writing(what) as note_jvm,
+            lake.opened(config.format, cluster.cluster_id) as cluster_id,
+            with_spark(config, lake, what) as running,
+            to_stop() as stopping,
+        ):
             note_jvm(running.jvm_pid)
             begins, ends = silver.span(lake, cluster, config)
-            queries = silver.start(
-                running.session, lake, config, cluster, about["cluster_id"], available_now=available_now
-            )
+            queries = silver.start(running.session, lake, config, cluster, cluster_id, available_now=available_now)
             if not available_now:
                 note(f"Writing {', '.join(queries)} of {config.origin} to {config.lake}; Ctrl-C stops.")
             with Bars("records") as bars:
@@ -329,7 +331,7 @@ def report(config: Config, out: Path | None, group: str | None, since: str | Non
 @click.argument("name", required=False)
 @click.option("--param", "-p", "given", multiple=True, metavar="NAME=VALUE", help="A parameter of the question.")
 @click.option("--group", "-G", metavar="GROUP", help="Only this group.")
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Rows at most.")
+@click.option("--limit", type=click.IntRange(1, 999_999), default=100, show_default=True, help="Rows at most.")
 @click.option(
     "--format-output",
     type=click.Choice(["text", "json"]),
@@ -358,13 +360,16 @@ def query(
         if name not in QUERIES:
             raise click.UsageError(f"There is no question {name!r}{near(name, QUERIES)}.")
         parameters = dict(_pair(one) for one in given) | ({"group": group} if group else {})
+        for one in parameters:
+            if one not in QUERIES[name].parameters:
+                raise click.UsageError(f"{name} has no parameter {one!r}{near(one, QUERIES[name].parameters)}.")
         lake = _lake(config)
         with with_spark(config, lake, "query") as running:
             try:
-                asked = run(running.session, lake, name, **parameters)
+                asked = run(running.session, lake, name, **parameters, limit=limit + 1)
             except (TypeError, ValueError) as error:
                 raise click.UsageError(f"{name}: {error}") from None
-            _print_rows(asked, limit, as_json or format_output == "json")
+            print_rows(asked, limit, as_json or format_output == "json")
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -374,17 +379,18 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _print_rows(asked: DataFrame, limit: int, as_json: bool) -> None:
+def print_rows(asked: DataFrame, limit: int, as_json: bool) -> None:
     import json
 
     from ottla.cli.output import printable
 
-    rows = asked.limit(limit + 1).collect()
+    # Arrow says which zone its times are in; rows of Spark's are in that of this machine, and do not say so.
+    rows = asked.toArrow().to_pylist()
     more, rows = len(rows) > limit, rows[:limit]
     if as_json:
-        click.echo(json.dumps([_plain(row.asDict(recursive=True)) for row in rows], indent=2, ensure_ascii=False))
+        click.echo(json.dumps([_plain(row) for row in rows], indent=2, ensure_ascii=False))
     elif rows:
-        cells = [[None if one is None else printable(_text(one)) for one in row] for row in rows]
+        cells = [[None if one is None else printable(_text(one)) for one in row.values()] for row in rows]
         print_table([name.replace("_", " ") for name in asked.columns], cells)
     else:
         note("There are no rows.")

@@ -86,6 +86,8 @@ class Lake:
     def open(self, *, format: str, cluster_id: str | None) -> dict[str, Any]:
         """Make the lake, or see that it is the one that is meant, and note what has changed in its tables.
 
+        Only while `writing`, as `note`.
+
         Args:
             format: of silver and bronze tables, see `ottla.pipeline.config.FORMATS`.
             cluster_id: what is to be written to it; None is not known.
@@ -112,8 +114,14 @@ class Lake:
         for table in TABLES.values():
             _note_schema(about["tables"], table, now)
         about["version"] = VERSION
-        self.write(ABOUT, about)
+        if about != self.about():
+            self.write(ABOUT, about)
         return about
+
+    @contextmanager
+    def opened(self, format: str, cluster_id: str | None) -> Iterator[str]:
+        """`open`, for a ``with`` behind `writing`: gives the id of the lake's cluster."""
+        yield str(self.open(format=format, cluster_id=cluster_id)["cluster_id"])
 
     def note(self, part: str, **values: Any) -> None:
         """Add to an object of ``lake.json``; only while `writing`."""

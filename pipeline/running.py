@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -65,7 +66,8 @@ def spark(config: Config, lake: Lake, what: str) -> Iterator[Spark]:
     try:
         yield Spark(made, log)
     finally:
-        with _output_to(log):
+        # A JVM that was killed cannot be stopped; what it left is told by what went wrong before.
+        with _output_to(log), contextlib.suppress(Exception):
             made.stop()
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner, Result
+from pyspark.sql import SparkSession
 
 from ottla.cli import pipeline as cli
 from ottla.cli.main import command
@@ -121,3 +124,33 @@ def test_errors_are_one_sentence(text: str, said: str) -> None:
 )
 def test_tasks_are_tried_again_on_one_machine_too(master: str, tried: str) -> None:
     assert running.patient(master) == tried
+
+
+def test_questions(lake: Path) -> None:
+    """Which there are needs no Spark; nor does a name or a parameter that there is not."""
+    listed = ottla("query", "--lake", str(lake))
+    assert (listed.exit_code, "storms" in listed.output) == (0, True), listed.output
+    for arguments, said in (
+        (["storm"], "There is no question 'storm'; did you mean 'storms'"),
+        (["storms", "-p", "gruop=x"], "storms has no parameter 'gruop'; did you mean 'group'"),
+        (["storms", "-p", "group"], "write NAME=VALUE"),
+    ):
+        result = ottla("query", *arguments, "--lake", str(lake))
+        assert (result.exit_code, said in result.output) == (2, True), result.output
+
+
+def test_rows_are_printed_in_utc(spark: SparkSession) -> None:
+    columns = "array('a', 'b') AS members, 1.25D AS lag, NULL AS n"
+    asked = spark.sql(f"SELECT 'g\\n' AS group_id, TIMESTAMP'2026-11-22 10:00:00Z' AS at, {columns}")
+    runner = CliRunner()
+
+    @click.command()
+    @click.option("--json", "as_json", is_flag=True)
+    def show(as_json: bool) -> None:
+        cli.print_rows(asked, 10, as_json)
+
+    text = runner.invoke(show).output
+    assert text.splitlines()[1].split("  ")[0] == "g\\n"
+    assert "2026-11-22T10:00:00.000Z" in text
+    (row,) = json.loads(runner.invoke(show, ["--json"]).output)
+    assert row == {"group_id": "g\n", "at": "2026-11-22T10:00:00.000Z", "members": ["a", "b"], "lag": 1.25, "n": None}
