@@ -119,8 +119,13 @@ class BatchWriter:
 
 def _write(rows: DataFrame, to: Path) -> None:
     writer = rows.write.mode("overwrite").partitionBy("date").option("compression", "zstd")
-    writer.parquet(to.as_uri())
+    writer.parquet(_spark_path(to))
     to.mkdir(parents=True, exist_ok=True)  # Spark makes none for a batch without rows
+
+
+def _spark_path(path: Path) -> str:
+    """Hadoop takes the text behind the colon as it is: ``Path.as_uri`` would make ``%20`` of a space."""
+    return f"file:{path}"
 
 
 def _rows(file: Path) -> int:
@@ -199,7 +204,7 @@ def _query(
     rows = source.option("subscribe", settings.topic).load()
     write = BatchWriter(folder, settings.topic, schema, settings.json_prefix, told)
     writer = rows.writeStream.foreachBatch(write).queryName(f"ottla lake: {settings.topic}")
-    writer = writer.option("checkpointLocation", folder.checkpoint.as_uri())
+    writer = writer.option("checkpointLocation", _spark_path(folder.checkpoint))
     if settings.mode == "available-now":
         writer = writer.trigger(availableNow=True)
     else:

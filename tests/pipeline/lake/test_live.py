@@ -55,7 +55,7 @@ def test_runs_one_after_the_other_write_every_record_once(spark: SparkSession, t
             "maxOffsetsPerTrigger": "60",
             "group": "lake-watch",
         }
-        settings = LakeSettings("orders", str(tmp_path / "orders"), options, json_schema=DDL)
+        settings = LakeSettings("orders", str(tmp_path / "my orders"), options, json_schema=DDL)
         first = run(spark, settings)
         asyncio.run(_fill(where, 100, 50))
         second = run(spark, settings)
@@ -64,17 +64,17 @@ def test_runs_one_after_the_other_write_every_record_once(spark: SparkSession, t
     assert len(first) > 1, "admission control makes several batches"
     assert [sum(one.rows for one in each) for each in (first, second)] == [100, 50]
     assert 0 < progress <= 100 + 50 + 4, "the group follows, a batch behind"
-    good, bad = rows(tmp_path / "orders"), rows(tmp_path / "orders" / BAD)
+    good, bad = rows(tmp_path / "my orders"), rows(tmp_path / "my orders" / BAD)
     assert set((good + bad).values()) == {1}
     assert (sum(good.values()), sum(bad.values())) == (135, 15)
-    kept = ds.dataset(tmp_path / "orders", partitioning="hive").to_table().to_pylist()
+    kept = ds.dataset(tmp_path / "my orders", partitioning="hive").to_table().to_pylist()
     for row in kept:
         n = int(row["key"][1:])
         assert (row["partition"], row["headers"]) == (n % 3, [{"key": "n", "value": b"%d" % n}])
         assert (row["id"], row["name"]) == ((None, None) if row["value"] is None else (n, f"n{n}"))
-    assert Counter(row["error"] for row in ds.dataset(tmp_path / "orders" / BAD).to_table(["error"]).to_pylist()) == {
-        "not JSON, or not one value": 15
-    }
+    assert Counter(
+        row["error"] for row in ds.dataset(tmp_path / "my orders" / BAD).to_table(["error"]).to_pylist()
+    ) == {"not JSON, or not one value": 15}
     _refusals(spark, settings, tmp_path)
 
 
