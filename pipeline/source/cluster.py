@@ -95,10 +95,10 @@ class Cluster:
         while True:
             try:
                 return ask()
-            except (Retry, KafkaConnectionError, KafkaTimeout) as error:
-                reason: Exception = error
-            except KafkaError as error:
-                raise SourceError(f"{self.options.where}: could not {what}: {error}") from None
+            except (Retry, KafkaError) as error:
+                if isinstance(error, KafkaError) and not error.retriable:
+                    raise SourceError(f"{self.options.where}: could not {what}: {error}") from None
+                reason = error
             self.forget()
             pause_s = backoff.next_ms() / 1000
             if backoff.failures > self.options.retries or time.monotonic() + pause_s > give_up_at:

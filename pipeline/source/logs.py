@@ -59,6 +59,10 @@ Broken = Callable[[TopicPartition, Damage], None]
 class Logs(Protocol):
     """Where logs are. Use `close` at the end."""
 
+    @property
+    def cluster_id(self) -> str:
+        """As far as is known; of a cluster, once it was asked for topics."""
+
     def topics(self, names: Collection[str] | None) -> dict[str, Topic]:
         """Those of the named topics that exist, or all of them.
 

@@ -6,8 +6,11 @@ import logging
 from pathlib import Path
 
 import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from ottla.pipeline.source.ends_stream import EndsStreamReader, samples_of
 from ottla.pipeline.source.logs import DataLoss, SourceError
+from ottla.pipeline.source.options import parse_options
 from ottla.protocol.compression import Codec
 from ottla.protocol.records import Record, build_batch
 from tests.pipeline.source.reading import read
@@ -152,6 +155,20 @@ def test_ends_of_files_are_told_as_a_history(directory: Path) -> None:
     ]
     rolls = read(directory, decode="ends", sampleIntervalMs="100000")
     assert [row["log_end_offset"] for row in rolls] == [4, 8, 16, 20], "the first, every roll, and the end"
+
+
+def test_ends_of_files_as_a_stream_are_told_once(directory: Path) -> None:
+    given = {"path": str(directory), "decode": "ends", "sampleIntervalMs": "0"}
+    reader = EndsStreamReader(parse_options(given, streaming=True))
+    start = reader.initialOffset()
+    first = reader.latestOffset(start, ReadAllAvailable())
+    assert [one.end for one in samples_of(first)] == [4, 8, 12, 16, 20]
+    assert reader.latestOffset(first, ReadAllAvailable()) == first
+    write(directory, 20, batch(5))
+    second = reader.latestOffset(first, ReadAllAvailable())
+    assert [one.end for one in samples_of(second)] == [24]
+    assert len(reader.partitions(first, second)) == 1
+    reader.stop()
 
 
 def test_directories_that_are_none(tmp_path: Path) -> None:

@@ -39,6 +39,8 @@ def test_rows_have_exactly_the_declared_columns(spark: SparkSession, broker: Bro
         options = parse_options({**where(broker), "decode": decode}, streaming=False)
         assert frame.schema == spark.createDataFrame([], schema_of(options)).schema
     counts = [load(spark, broker, decode=decode).count() for decode in ("commits", "groups")]
+    whole = load(spark, broker, decode="commits").rdd.getNumPartitions()
+    assert whole == 4, "twice the turns of the session, however many partitions have records"
     assert counts == [len(read(broker, decode="commits")), len(read(broker, decode="groups"))]
 
 
