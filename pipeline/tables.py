@@ -273,7 +273,7 @@ REBALANCE_STORMS = Table(
     "rebalance_storms",
     (
         _GROUP,
-        Column("sid", "BIGINT", "number of the run of rebalances in its group"),
+        Column("sid", "BIGINT", "names the run in its group: seconds since 1970 of its first rebalance"),
         Column("started_at", "TIMESTAMP", ""),
         Column("ended_at", "TIMESTAMP", ""),
         Column("rebalances", "BIGINT", ""),

@@ -12,7 +12,9 @@ z AS (
          sum(duration_ms) AS paused_ms, sum(partitions_moved) AS partitions_moved, mode(reason, true) AS main_reason,
          count(DISTINCT trigger_member) AS distinct_triggers, count(DISTINCT client) AS distinct_clients,
          mode(client, true) AS client, max(members_after) AS members,
-         flatten(collect_list(coalesce(joined, array()))) AS came, flatten(collect_list(coalesce(left_members, array()))) AS went,
+         -- Who began the group together did not come in somebody's place.
+         flatten(collect_list(if(members_before = 0, array(), coalesce(joined, array())))) AS came,
+         flatten(collect_list(coalesce(left_members, array()))) AS went,
          collect_list(client) AS clients
   FROM y GROUP BY cluster_id, group_id, run HAVING count(*) >= 5),
 -- Who is restarted in turn leaves once and comes once. In a storm somebody comes and goes, or nobody does.

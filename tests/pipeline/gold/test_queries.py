@@ -1,0 +1,77 @@
+"""The operators' questions: the same answers as when they were recorded, and values that are bound.
+
+``OTTLA_RECORD=1`` records the answers anew; look at what changes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from ottla.pipeline.queries import QUERIES, run
+from tests.pipeline.gold.conftest import Built
+
+ANSWERS = Path(__file__).with_name("answers.json")
+ASKED: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("findings", {"since": "2026-03-02T08:20"}),
+    ("lag", {"limit": 6}),
+    ("lag", {"group": "g-stop", "at": "2026-03-02T08:25:30+00:00"}),
+    ("status", {}),
+    ("storms", {}),
+    ("cost", {"limit": 4}),
+    ("owner", {"group": "g-deploy", "topic": "g-deploy-topic", "partition": 2, "at": "2026-03-02T08:12:01"}),
+    ("breaches", {"topic": "g-slow-topic"}),
+    ("forecast", {"group": "g-slow"}),
+    ("flapping", {}),
+    ("hotspots", {"limit": 3}),
+    ("rewinds", {"limit": 4}),
+)
+
+
+def test_answers(spark: SparkSession, built: Built) -> None:
+    answers = []
+    for name, parameters in ASKED:
+        asked = run(spark, built.lake, name, **parameters)
+        rows = [[_plain(value) for value in row] for row in asked.collect()]
+        answers.append({"query": name, "parameters": parameters, "columns": asked.columns, "rows": rows})
+    if os.environ.get("OTTLA_RECORD"):
+        ANSWERS.write_text(json.dumps(answers, indent=1) + "\n")
+    assert answers == json.loads(ANSWERS.read_text())
+    assert {name for name, _ in ASKED} == set(QUERIES)
+    assert all(answer["rows"] for answer in answers)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return round(value, 3)
+    return value if value is None or isinstance(value, int | list | str) else str(value)
+
+
+def test_every_question_is_asked_in_a_sentence() -> None:
+    for query in QUERIES.values():
+        assert query.text[0].isupper() and query.text.endswith("?")
+        assert all(f":{name}" in query.sql for name in (*query.parameters, "limit"))
+
+
+def test_values_are_bound(spark: SparkSession, built: Built) -> None:
+    assert run(spark, built.lake, "storms", group="x' OR '1'='1").collect() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "message"),
+    [
+        ("lags", {}, "no question 'lags'; there are findings, lag, "),
+        ("storms", {"topic": "t"}, "no parameter 'topic' of storms; there are group, since, limit"),
+        ("lag", {"at": "noon"}, "at 'noon' is no time: write it as "),
+        ("lag", {"limit": "0"}, "limit 0 must be 1 to 1000000"),
+        ("owner", {"partition": "x"}, "partition 'x' is no number"),
+    ],
+)
+def test_bad_questions(spark: SparkSession, built: Built, name: str, parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        run(spark, built.lake, name, **parameters)
