@@ -16,7 +16,7 @@ async function main() {
     kafkaJS: {
       groupId: options.group,
       sessionTimeout: options.session || 6000,
-      rebalanceTimeout: 6000,
+      rebalanceTimeout: Math.max(options.session || 0, 6000), // librdkafka wants no less than the session
       heartbeatInterval: 200,
       maxWaitTimeInMs: 100,
       fromBeginning: true,
