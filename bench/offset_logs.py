@@ -75,16 +75,13 @@ class _Log:
         self._file.close()
 
 
-def make(directory: Path, records: int, tell: Callable[[int], None] = lambda _: None) -> int:
+def make(directory: Path, records: int, tell: Callable[[int], None] = lambda _: None) -> None:
     """Write a log directory in Kafka's layout.
 
     Args:
         directory: it is made.
         records: about how many.
         tell: told from time to time how many there are.
-
-    Returns:
-        How many bytes the logs have.
     """
     rng = random.Random(1)
     logs = [_Log(directory / f"{OFFSETS_TOPIC}-{number}") for number in range(PARTITIONS)]
@@ -103,7 +100,6 @@ def make(directory: Path, records: int, tell: Callable[[int], None] = lambda _: 
         written += len(some)
     for log in logs:
         log.close()
-    return sum(path.stat().st_size for path in directory.rglob("*.log"))
 
 
 class _Group:

@@ -290,15 +290,18 @@ def as_markdown(results: Results, about: dict[str, str]) -> str:
     return "\n".join([*lines, "", *(f"- {line}" for line in _verdicts(results))])
 
 
-def run(spark: SparkSession, directory: Path, records: int, rounds: int, stream_seconds: int) -> Results:
+def run(spark: SparkSession, logs: Path, directory: Path, rounds: int, stream_seconds: int, only: str = "") -> Results:
     """Measure everything."""
-    logs = directory / "logs"
     load = os.getloadavg()[0]
-    size = make(logs, records, lambda done: print(f"{done:,} records made", file=sys.stderr))
+    size = sum(path.stat().st_size for path in logs.rglob("*.log"))
     with serving(logs) as address:
         bench = Bench(spark, logs, address, directory)
         commits, some = bench.prepare()
-        ways = bench.ways(bench.read("raw").count(), commits, some)
+        for tcp in (False, True):
+            if (found := bench.read("commits", tcp=tcp).count()) != commits:
+                raise click.ClickException(f"{found:,} of {commits:,} commits were read {'over TCP' if tcp else ''}")
+        records = bench.read("raw").count()
+        ways = [way for way in bench.ways(records, commits, some) if only in way[0].name]
         for _, act in ways:
             act()
         for number in range(rounds):
@@ -308,26 +311,32 @@ def run(spark: SparkSession, directory: Path, records: int, rounds: int, stream_
         one, all_of_them = (
             statistics.median(bench.of_one_group(pushed=pushed) for _ in range(rounds)) for pushed in (True, False)
         )
-        found = [row for row, _ in ways]
+        rows = [row for row, _ in ways]
     triggers = bench.triggers(stream_seconds) if stream_seconds else []
-    return Results(found[0].records, size, found, one, all_of_them, triggers, (load, os.getloadavg()[0]))
+    return Results(records, size, rows, one, all_of_them, triggers, (load, os.getloadavg()[0]))
 
 
 @click.command()
 @click.option("--records", default=2_000_000, show_default=True, type=click.IntRange(100_000))
 @click.option("--rounds", default=3, show_default=True, type=click.IntRange(1))
 @click.option("--stream-seconds", default=60, show_default=True, help="Of the micro-batches; 0 leaves them out.")
-@click.option("--directory", type=click.Path(path_type=Path), help="Where to put logs and tables; a temporary one.")
+@click.option("--only", default="", help="Only ways whose names have this in them.")
+@click.option("--logs", type=click.Path(path_type=Path), help="Keep the logs there, and take what is there.")
+@click.option("--directory", type=click.Path(path_type=Path), help="Where to put temporary logs and tables.")
 @click.option("--format", "output_format", type=click.Choice(["text", "json"]), default="text")
 @click.option("--write", type=click.Path(path_type=Path), help="Rewrite this file's section.")
 def main(
-    records: int, rounds: int, stream_seconds: int, directory: Path | None, output_format: str, write: Path | None
-) -> None:
+    records: int, rounds: int, stream_seconds: int, only: str, logs: Path | None, directory: Path | None,
+    output_format: str, write: Path | None,
+) -> None:  # fmt: skip
     """Measure the data pipeline on two cores."""
     spark = session("bench", "local[2]", spark_driver_memory="1g", spark_sql_streaming_numRecentProgressUpdates="1000")
     try:
         with tempfile.TemporaryDirectory(dir=directory) as inside:
-            results = run(spark, Path(inside), records, rounds, stream_seconds)
+            logs = logs or Path(inside) / "logs"
+            if not logs.exists():
+                make(logs, records, lambda done: print(f"{done:,} records made", file=sys.stderr))
+            results = run(spark, logs, Path(inside), rounds, stream_seconds, only)
     finally:
         spark.stop()
     about = describe(False)
