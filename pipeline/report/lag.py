@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-MERGE_ROWS = 1_000_000
-_WORST: list[tuple[str, str]] = [("seconds", "max"), ("minimum", "any")]
-
 Points = dict[tuple[str, str], list[tuple[datetime, int]]]
 
 
@@ -32,38 +29,23 @@ def cells(tables: Tables, span: Span) -> dict[str, list[Cell | None]]:
 
 
 def _by_bucket(tables: Tables, span: Span) -> Iterable[tuple[str, int, float | None, bool | None]]:
-    """Group, bucket, seconds, whether that is a minimum; aggregated batch by batch, so that any lake fits."""
+    """Group, bucket, seconds, whether that is a minimum."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    start, size = int(span.start.timestamp()), int(span.bucket.total_seconds())
-    columns = ["group_id", "minute", "lag_seconds", "lag_seconds_is_minimum"]
-    parts: list[Any] = []
-    for batch in tables.batches("lag_by_partition", columns, days=span.dates, where=_minutes(span.start, span.end)):
-        since = pc.subtract(pc.divide(batch["minute"].cast(pa.int64()), 1_000_000), start)
-        part = pa.table(
-            {
-                "group": batch["group_id"],
-                "bucket": pc.divide(since, size),
-                "seconds": batch["lag_seconds"],
-                "minimum": batch["lag_seconds_is_minimum"],
-            }
-        )
-        parts.append(_merge([part]))
-        if sum(one.num_rows for one in parts) > MERGE_ROWS:
-            parts = [_merge(parts)]
-    if not parts:
-        return ()
-    whole = _merge(parts)
-    names = ("group", "bucket", "seconds", "minimum")
-    return zip(*(whole[name].to_pylist() for name in names), strict=True)
-
-
-def _merge(parts: list[pa.Table]) -> pa.Table:
-    import pyarrow as pa
-
-    merged = pa.concat_tables(parts).group_by(["group", "bucket"]).aggregate(_WORST)
-    return merged.rename_columns([name.removesuffix("_max").removesuffix("_any") for name in merged.column_names])
+    seconds = pc.divide(pc.field("minute").cast(pa.int64()), 1_000_000)
+    columns = {
+        "group": pc.field("group_id"),
+        "bucket": pc.divide(pc.subtract(seconds, int(span.start.timestamp())), int(span.bucket.total_seconds())),
+        "seconds": pc.field("lag_seconds"),
+        "minimum": pc.field("lag_seconds_is_minimum"),
+    }
+    figures = [("seconds", "hash_max"), ("minimum", "hash_any")]
+    where = _minutes(span.start, span.end)
+    read = ["minute", "lag_seconds", "lag_seconds_is_minimum"]
+    return tables.aggregate(
+        "lag_by_partition", read, columns, ["group", "bucket"], figures, days=span.dates, where=where
+    )
 
 
 def _mark_gaps(line: list[Cell | None]) -> None:

@@ -268,24 +268,25 @@ def _unsampled(groups: list[Group], span: Span) -> list[int]:
 
 def _hot(tables: Tables, span: Span) -> tuple[list[Hot], datetime, int]:
     """Who writes how much to which partition of __consumer_offsets; since when that was counted, and of how many."""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     since = span.start
     if tables.count("offset_commits", days=span.dates) > HOT_ROWS:
         since = max(since, span.end - timedelta(hours=1))
     where = (pc.field("log_ts") >= since) & (pc.field("log_ts") < span.end)
-    counts: Counter[tuple[int, str]] = Counter()
+    columns = {"partition": pc.field("log_partition"), "group": pc.field("group_id")}
     days = (since.date(), span.dates[1])
-    for batch in tables.batches("offset_commits", ["log_partition", "group_id"], days=days, where=where):
-        if batch.num_rows:
-            table = (
-                pa.Table.from_batches([batch]).group_by(["log_partition", "group_id"]).aggregate([([], "count_all")])
-            )
-            for partition, group, many in zip(*(table[name].to_pylist() for name in table.column_names), strict=True):
-                counts[partition, group] += many
+    counts = tables.aggregate(
+        "offset_commits",
+        ["log_partition", "log_ts"],
+        columns,
+        ["partition", "group"],
+        [("", "hash_count_all")],
+        days=days,
+        where=where,
+    )
     found: dict[int, list[tuple[int, str]]] = {}
-    for (partition, group), many in counts.items():
+    for partition, group, many in counts:
         found.setdefault(partition, []).append((many, group))
     hot = [
         Hot(partition, sum(many for many, _ in line), len(line), max(line)[1], max(line)[0])

@@ -13,8 +13,13 @@ from ottla.pipeline.tables import GOLD, SILVER, TABLES, VERSION
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.compute as pc
+    import pyarrow.dataset as ds
 
 Days = tuple[date, date]
+
+
+_AHEAD = {"batch_readahead": 2, "fragment_readahead": 1}
+"""What is read ahead is what memory holds: five times as much by default, and not faster."""
 
 
 class NothingToReport(Exception):
@@ -95,7 +100,52 @@ class Tables:
         """How many rows `batches` would give; from the footers alone where that suffices."""
         return int(self._scanner(table, [], days, where).count_rows())
 
+    def aggregate(
+        self,
+        table: str,
+        read: list[str],
+        columns: dict[str, pc.Expression],
+        keys: list[str],
+        figures: list[tuple[str, str]],
+        *,
+        days: Days | None = None,
+        where: pc.Expression | None = None,
+    ) -> Iterator[Any]:
+        """Rows by keys, as they are read: memory holds the result and a little, however many rows there are.
+
+        Args:
+            read: the columns that are needed, for ``where`` as well.
+            columns: what is made of them, by the names that the others use.
+            keys: of ``columns``; they come first in what is given.
+            figures: columns and Arrow's functions over them, such as ``hash_max``; in this order after the keys.
+        """
+        from pyarrow.acero import (
+            AggregateNodeOptions,
+            Declaration,
+            FilterNodeOptions,
+            ProjectNodeOptions,
+            ScanNodeOptions,
+        )
+
+        rows, where = self._rows(table, days, where)
+        read = sorted({*read, "group_id", TABLES[table].partition_column})
+        steps = [Declaration("scan", ScanNodeOptions(rows, columns=read, filter=where, **_AHEAD))]
+        if where is not None:
+            # The scan leaves out what it need not read; which rows count is seen here.
+            steps.append(Declaration("filter", FilterNodeOptions(where)))
+        names = list(columns)
+        steps.append(Declaration("project", ProjectNodeOptions([columns[name] for name in names], names)))
+        over = [(name, how, None, name) if name else ([], how, None, how) for name, how in figures]
+        steps.append(Declaration("aggregate", AggregateNodeOptions(over, keys=keys)))
+        found = Declaration.from_sequence(steps).to_table()
+        yield from zip(*(found[name].to_pylist() for name in [*keys, *(one[3] for one in over)]), strict=True)
+
     def _scanner(self, table: str, columns: list[str], days: Days | None, where: pc.Expression | None) -> Any:
+        rows, where = self._rows(table, days, where)
+        return rows.scanner(columns=columns, filter=where, **_AHEAD)
+
+    def _rows(self, table: str, days: Days | None, where: pc.Expression | None) -> tuple[ds.Dataset, Any]:
+        """A table, and which of its rows are wanted."""
         import pyarrow.compute as pc
 
         declared = TABLES[table]
@@ -106,9 +156,7 @@ class Tables:
             day = pc.field(declared.partition_column)
             within = (day >= days[0]) & (day <= days[1])
             where = within if where is None else within & where
-        # Few fragments at a time: what is read ahead is what memory holds.
-        whole = dataset(self.where(table), declared)
-        return whole.scanner(columns=columns, filter=where, batch_readahead=4, fragment_readahead=2)
+        return dataset(self.where(table), declared), where
 
     def days(self, table: str) -> list[date]:
         """The days that a table has rows of, from the names of its folders."""

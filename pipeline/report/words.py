@@ -34,7 +34,6 @@ KINDS = {
     "flapping_static_member": Kind(2, "flapping static member", "has a static member that comes and goes"),
     "fenced_commit": Kind(2, "fenced commits", "has commits refused of members that are out"),
     "mixed_subscriptions": Kind(2, "mixed subscriptions", "has members with different subscriptions"),
-    "unread_deleted": Kind(3, "lost records", "lost records to retention before reading them"),
     "rolling_restart": Kind(1, "rolling restart", "was restarted member by member"),
 }
 """Those of gold, and those of the broker's sentinels (docs/sentinels.md) that gold takes over under their names."""
