@@ -49,11 +49,11 @@ def compacted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with Broker(SMALL | {"log.cleaner.backoff.ms": 50}, data_dir=path, topics={"orders": 3}) as broker:
         servers = broker.bootstrap_servers
         create(servers, "compact", cleanup_policy="compact")
-        for number in range(12):
+        for number in range(8):
             produce(servers, "compact", 60, **{"compression.type": CODECS[number % 5]})
             for group in ("g1", "g2"):
                 commit(servers, group, "orders", {0: number, 1: number, 2: number})
-        holes = lambda: len(read(broker, decode="raw", subscribe="compact")) < 700  # noqa: E731
+        holes = lambda: len(read(broker, decode="raw", subscribe="compact")) < 470  # noqa: E731
         wait_for(holes, "the cleaner to leave holes")
     return path
 
