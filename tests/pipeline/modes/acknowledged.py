@@ -15,11 +15,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from pyspark.sql import SparkSession
+
 from ottla.clients import Consumer, OffsetAndMetadata, TopicPartition
+from ottla.pipeline import silver
+from ottla.pipeline.cluster import Cluster, look
 from ottla.pipeline.codec import Chunk, decode
+from ottla.pipeline.config import Config, load
+from ottla.pipeline.lake import Lake
+from ottla.pipeline.parquet_files import dataset
+from ottla.pipeline.running import watch
 from ottla.pipeline.source.logs import Span
 from ottla.pipeline.source.options import parse_options
 from ottla.pipeline.source.rows import open_logs
+from ottla.pipeline.tables import TABLES
 
 PARTITIONS = 3
 TOPIC = "orders"
@@ -167,3 +176,24 @@ def _commits(chunk: Chunk) -> list[Any]:
 def _generations(chunk: Chunk) -> list[Any]:
     rows = decode("groups", chunk).to_pylist()
     return [(r["log_partition"], r["log_offset"], r["group_id"], r["generation"]) for r in rows]
+
+
+def in_lake(lake: Path, table: str, *columns: str) -> Counter[Any]:
+    """The rows of a table, as Arrow reads them, and how often each is there."""
+    rows = dataset(Lake(str(lake)).where(table), TABLES[table]).to_table(columns=list(columns)).to_pylist()
+    return Counter(tuple(row[name] for name in columns) for row in rows)
+
+
+def opened(lake: Path, **options: Any) -> tuple[Lake, Config, Cluster, str]:
+    """What `backfill.run` and `silver.start` take."""
+    config = load(options={"lake": str(lake), "tasks": 2, **options})
+    cluster = look(config)
+    found = Lake(config.lake)
+    return found, config, cluster, found.open(format=config.format, cluster_id=cluster.cluster_id)["cluster_id"]
+
+
+def follow(spark: SparkSession, lake: Path, **options: Any) -> None:
+    """Read what is there now as streams, with the session of the tests."""
+    with Lake(str(lake)).writing("available-now"):
+        queries = silver.start(spark, *opened(lake, **options), available_now=True)
+        watch(queries, threading.Event().wait, lambda progress: None)

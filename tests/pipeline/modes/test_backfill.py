@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -14,12 +12,10 @@ from pyspark.sql import SparkSession
 from ottla.clients import Consumer, OffsetAndMetadata, TopicPartition
 from ottla.pipeline import backfill, silver
 from ottla.pipeline.cluster import Cluster, NoCluster, look
-from ottla.pipeline.config import Config, load
+from ottla.pipeline.config import FORMATS, Config, load
 from ottla.pipeline.lake import Lake, LakeError
-from ottla.pipeline.running import watch
 from ottla.testing.process import BrokerProcess
-from tests.pipeline.modes.acknowledged import broker_own
-from tests.pipeline.modes.test_kills import in_lake
+from tests.pipeline.modes.acknowledged import broker_own, follow, in_lake, opened
 
 COMMITS = ("log_partition", "log_offset", "group_id", "partition", "committed_offset")
 GENERATIONS = ("log_partition", "log_offset", "group_id", "generation")
@@ -38,18 +34,7 @@ def commit(bootstrap: str, group: str, count: int) -> None:
     asyncio.run(main())
 
 
-def opened(lake: Path, **options: Any) -> tuple[Lake, Config, Cluster, str]:
-    config = load(options={"lake": str(lake), "tasks": 2, **options})
-    cluster = look(config)
-    found = Lake(config.lake)
-    return found, config, cluster, found.open(format="parquet", cluster_id=cluster.cluster_id)["cluster_id"]
-
-
-def follow(spark: SparkSession, lake: Path, **options: Any) -> None:
-    queries = silver.start(spark, *opened(lake, **options), available_now=True)
-    watch(queries, threading.Event().wait, lambda progress: None)
-
-
+@pytest.mark.slow
 def test_again_and_then_a_stream(spark: SparkSession, tmp_path: Path) -> None:
     data, lake = tmp_path / "data", tmp_path / "lake"
     with BrokerProcess(data, topics={"orders": 2}) as broker:
@@ -114,3 +99,29 @@ def test_where_there_is_nothing(tmp_path: Path) -> None:
     (tmp_path / "orders-0").mkdir()
     with pytest.raises(NoCluster, match="There is no __consumer_offsets in"):
         look(load(options={"log_dir": str(tmp_path)}))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_batch_that_spark_does_again(format: str, spark: SparkSession, tmp_path: Path) -> None:
+    """The mark that a batch is done is lost, as if the driver had died right before it was written."""
+    data, lake = tmp_path / "data", tmp_path / "lake"
+    with BrokerProcess(data, topics={"orders": 2}) as broker:
+        commit(broker.bootstrap_servers, "first", 30)
+        following = {"bootstrap_server": broker.bootstrap_servers, "format": format, "max_offsets_per_trigger": 20}
+        follow(spark, lake, **following)
+        marks = [
+            max(place.glob("[0-9]*"), key=lambda one: int(one.name)) for place in lake.glob("checkpoints/*/commits")
+        ]
+        assert len(marks) == len(silver.FEEDS) - 1
+        for mark in marks:
+            mark.unlink()
+            mark.with_name(f".{mark.name}.crc").unlink()
+        commit(broker.bootstrap_servers, "second", 10)
+        follow(spark, lake, **following)
+    found = in_lake(lake, "offset_commits", *COMMITS)
+    assert (found, in_lake(lake, "group_generations", *GENERATIONS)) == broker_own(data)
+    assert sum(found.values()) == 40
+    samples = in_lake(lake, "log_end_samples", "topic", "partition", "sample_ts")
+    assert samples
+    assert set(samples.values()) == {1}

@@ -4,33 +4,22 @@ from __future__ import annotations
 
 import os
 import random
-import threading
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pyarrow.dataset as ds
 import pytest
 from pyspark.sql import SparkSession
 
-from ottla.pipeline import silver
-from ottla.pipeline.cluster import look
-from ottla.pipeline.config import load
+from ottla.pipeline import backfill
 from ottla.pipeline.lake import Lake
-from ottla.pipeline.parquet_files import dataset
-from ottla.pipeline.running import watch
 from ottla.pipeline.tables import TABLES
 from ottla.testing.process import BrokerProcess
-from tests.pipeline.modes.acknowledged import PARTITIONS, TOPIC, Commits, Pipeline, broker_own
+from tests.pipeline.modes.acknowledged import PARTITIONS, TOPIC, Commits, Pipeline, broker_own, follow, in_lake, opened
 
 SEED = int(os.environ.get("OTTLA_SEED") or random.SystemRandom().randrange(1 << 30))
 GROUPS = ("billing", "shipping", "audit")
-
-
-def in_lake(lake: Path, table: str, *columns: str) -> Counter[Any]:
-    rows = dataset(Lake(str(lake)).where(table), TABLES[table]).to_table(columns=list(columns)).to_pylist()
-    return Counter(tuple(row[name] for name in columns) for row in rows)
 
 
 def torn(
@@ -45,7 +34,7 @@ def torn(
             before = stream.batches
             # A batch at least is done, so that something is gained; then it dies at any point of the next ones.
             done = before + chance.randint(1, 9)
-            deadline = time.monotonic() + 180
+            deadline = time.monotonic() + 400
             while stream.batches < done:
                 assert stream.process.poll() is None, stream.wait()
                 assert time.monotonic() < deadline, "no batch came to its end"
@@ -61,16 +50,6 @@ def finish(broker: BrokerProcess, lake: Path, *more: str) -> None:
     Pipeline(
         "available-now", lake, "-b", broker.bootstrap_servers, "--master", "local[2]", "--tasks", "2", *more
     ).wait()
-
-
-def finish_here(spark: SparkSession, broker: BrokerProcess, path: Path) -> None:
-    """Read the rest, with the session of the tests."""
-    config = load(options={"bootstrap_server": broker.bootstrap_servers, "lake": str(path), "tasks": 2})
-    cluster, lake = look(config), Lake(config.lake)
-    cluster_id = lake.open(format="parquet", cluster_id=cluster.cluster_id)["cluster_id"]
-    with lake.writing("available-now"):
-        queries = silver.start(spark, lake, config, cluster, cluster_id, available_now=True)
-        watch(queries, threading.Event().wait, lambda progress: None)
 
 
 def check(broker: BrokerProcess, data: Path, lake: Path, acknowledged: list[tuple[str, str, int, int]]) -> None:
@@ -98,7 +77,7 @@ def run(tmp_path: Path, kills: int, *more: str, spark: SparkSession | None = Non
         if spark is None:
             finish(broker, lake, *more)
         else:
-            finish_here(spark, broker, lake)
+            follow(spark, lake, bootstrap_server=broker.bootstrap_servers)
         check(broker, data, lake, acknowledged)
     return lake
 
@@ -112,6 +91,11 @@ def test_one_kill(tmp_path: Path, spark: SparkSession) -> None:
     folder = Path(lake.where("offset_commits"))
     everything = ds.dataset(sorted(str(file) for file in folder.glob("*=*/*.parquet"))).count_rows()
     assert everything == lake.read(spark, "offset_commits").count()
+    from_files = tmp_path / "from files"
+    backfill.run(spark, *opened(from_files, log_dir=str(tmp_path / "data")))
+    for table in ("offset_commits", "group_generations", "group_events"):
+        columns = [one.name for one in TABLES[table].columns if not one.kind.startswith("ARRAY")]
+        assert in_lake(from_files, table, *columns) == in_lake(path, table, *columns) != Counter(), table
 
 
 @pytest.mark.slow
