@@ -55,7 +55,8 @@ def facts(scene: Scene) -> Html:
     short = span.start.date() == span.end.date()
     worst = max((group.now.seconds or 0.0 for group in scene.groups if group.now), default=None)
     durations = [group.paused_ms for group in scene.groups if group.paused_ms is not None]
-    rebalances = number(sum(group.changes for group in scene.groups))
+    rebalances = sum(group.changes for group in scene.groups)
+    paused = duration(sum(durations) / 1000) if durations else "not known" if rebalances else "–"
     listed: list[tuple[str, object]] = [
         (
             "Time (UTC)",
@@ -70,8 +71,8 @@ def facts(scene: Scene) -> Html:
         ("Findings", number(len(scene.findings))),
         ("Furthest behind now", duration(worst)),
         ("Records behind now", number(sum(group.records or 0 for group in scene.groups))),
-        ("Rebalances", rebalances),
-        ("Stood still in them", duration(sum(durations) / 1000) if durations else "not known"),
+        ("Rebalances", number(rebalances)),
+        ("Stood still in them", paused),
         ("Breaches", number(len(scene.breaches))),
     ]
     return tag("dl", (tag("div", tag("dt", key), tag("dd", value)) for key, value in listed), class_="facts")
