@@ -13,6 +13,8 @@ NOT_SETTINGS = frozenset(
         "OTTLA_BOOTSTRAP_SERVERS",
         "OTTLA_DIFFERENTIAL_CACHE",
         "OTTLA_INTEROP_CACHE",
+        "OTTLA_PIPELINE_TASKS",
+        "OTTLA_RECORD_ANSWERS",
         "OTTLA_SEED",
         "OTTLA_SIM_SEEDS",
         "OTTLA_TESTS",

@@ -87,8 +87,8 @@ def arrow_type(kind: str) -> pa.DataType:
     if inner := re.fullmatch(r"ARRAY<(.*)>", kind):
         return pa.list_(pa.field("element", arrow_type(inner[1])))
     if inner := re.fullmatch(r"STRUCT<(.*)>", kind):
-        pairs = (part.strip().split(" ", 1) if " " in part.strip() else part for part in _split(inner[1]))
-        return pa.struct([pa.field(name, arrow_type(of.strip())) for name, of in pairs])
+        pairs = (part.strip().partition(" ") for part in _split(inner[1]))
+        return pa.struct([pa.field(name, arrow_type(of.strip())) for name, _, of in pairs])
     raise ValueError(f"no such type: {kind}")
 
 

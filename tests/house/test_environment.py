@@ -13,7 +13,7 @@ READ = re.compile(r"""(?:environ(?:\.get\(|\[)\s*|^[A-Z_]+ = )["'](OTTLA_[A-Z_]+
 def test_what_is_no_setting_is_known() -> None:
     read = set()
     for path in files(".py"):
-        if path.relative_to(ROOT).parts[0] in {"tests", "cli", "testing", "bench", "clients"}:
+        if path.relative_to(ROOT).parts[0] in {"tests", "cli", "testing", "bench", "clients", "pipeline"}:
             read |= set(READ.findall(path.read_text()))
     assert {"OTTLA_TESTS", "OTTLA_INTEROP_CACHE", "OTTLA_AIOKAFKA_TREE"} <= read
     assert read <= NOT_SETTINGS

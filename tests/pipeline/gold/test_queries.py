@@ -1,6 +1,6 @@
 """The operators' questions: the same answers as when they were recorded, and values that are bound.
 
-``OTTLA_RECORD=1`` records the answers anew; look at what changes.
+``OTTLA_RECORD_ANSWERS=1`` records the answers anew; look at what changes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def test_answers(spark: SparkSession, built: Built) -> None:
         asked = run(spark, built.lake, name, **parameters)
         rows = [[_plain(value) for value in row] for row in asked.collect()]
         answers.append({"query": name, "parameters": parameters, "columns": asked.columns, "rows": rows})
-    if os.environ.get("OTTLA_RECORD"):
+    if os.environ.get("OTTLA_RECORD_ANSWERS"):
         ANSWERS.write_text(json.dumps(answers, indent=1) + "\n")
     assert answers == json.loads(ANSWERS.read_text())
     assert {name for name, _ in ASKED} == set(QUERIES)
