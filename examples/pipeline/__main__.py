@@ -130,7 +130,7 @@ async def run(directory: Path, view: View) -> bool:
 async def _until(there: Callable[[], bool], what: str, patience_s: float, steps: Steps) -> None:
     """Wait for the lake to have something."""
     deadline = time.monotonic() + patience_s
-    while not there():
+    while not await asyncio.to_thread(there):  # the play goes on meanwhile
         if time.monotonic() > deadline:
             raise Failed(f"`ottla pipeline stream` did not write {what} in {patience_s:.0f} s", steps.log)
         await asyncio.sleep(0.5)
