@@ -71,10 +71,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """How far the next batch goes."""
         begun = read_progress(start)
-        if self._target is None:
-            self._latest = self._now(begun)
-        end = self._latest = self._target or self._latest
-        assert end is not None
+        end = self._latest = self._now(begun) if self._target is None else self._frozen(self._target, begun)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         starts: dict[TopicPartition, int] = {}
         for tp, offset in end.next.items():
@@ -159,6 +156,20 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 break
             self._pause(_PAUSE_S)
         return now
+
+    def _frozen(self, target: Progress, begun: Progress) -> Progress:
+        """The target, but for partitions that are beyond it: nothing of them is read, and nothing is read again.
+
+        A new query that begins at the latest offsets takes them a moment after the target, and a leader that has just
+        been elected may have told a target below what was read before.
+        """
+        behind = [tp for tp, end in target.next.items() if same_id(begun, target, tp) and end < begun.next.get(tp, end)]
+        if behind:
+            now = self._now(begun)
+            for tp in behind:
+                if same_id(begun, now, tp) and now.next.get(tp, 0) >= begun.next[tp]:
+                    target.next[tp] = begun.next[tp]
+        return target
 
     def _aborted(self, tp: TopicPartition, first: int, last: int) -> tuple[Aborted, ...] | None:
         """What Fetch tells of a running broker; of a directory it was found out when its end was."""

@@ -85,6 +85,32 @@ def test_available_now_has_a_target_that_stays(broker: Broker, topic: str) -> No
     reader.stop()
 
 
+def test_what_comes_between_the_target_and_the_latest_offsets_is_not_taken_for_a_new_topic(
+    broker: Broker, topic: str
+) -> None:
+    reader = stream_reader(broker, subscribe=topic, startingOffsets="latest")
+    reader.prepareForTriggerAvailableNow()
+    produce(broker.bootstrap_servers, topic, 6)
+    start = again(reader.initialOffset())
+    end = again(reader.latestOffset(start, ALL))
+    assert positions(end, topic) == positions(start, topic) == {"0": 12, "1": 12, "2": 12}
+    assert read_between(reader, start, end) == []
+    reader.stop()
+
+
+def test_a_target_below_the_checkpoint_of_a_topic_that_was_made_anew(
+    broker: Broker, admin: AdminClient, topic: str
+) -> None:
+    reader = stream_reader(broker, subscribe=topic)
+    start = again(reader.initialOffset())
+    recreate(broker, admin, topic, 3)
+    reader.prepareForTriggerAvailableNow()
+    end = reader.latestOffset(start, ALL)
+    with pytest.raises(DataLoss, match="created anew"):
+        reader.partitions(start, end)
+    reader.stop()
+
+
 def test_new_partitions_are_read_from_their_beginning(broker: Broker, admin: AdminClient, topic: str) -> None:
     reader = stream_reader(broker, subscribe=topic, startingOffsets="latest")
     start = again(reader.initialOffset())
