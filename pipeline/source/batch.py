@@ -11,11 +11,11 @@ from pyspark.sql.datasource import DataSourceReader, EqualTo, Filter, In, InputP
 from ottla.pipeline.source.ends import sample_rows, samples_now
 from ottla.pipeline.source.log_directory import LogDirectory
 from ottla.pipeline.source.logs import Logs, Span, Topic
-from ottla.pipeline.source.options import Options
+from ottla.pipeline.source.options import EVENTS_TOPIC, Options
 from ottla.pipeline.source.planning import bundle, split
 from ottla.pipeline.source.rows import Losses, open_logs, read_spans
 from ottla.pipeline.source.subscription import check_named, partitions_of, resolve, subscribed
-from ottla.protocol.groups import coordinator_partition
+from ottla.protocol.groups import DEFAULT_PARTITION_COUNT, OFFSETS_TOPIC, coordinator_partition
 from ottla.protocol.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -92,7 +92,8 @@ class OttlaReader(DataSourceReader):
     def _spans(self, logs: Logs) -> list[Span]:
         options = self.options
         topics = subscribed(options, logs)
-        partitions = [tp for tp in partitions_of(options, topics) if self._is_wanted(tp, topics[tp.topic])]
+        counted = not isinstance(logs, LogDirectory) or logs.has_catalog
+        partitions = [tp for tp in partitions_of(options, topics) if self._is_wanted(tp, topics[tp.topic], counted)]
         # Where tasks read whole partitions they look for open transactions themselves, all at once.
         tasks_scan = isinstance(logs, LogDirectory) and options.min_partitions <= len(partitions)
         bounds = (
@@ -122,10 +123,14 @@ class OttlaReader(DataSourceReader):
             return column == "partition"
         return column == "log_partition" and self.options.decode in _BY_LOG_PARTITION
 
-    def _is_wanted(self, tp: TopicPartition, topic: Topic) -> bool:
+    def _is_wanted(self, tp: TopicPartition, topic: Topic, counted: bool) -> bool:
+        """Whether a partition can have rows that are asked for; ``counted``: all partitions of the topic are known."""
         if self.log_partitions is not None and tp.partition not in self.log_partitions:
             return False
+        if self.groups is None or tp.topic not in (OFFSETS_TOPIC, EVENTS_TOPIC):
+            return True  # nobody knows how groups were spread over the partitions of a copy
         count = len(topic.partitions)
-        if self.groups is None or topic.partitions != tuple(range(count)):
-            return True  # a directory may have a part of the partitions only: how many there are is not known then
+        # A directory of one of several brokers has a part of the partitions: then there is no telling where a group is.
+        if not counted and topic.partitions != tuple(range(DEFAULT_PARTITION_COUNT)):
+            return True
         return tp.partition in {coordinator_partition(group, count) for group in self.groups}

@@ -104,6 +104,11 @@ class LogDirectory:
         self._stored.clear()
         self._journal = None
 
+    @property
+    def has_catalog(self) -> bool:
+        """Whether it says how many partitions topics have; Kafka's directories have those of one broker."""
+        return self._is_ottla
+
     # -- within
 
     @property

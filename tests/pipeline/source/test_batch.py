@@ -15,9 +15,10 @@ from ottla.pipeline.source.logs import SourceError, Span
 from ottla.pipeline.source.options import Options, parse_options
 from ottla.pipeline.source.rows import Losses
 from ottla.protocol.groups import coordinator_partition
-from ottla.protocol.records import TopicPartition
+from ottla.protocol.offsets_topic import OffsetValue, encode_offset_value, offset_key
+from ottla.protocol.records import Record, TopicPartition, build_batch
 from ottla.testing import Broker
-from tests.pipeline.source.reading import batch_reader, commit, create, produce, read
+from tests.pipeline.source.reading import batch_reader, commit, create, produce, producer, read
 
 GROUPS = tuple(f"group-{number}" for number in range(12))
 
@@ -48,6 +49,42 @@ def test_only_partitions_of_the_groups_asked_for_are_read(broker: Broker, direct
     rows = read(broker, [EqualTo(("group_id",), GROUPS[5])], decode="commits")
     assert GROUPS[5] in {row["group_id"] for row in rows}
     assert {row["log_partition"] for row in rows} == {coordinator_partition(GROUPS[5], 7)}
+
+
+def group_of(partition: int, not_of: int, partitions: int) -> str:
+    """A group of one of 50 partitions that would be of another one if there were fewer."""
+    groups = (f"g{number}" for number in range(10_000))
+    return next(
+        group
+        for group in groups
+        if coordinator_partition(group) == partition and coordinator_partition(group, partitions) == not_of
+    )
+
+
+def put_commit(root: Path, name: str, group: str) -> None:
+    value = encode_offset_value(OffsetValue(offset=1, metadata="", commit_timestamp=1), 3)
+    batch = build_batch([Record(timestamp_ms=1, key=offset_key(group, "orders", 0), value=value)], base_offset=0)
+    (root / name).mkdir()
+    (root / name / f"{0:020d}.log").write_bytes(bytes(batch))
+
+
+@pytest.mark.parametrize("topic", ["__consumer_offsets", "copy"])
+def test_groups_are_found_where_not_all_partitions_are_there(tmp_path: Path, topic: str) -> None:
+    group = group_of(2, 0, 3)
+    for partition, one in enumerate((group_of(0, 1, 3), group_of(1, 0, 3), group)):
+        put_commit(tmp_path, f"{topic}-{partition}", one)
+    rows = read(tmp_path, [EqualTo(("group_id",), group)], decode="commits", subscribe=topic)
+    assert group in {row["group_id"] for row in rows}, "one of several brokers has only some partitions"
+
+
+def test_groups_are_found_in_copies_of_the_topic() -> None:
+    with Broker(topics={"copied": 4}) as broker:
+        value = encode_offset_value(OffsetValue(offset=1, metadata="", commit_timestamp=1), 3)
+        one = producer(broker.bootstrap_servers)
+        for number in range(4):
+            one.produce("copied", value, offset_key("g", "orders", number), number)
+        assert one.flush(30) == 0
+        assert len(read(broker, [EqualTo(("group_id",), "g")], decode="commits", subscribe="copied")) == 4
 
 
 def test_only_partitions_asked_for_by_number_are_read(broker: Broker) -> None:
