@@ -11,11 +11,11 @@ from enum import IntEnum
 
 from ottla.clients.errors import OptionError
 from ottla.pipeline.codec import KINDS
+from ottla.pipeline.codec.events import EVENTS_TOPIC
 from ottla.pipeline.source.option_names import known_options
 from ottla.protocol.groups import OFFSETS_TOPIC
 from ottla.protocol.records import TopicPartition
 
-EVENTS_TOPIC = "__ottla_group_events"
 DECODES = (*KINDS, "ends")
 TASKS_VARIABLE = "OTTLA_PIPELINE_TASKS"
 """Environment variable with the default of ``tasks``; `register` sets it for the processes that plan."""
@@ -50,7 +50,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of one read; see docs/pipeline.md for what each means.
+    """The options of one read; see docs/pipeline-source.md for what each means.
 
     Attributes:
         servers: addresses to begin with, or nothing if ``path`` is read.
@@ -237,7 +237,7 @@ def _place(options: Mapping[str, str], which: str, default: int) -> Place:
 def _json(value: str, name: str, allowed: str) -> dict[str, object]:
     try:
         document = json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict):
         raise _bad(name, value, allowed)
@@ -251,7 +251,7 @@ def _number(
     if value is None:
         return default
     text = value.strip()
-    if not text.lstrip("-").isdecimal() or len(text) > 20 or not low <= int(text) <= high:
+    if not text.removeprefix("-").isdecimal() or len(text) > 20 or not low <= int(text) <= high:
         raise _bad(
             name, value, f"a whole number from {low} to {high}" if high < _LARGEST else f"a whole number from {low}"
         )

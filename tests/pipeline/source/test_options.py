@@ -65,6 +65,8 @@ def test_what_only_concerns_the_java_client_is_accepted() -> None:
         ({"decode": "offsets"}, ["'decode'", "'offsets'", "raw, commits"]),
         ({"tasks": "0"}, ["'tasks'", "'0'", "from 1"]),
         ({"maxOffsetsPerTrigger": "many"}, ["'maxOffsetsPerTrigger'", "'many'", "whole number"]),
+        ({"maxOffsetsPerTrigger": "--5"}, ["'maxOffsetsPerTrigger'", "'--5'", "whole number"]),
+        ({"startingOffsets": "[" * 100_000}, ["'startingOffsets'", "earliest, latest or JSON"]),
         ({"failOnDataLoss": "yes"}, ["'failOnDataLoss'", "'yes'", "true, false"]),
         ({"isolation": "serializable"}, ["'isolation'", "read_committed"]),
         ({"startingOffsets": "first"}, ["'startingOffsets'", "'first'", "earliest, latest or JSON"]),
