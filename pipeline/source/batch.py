@@ -106,6 +106,9 @@ class OttlaReader(DataSourceReader):
         starts = resolve(options.starting, bounds, logs, strict=options.strict_timestamp)
         ends = resolve(options.ending, bounds, logs)
         losses = Losses(options)
+        for tp in partitions:
+            if tp not in bounds:
+                losses.lost(tp, "it does not exist any more")
         spans = []
         for tp, bound in bounds.items():
             start, end = starts[tp], ends[tp]

@@ -187,9 +187,9 @@ class Cluster:
         for topic in (topic for answer in answers for topic in answer.topics):
             for row in topic.partitions:
                 tp = TopicPartition(topic.name, row.partition_index)
-                if row.error_code in _MISSING:
-                    continue
                 if row.error_code:
+                    # Not to be known there says nothing yet: a broker learns late of topics and of what it leads.
+                    # What does not exist is told by the metadata, which are asked for next.
                     _raise(row.error_code, f"list offsets of {tp.topic}-{tp.partition}")
                 found[tp] = row.offset
         return found

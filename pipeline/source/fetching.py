@@ -23,6 +23,7 @@ _WAIT_MS = 500
 _LARGEST_FETCH = 256 << 20
 _MOST_PARTITIONS = 100
 _LONGEST_PAUSE_MS = 2000
+_MOST_LOOKS = 3
 
 
 class Fetching:
@@ -42,6 +43,7 @@ class Fetching:
         self._isolation = cluster.options.isolation
         self._asked: list[tuple[Connection, list[Any]]] = []
         self._bytes: dict[TopicPartition, int] = {}
+        self._looks = 0
         self._backoff = Backoff(cluster.options.retry_interval_ms, _LONGEST_PAUSE_MS)
 
     def chunks(self) -> Iterator[Chunk]:
@@ -78,7 +80,9 @@ class Fetching:
         cluster = self._cluster
         some = list(self._left)[:_MOST_PARTITIONS]
         led = cluster.by_leader(some)
-        for tp in sorted(set(some) - {tp for several in led.values() for tp in several}):
+        if missing := sorted(set(some) - {tp for several in led.values() for tp in several}):
+            self._look_again(missing[0])
+        for tp in missing:
             self._lost(tp, "it does not exist any more")
             del self._left[tp]
         asked = []
@@ -86,6 +90,13 @@ class Fetching:
             connection = cluster.connection(leader)
             asked.append((connection, connection.send(self._request(partitions), low=4)))
         return asked
+
+    def _look_again(self, tp: TopicPartition) -> None:
+        """A broker that has just started may not know a topic yet, so that one look does not make it lost."""
+        self._looks += 1
+        if self._looks <= min(_MOST_LOOKS, self._cluster.options.retries):
+            raise error_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"find {tp.topic}-{tp.partition}")
+        self._looks = 0
 
     def _fetch(self) -> list[tuple[TopicPartition, PartitionData, bool]]:
         """What brokers gave for partitions, and whether they would have given more: they stop at ``max_bytes``."""

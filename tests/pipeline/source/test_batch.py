@@ -5,16 +5,20 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql.datasource import EqualTo, GreaterThan, In
 
 from ottla.clients.errors import OptionError
 from ottla.pipeline.source.cluster import Cluster
-from ottla.pipeline.source.logs import SourceError, Span
+from ottla.pipeline.source.connection import Connection
+from ottla.pipeline.source.logs import DataLoss, SourceError, Span, Topic
 from ottla.pipeline.source.options import Options, parse_options
 from ottla.pipeline.source.rows import Losses
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition
+from ottla.protocol.messages.list_offsets import ListOffsetsResponse
 from ottla.protocol.offsets_topic import OffsetValue, encode_offset_value, offset_key
 from ottla.protocol.records import Record, TopicPartition, build_batch
 from ottla.testing import Broker
@@ -197,3 +201,50 @@ def test_a_broker_that_comes_back_is_read_on(tmp_path: Path) -> None:
         cluster.close()
         for one in again:
             one.stop()
+
+
+def test_a_broker_that_does_not_know_a_topic_yet_is_asked_again(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = options(broker.port)
+    cluster, losses, wanted = Cluster(given, lambda _: None), Losses(given), TopicPartition("orders", 0)
+    asked: list[object] = []
+    topics = Cluster._topics
+
+    def forgetful(self: Cluster, names: object) -> dict[str, Topic]:
+        asked.append(names)
+        return {} if len(asked) == 1 else topics(self, ["orders"])
+
+    cluster.topics(["orders"])
+    cluster.forget()
+    monkeypatch.setattr(Cluster, "_topics", forgetful)
+    assert sum(len(chunk) for chunk in cluster.chunks([Span(wanted, 0, 100)], losses.lost, losses.broken)) == 100
+    cluster.close()
+    assert len(asked) == 2
+
+
+def test_offsets_that_a_broker_does_not_know_yet_are_asked_for_again(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of Apache Kafka's when they learn late of a topic, or of a partition that was moved to them."""
+    receive, codes = Connection.receive, [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+    def late(self: Connection, box: list[object]) -> Any:
+        answer = receive(self, box)
+        if isinstance(answer, ListOffsetsResponse) and codes:
+            answer.topics[0].partitions[0].error_code = codes.pop()
+        return answer
+
+    monkeypatch.setattr(Connection, "receive", late)
+    assert len(read(broker, subscribe="other")) == 5
+    assert codes == []
+
+
+def test_a_topic_that_is_gone_is_a_loss(broker: Broker) -> None:
+    given = options(broker.port)
+    cluster, losses = Cluster(given, lambda _: None), Losses(given)
+    gone = TopicPartition("gone", 0)
+    assert cluster.bounds([gone]) == {}
+    with pytest.raises(DataLoss, match="gone-0: it does not exist any more"):
+        list(cluster.chunks([Span(gone, 0, 100)], losses.lost, losses.broken))
+    cluster.close()
