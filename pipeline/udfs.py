@@ -27,7 +27,6 @@ result, like ``error IS NULL`` above, is asked of a table that it was written to
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -96,8 +95,8 @@ def register_functions(spark: SparkSession) -> None:
     spark.udf.register("decode_group_event", _udf(_events, EVENT))
 
 
-@cache
 def _udf(function: Callable[..., pa.Array], fields: tuple[tables.Column, ...]) -> Any:
+    """Made anew for each use: Spark's functions keep the context that they were first used in, which may be stopped."""
     from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]
 
     kind = "struct<" + ", ".join(f"`{one.name}`: {one.kind}" for one in fields) + ">"

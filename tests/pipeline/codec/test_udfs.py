@@ -141,3 +141,8 @@ def test_spark_without_python_says_the_same_of_what_is_sound(spark: SparkSession
     found = spark.sql(OFFSET_COMMITS.format(records="kafka_rows")).orderBy("log_offset")
     assert found.schema.simpleString() == spark.createDataFrame([], ddl("commits")).schema.simpleString()
     assert found.toArrow().to_pylist() == decode("commits", chunk).to_pylist()
+
+
+def test_nothing_is_kept_of_a_session_that_may_be_stopped() -> None:
+    """A function of Spark's that was used keeps its context, and a later one cannot reach what that one closed."""
+    assert udfs._udf(udfs._commits, udfs.COMMIT) is not udfs._udf(udfs._commits, udfs.COMMIT)
