@@ -11,14 +11,16 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from ottla.pipeline.codec import Aborted, Chunk
+from ottla.pipeline.codec.events import EVENTS_TOPIC
 from ottla.pipeline.source.journal import Journal
 from ottla.pipeline.source.logs import UNKNOWN_ID, Bounds, Broken, Report, SourceError, Span, Topic
 from ottla.pipeline.source.options import Isolation, Options
 from ottla.pipeline.source.stored_log import StoredLog
+from ottla.protocol.groups import OFFSETS_TOPIC
 from ottla.protocol.records import TopicPartition
 
 _logger = logging.getLogger("ottla.pipeline.source")
-_INTERNAL = "__"
+_INTERNAL = frozenset({OFFSETS_TOPIC, EVENTS_TOPIC, "__transaction_state", "__share_group_state", "__cluster_metadata"})
 _PARTITION = re.compile(r"(.+)-(\d+)")
 
 
@@ -149,9 +151,7 @@ class LogDirectory:
             state = json.loads(path.read_bytes())["state"] or {}
             rows = state.get("topics", {}).items()
             return {
-                name: Topic(
-                    name, row["topic_id"].replace("-", ""), tuple(range(row["partitions"])), name[:2] == _INTERNAL
-                )
+                name: Topic(name, row["topic_id"].replace("-", ""), tuple(range(row["partitions"])), name in _INTERNAL)
                 for name, row in sorted(rows)
             }
         except FileNotFoundError:
@@ -165,7 +165,7 @@ class LogDirectory:
             if (tp := partition_of(name)) is not None:
                 found.setdefault(tp.topic, []).append(tp.partition)
         return {
-            topic: Topic(topic, self._topic_id(f"{topic}-{min(some)}"), tuple(sorted(some)), topic[:2] == _INTERNAL)
+            topic: Topic(topic, self._topic_id(f"{topic}-{min(some)}"), tuple(sorted(some)), topic in _INTERNAL)
             for topic, some in sorted(found.items())
         }
 

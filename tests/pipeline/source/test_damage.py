@@ -157,6 +157,12 @@ def test_ends_of_files_are_told_as_a_history(directory: Path) -> None:
     assert [row["log_end_offset"] for row in rolls] == [4, 8, 16, 20], "the first, every roll, and the end"
 
 
+def test_ends_are_told_of_topics_that_are_not_internal(tmp_path: Path) -> None:
+    for topic in ("__consumer_offsets", "__transaction_state", "__cluster_metadata", "__mine", "t"):
+        write(tmp_path, 0, batch(0), topic)
+    assert [row["topic"] for row in read(tmp_path, decode="ends")] == ["__mine", "t"], "as over TCP"
+
+
 def test_ends_of_files_as_a_stream_are_told_once(directory: Path) -> None:
     given = {"path": str(directory), "decode": "ends", "sampleIntervalMs": "0"}
     reader = EndsStreamReader(parse_options(given, streaming=True))
