@@ -143,6 +143,7 @@ def test_spark_without_python_says_the_same_of_what_is_sound(spark: SparkSession
     assert found.toArrow().to_pylist() == decode("commits", chunk).to_pylist()
 
 
+@pytest.mark.usefixtures("spark")
 def test_nothing_is_kept_of_a_session_that_may_be_stopped() -> None:
     """A function of Spark's that was used keeps its context, and a later one cannot reach what that one closed."""
     assert udfs._udf(udfs._commits, udfs.COMMIT) is not udfs._udf(udfs._commits, udfs.COMMIT)
