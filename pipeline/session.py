@@ -82,7 +82,8 @@ def session(name: str = "ottla", master: str = "local[*]", **conf: str) -> Spark
     from ottla.pipeline.source import register
 
     builder = SparkSession.builder.appName(name).master(master)
-    for key, value in (SETTINGS | _local(master) | {key.replace("_", "."): value for key, value in conf.items()}).items():
+    own = {key.replace("_", "."): value for key, value in conf.items()}
+    for key, value in (SETTINGS | _local(master) | own).items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
