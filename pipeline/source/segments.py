@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from ottla.pipeline.source.logs import SourceError
 from ottla.protocol.records import HEADER_SIZE, LOG_OVERHEAD, MAGIC, MAGIC_AT
 
 GULP = 4 << 20
-_SWAP = re.compile(r"(\d{20})\.(\d{20})\.log\.swap")
+_MOST_LOOKS = 10
+_SWAP = re.compile(r"(\d{20})\.(?:(\d{20})\.)?log\.swap")
 _OFFSET_ENTRY = struct.Struct(">ii")
 _TIME_ENTRY = struct.Struct(">qi")
 _LENGTH_AND_MAGIC = struct.Struct(">i4xb").unpack_from
@@ -41,28 +43,45 @@ class BatchPlace(NamedTuple):
 
 def segments_of(directory: Path, trusted: tuple[int, int] | None) -> list[Segment]:
     """The segments of a partition, in order. ``trusted``: the last that counts, and its bytes (-1: all)."""
+    for _ in range(_MOST_LOOKS):
+        segments = []
+        for base, path in sorted(_files(directory).items()):
+            if trusted is not None and base > trusted[0]:
+                return segments
+            try:
+                size = path.stat().st_size
+            except OSError:
+                break  # deleted or renamed meanwhile: what stands in its place now?
+            if trusted is not None and base == trusted[0] and trusted[1] >= 0:
+                size = min(size, trusted[1])
+            segments.append(Segment(base, path, size))
+        else:
+            return segments
+    raise SourceError(f"{directory}: files come and go faster than they can be read")
+
+
+def _files(directory: Path) -> dict[int, Path]:
+    """The files that count, by their base offsets."""
     try:
         names = os.listdir(directory)
     except OSError:
-        return []
+        return {}
     found = {int(name[:20]): directory / name for name in names if re.fullmatch(r"\d{20}\.log", name)}
-    for swap in filter(None, (_SWAP.fullmatch(name) for name in names)):
-        # A compaction that was interrupted when it counted already: it takes the place of what it was made of.
-        low, high = int(swap[1]), int(swap[2])
-        found = {base: path for base, path in found.items() if not low <= base < high}
-        found[low] = directory / swap[0]
-    segments = []
-    for base, path in sorted(found.items()):
-        if trusted is not None and base > trusted[0]:
-            break
-        try:
-            size = path.stat().st_size
-        except OSError:
-            continue  # deleted meanwhile
-        if trusted is not None and base == trusted[0] and trusted[1] >= 0:
-            size = min(size, trusted[1])
-        segments.append(Segment(base, path, size))
-    return segments
+    for swap in filter(None, (_SWAP.fullmatch(name) for name in sorted(names))):
+        # A compaction that was interrupted when it counted already: it takes the place of what it was made of. Ottla's
+        # files are named after both ends of that; Kafka's reach as far as their last batch.
+        low, path = int(swap[1]), directory / swap[0]
+        high = int(swap[2]) if swap[2] else _end_of_file(low, path)
+        found = {base: one for base, one in found.items() if not low <= base < max(high, low + 1)}
+        found[low] = path
+    return found
+
+
+def _end_of_file(base_offset: int, path: Path) -> int:
+    try:
+        return end_offset(Segment(base_offset, path, path.stat().st_size))
+    except OSError:
+        return base_offset
 
 
 def position_of(segment: Segment, offset: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,35 @@ def test_a_compaction_that_was_interrupted_counts_when_it_was_complete(directory
     swap.write_bytes(batch(3))
     (directory / "t-0" / f"{16:020d}.{20:020d}.log.cleaned").write_bytes(b"not yet")
     assert offsets(directory) == list(range(12, 20))
+
+
+def test_a_compaction_of_kafka_that_was_interrupted_counts(directory: Path) -> None:
+    """Kafka calls the segments ``.deleted`` that were compacted, and only then the new one ``.log``."""
+    first, second = (directory / "t-0" / f"{base:020d}.log" for base in (0, 8))
+    first.with_suffix(".log.swap").write_bytes(batch(1) + batch(3))
+    assert offsets(directory) == [*range(4, 8), *range(12, 20)]
+    for segment in (first, second):
+        segment.rename(segment.with_suffix(".log.deleted"))
+    assert offsets(directory) == [*range(4, 8), *range(12, 20)]
+
+
+def test_a_segment_that_is_renamed_while_it_is_looked_at_is_not_left_out(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a running broker's cleaner does it at the end of its work."""
+    whole = directory / "t-0" / f"{8:020d}.log"
+    swap = whole.with_suffix(".log.swap")
+    whole.rename(swap)
+    listdir = os.listdir
+
+    def and_then(path: Path) -> list[str]:
+        names = listdir(path)
+        if swap.exists() and path == swap.parent:
+            swap.rename(whole)
+        return names
+
+    monkeypatch.setattr(os, "listdir", and_then)
+    assert offsets(directory) == list(range(20))
 
 
 def test_batches_larger_than_a_read(tmp_path: Path) -> None:
