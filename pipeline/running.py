@@ -81,7 +81,8 @@ def _new_log(lake: Lake, what: str) -> Path:
     name = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{what}-{os.getpid()}.log"
     try:
         lake.logs.mkdir(parents=True, exist_ok=True)
-        for old in sorted(lake.logs.glob("*.log"))[: -LOGS_KEPT + 1]:
+        # Of each command: a stream runs for good, while `gold` beside it runs every few minutes.
+        for old in sorted(lake.logs.glob(f"*T??????-{what}-*.log"))[: -LOGS_KEPT + 1]:
             old.unlink(missing_ok=True)
         (lake.logs / name).touch()
         return lake.logs / name
@@ -186,12 +187,13 @@ def watch(
         RunFailed: a stream failed; the others were stopped.
     """
     found = {name: Progress() for name in queries}
+    reports = {name: Reports(query) for name, query in queries.items()}
     failed: tuple[str, BaseException] | None = None
     while True:
         active = 0
         for name, query in queries.items():
-            for one in query.recentProgress:
-                found[name].take(_as_dict(one))
+            for one in reports[name].new():
+                found[name].take(one)
             active += query.isActive
             error = None if query.isActive else query.exception()
             if error is not None and failed is None:
@@ -201,18 +203,40 @@ def watch(
             break
     for query in queries.values():
         query.stop()
-    for name, query in queries.items():
-        for one in query.recentProgress:
-            found[name].take(_as_dict(one))
+    for name in queries:
+        for one in reports[name].new():
+            found[name].take(one)
     tell(found)
     if failed:
         raise RunFailed(f"{failed[0]}: {first_line(failed[1])}")
     return found
 
 
-def _as_dict(progress: Any) -> dict[str, Any]:
-    """PySpark gives reports as dicts or, since 4.0, as objects that hold one."""
-    return progress if isinstance(progress, dict) else dict(json.loads(progress.json))
+class Reports:
+    """Spark's reports on a stream, each of them once.
+
+    ``recentProgress`` would ask the JVM for every field of the last hundred, again and again: a core's work for a few
+    streams. A report is told from the next by its batch and time, so only what is new is fetched.
+    """
+
+    def __init__(self, query: StreamingQuery) -> None:
+        self._query: Any = query._jsq
+        self._last: tuple[int, str] | None = None
+
+    def new(self) -> list[dict[str, Any]]:
+        """What came since the last time, in order."""
+        kept = self._query.recentProgress()
+        fresh: list[Any] = []
+        mark = self._last
+        for index in reversed(range(len(kept))):
+            one = kept[index]
+            this = (int(one.batchId()), str(one.timestamp()))
+            if this == self._last:
+                break
+            mark = this if not fresh else mark
+            fresh.append(one)
+        self._last = mark
+        return [dict(json.loads(one.json())) for one in reversed(fresh)]
 
 
 @contextmanager

@@ -94,6 +94,59 @@ def test_progress_counts_each_batch_once() -> None:
     assert (found.rows, found.batches, found.at, found.batch_s) == (7, 2, 9, 1.5)
 
 
+class Report:
+    """One of Spark's, as the JVM gives it; counts how often it is asked for all it has."""
+
+    whole = 0
+
+    def __init__(self, number: int, second: int) -> None:
+        self.number, self.second = number, second
+
+    def batchId(self) -> int:
+        return self.number
+
+    def timestamp(self) -> str:
+        return f"2026-11-22T10:00:{self.second:02}.000Z"
+
+    def json(self) -> str:
+        Report.whole += 1
+        return json.dumps({"batchId": self.number})
+
+
+class Query:
+    """A stream that keeps its last hundred reports."""
+
+    def __init__(self) -> None:
+        self._jsq = self
+        self.kept: list[Report] = []
+
+    def recentProgress(self) -> list[Report]:
+        return self.kept[-100:]
+
+
+def test_reports_are_fetched_once() -> None:
+    query = Query()
+    reports = running.Reports(query)  # type: ignore[arg-type]
+    assert reports.new() == []
+    query.kept = [Report(0, 0), Report(1, 1)]
+    assert [one["batchId"] for one in reports.new()] == [0, 1]
+    assert reports.new() == []
+    query.kept += [Report(2, 2), Report(2, 3)]  # nothing came, and then something
+    assert [one["batchId"] for one in reports.new()] == [2, 2]
+    query.kept += [Report(number, 4) for number in range(3, 203)]
+    assert [one["batchId"] for one in reports.new()] == list(range(103, 203))
+    assert (reports.new(), Report.whole) == ([], 104)
+
+
+def test_logs_of_a_stream_outlive_many_runs_beside_it(lake: Path) -> None:
+    first = running._new_log(Lake(str(lake)), "stream")
+    for number in range(running.LOGS_KEPT + 5):
+        (lake / "logs" / f"20270101T0000{number:02}-gold-1.log").touch()
+    running._new_log(Lake(str(lake)), "gold")
+    assert first.exists()
+    assert len(list((lake / "logs").glob("*-gold-*.log"))) == running.LOGS_KEPT
+
+
 def test_positions() -> None:
     assert position({"v": 1, "topics": {"a": {"id": "x", "next": {"0": 3, "1": 4}}}}) == 7
     assert position(None) == position("no json") == 0
