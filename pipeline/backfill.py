@@ -82,7 +82,9 @@ def run(
         lake.note("backfills", **{feed.table: noted | {"unfinished": True}})
         found[feed.table] = _fill(spark, lake, config, feed, cluster_id, ends, since, places, tell)
         done(feed.table, found[feed.table].rows)
-        to = {number: max(end, noted.get("to", {}).get(str(number), 0)) for number, end in (ends or {}).items()}
+        # What an earlier one has read stays read, whatever is not there this time: other files, a topic less.
+        to = {int(number): end for number, end in (noted.get("to") or {}).items()}
+        to |= {number: max(end, to.get(number, 0)) for number, end in (ends or {}).items()}
         at = datetime.now(UTC).isoformat(timespec="seconds")
         lake.note("backfills", **{feed.table: {"to": to or None, "at": at}})
     return found

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from ottla.clients import Consumer, OffsetAndMetadata, TopicPartition
 from ottla.pipeline import backfill, silver
-from ottla.pipeline.cluster import Cluster, NoCluster, look
+from ottla.pipeline.cluster import Cluster, Logs, NoCluster, look
 from ottla.pipeline.config import FORMATS, Config, load
 from ottla.pipeline.lake import Lake, LakeError
 from ottla.testing.process import BrokerProcess
@@ -91,6 +91,19 @@ def test_a_day_that_was_taken_away_by_a_crash_is_put_back(tmp_path: Path) -> Non
     places.mend()
     assert (places.target / day.name / "rows.parquet").read_bytes() == b"rows"
     assert not places.replaced.exists()
+
+
+def test_what_was_read_stays_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """By a backfill of files that have a partition or a topic less: a stream begins behind both."""
+    lake, feed = Lake(str(tmp_path)), silver.FEEDS[0]
+    lake.open(format="parquet", cluster_id="c")
+    monkeypatch.setattr(backfill, "feeds", lambda config: [feed])
+    monkeypatch.setattr(backfill, "_fill", lambda *_: backfill.Filled(0, []))
+    for ends in ({0: 50, 1: 70}, {0: 40}, {}):
+        topics = {feed.topic: Logs(dict.fromkeys(ends, 0), ends)} if ends else {}
+        backfill.run(None, lake, Config(), Cluster("c", topics), "c")  # type: ignore[arg-type]
+    now = Cluster("c", {feed.topic: Logs({0: 0, 1: 0}, {0: 90, 1: 90})})
+    assert silver.begin(lake, Config(), now, feed) == {0: 50, 1: 70}
 
 
 def test_where_there_is_nothing(tmp_path: Path) -> None:
