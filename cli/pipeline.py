@@ -280,21 +280,23 @@ def gold(config: Config, since: datetime | None, full: bool) -> None:
 
         lake = _lake(config)
         objectives = Objectives(config.slo, config.slo_groups)
-        found = touched.look(lake, objectives)
-        if not found.anything and not full and not since:
-            note(f"Nothing has changed since gold was last built ({touched.noted(lake).get('at', 'never')}).")
-            return
-        first: date | None = None if full else since.date() if since else found.since
-        with with_spark(config, lake, "gold") as running, Bars("tables") as bars:
-            bars.show("gold", 0, len(GOLD_TABLES))
-            results = build(
-                running.session,
-                lake,
-                since=first,
-                objectives=objectives,
-                progress=lambda one: bars.step("gold", len(GOLD_TABLES), one.table),
-            )
-        touched.note(lake, found.seen)
+        with lake.building() as note_jvm:
+            found = touched.look(lake, objectives)
+            if not found.anything and not full and not since:
+                note(f"Nothing has changed since gold was last built ({touched.noted(lake).get('at', 'never')}).")
+                return
+            first: date | None = None if full else since.date() if since else found.since
+            with with_spark(config, lake, "gold") as running, Bars("tables") as bars:
+                note_jvm(running.jvm_pid)
+                bars.show("gold", 0, len(GOLD_TABLES))
+                results = build(
+                    running.session,
+                    lake,
+                    since=first,
+                    objectives=objectives,
+                    progress=lambda one: bars.step("gold", len(GOLD_TABLES), one.table),
+                )
+            touched.note(lake, found, first)
         print_table(
             ("table", "rows written", "time"), [(one.table, f"{one.rows:,}", f"{one.seconds:.1f} s") for one in results]
         )

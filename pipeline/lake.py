@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 ABOUT = "lake.json"
 LOCK = ".writer"
+GOLD_LOCK = ".builder"
 _PATIENCE_S = 30.0
 
 
@@ -157,7 +158,18 @@ class Lake:
         Raises:
             LakeError: somebody is at it.
         """
-        path = Path(self.path) / LOCK
+        with self._alone(LOCK, what) as note:
+            yield note
+
+    @contextmanager
+    def building(self) -> Iterator[Callable[[int], None]]:
+        """One process at a time may build gold tables, also while silver ones are written. As `writing`."""
+        with self._alone(GOLD_LOCK, "gold") as note:
+            yield note
+
+    @contextmanager
+    def _alone(self, lock: str, what: str) -> Iterator[Callable[[int], None]]:
+        path = Path(self.path) / lock
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             file = path.open("a+", encoding="utf-8")
@@ -169,9 +181,12 @@ class Lake:
             _await_end(file.read(), self.path)
 
             def note(jvm_pid: int | None = None) -> None:
+                about = {"what": what, "pid": os.getpid(), "jvm_pid": jvm_pid}
+                if jvm_pid is not None:
+                    about["jvm_began"] = _began(jvm_pid)
                 file.seek(0)
                 file.truncate()
-                file.write(json.dumps({"what": what, "pid": os.getpid(), "jvm_pid": jvm_pid}))
+                file.write(json.dumps(about))
                 file.flush()
 
             note()
@@ -236,14 +251,25 @@ def _lock(file: Any, lake: str) -> None:
 def _await_end(noted: str, lake: str) -> None:
     """Wait until the JVM that the last one noted is gone."""
     try:
-        pid = int(json.loads(noted)["jvm_pid"])
-    except (ValueError, KeyError, TypeError):
+        about = json.loads(noted)
+        pid, began = int(about["jvm_pid"]), about.get("jvm_began")
+    except (ValueError, KeyError, TypeError, AttributeError):
         return
     deadline = time.monotonic() + _PATIENCE_S
-    while _is_java(pid):
+    # Numbers of processes come again: another Java that began at another time is none of ours.
+    while _is_java(pid) and began in (None, _began(pid)):
         if time.monotonic() > deadline:
             raise LakeError(f"Java of an earlier run (process {pid}) still writes to the lake {lake}: end it first.")
         time.sleep(0.05)
+
+
+def _began(pid: int) -> str | None:
+    """When a process began, in the kernel's ticks since its boot; None if it is gone."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot} {Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[19]}"
+    except (OSError, IndexError):
+        return None
 
 
 def _is_java(pid: int) -> bool:

@@ -64,6 +64,21 @@ def noted(lake: Lake) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def note(lake: Lake, seen: dict[str, Any]) -> None:
-    """Gold is built from what was seen."""
+def note(lake: Lake, found: Touched, built_from: date | None) -> None:
+    """Gold is built from what was seen.
+
+    Args:
+        built_from: the first day that was; None is all. What changed before it is still to be built.
+    """
+    seen = found.seen
+    if built_from is not None and found.anything and (found.since is None or built_from > found.since):
+        before = noted(lake)
+        if any(before.get(name) != seen[name] for name in ("version", "objectives")):
+            return
+        files = {
+            table: {day: size for day, size in before.get("files", {}).get(table, {}).items() if day < str(built_from)}
+            | {day: size for day, size in days.items() if day >= str(built_from)}
+            for table, days in seen["files"].items()
+        }
+        seen = seen | {"files": files}
     lake.write(NOTE, seen | {"at": datetime.now(UTC).isoformat(timespec="seconds")})

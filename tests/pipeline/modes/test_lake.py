@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -130,15 +131,62 @@ def test_what_changed_since_gold_was_built(tmp_path: Path) -> None:
     put(lake.where("log_end_samples"), [sample(1)])
     first = touched.look(lake, "120 s")
     assert (first.anything, first.since) == (True, None)
-    touched.note(lake, first.seen)
+    touched.note(lake, first, None)
     assert not touched.look(lake, "120 s").anything
     put(lake.where("log_end_samples"), [sample(2)], date(2026, 11, 23), "late")
     put(lake.where("log_end_samples"), [sample(3)], date(2026, 11, 20), "later still")
     found = touched.look(lake, "120 s")
     assert (found.anything, found.since) == (True, date(2026, 11, 20))
-    touched.note(lake, found.seen)
+    touched.note(lake, found, found.since)
     other = touched.look(lake, "60 s")
     assert (other.anything, other.since) == (True, None), "other objectives, other breaches"
+
+
+def test_gold_of_a_few_days_leaves_the_others_to_be_built(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    put(lake.where("log_end_samples"), [sample(1)])
+    touched.note(lake, touched.look(lake, "120 s"), DAY)
+    assert touched.look(lake, "120 s").anything, "never built as a whole"
+    touched.note(lake, touched.look(lake, "120 s"), None)
+    put(lake.where("log_end_samples"), [sample(2)], date(2026, 11, 20), "late")
+    put(lake.where("log_end_samples"), [sample(3)], DAY, "new")
+    touched.note(lake, touched.look(lake, "120 s"), DAY)
+    found = touched.look(lake, "120 s")
+    assert (found.anything, found.since) == (True, date(2026, 11, 20)), "the day before it is still to be built"
+    touched.note(lake, touched.look(lake, "60 s"), DAY)
+    assert touched.look(lake, "60 s").since is None, "other objectives are of all days"
+    touched.note(lake, touched.look(lake, "60 s"), None)
+    assert not touched.look(lake, "60 s").anything
+
+
+def test_gold_is_built_by_one_at_a_time_and_beside_a_stream(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    with (
+        lake.writing("stream"),
+        lake.building(),
+        pytest.raises(LakeError, match=r"`ottla pipeline gold` \(process"),
+        lake.building(),
+    ):
+        raise AssertionError("two build")
+
+
+def test_another_process_with_the_number_of_a_java_that_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not waited for; the very Java that was noted is."""
+    from ottla.pipeline import lake as module
+
+    monkeypatch.setattr(module, "_is_java", lambda pid: True)
+    monkeypatch.setattr(module, "_PATIENCE_S", 0.0)
+    lake, here = Lake(str(tmp_path)), os.getpid()
+    with lake.writing("stream") as note:
+        note(here)
+    with pytest.raises(LakeError, match=f"process {here}"), lake.writing("stream"):
+        raise AssertionError("two write")
+    noted = json.loads((tmp_path / ".writer").read_text())
+    (tmp_path / ".writer").write_text(json.dumps(noted | {"jvm_began": "another boot 1"}))
+    with lake.writing("stream"):
+        pass
 
 
 def test_what_killed_tasks_left_is_removed(tmp_path: Path) -> None:
