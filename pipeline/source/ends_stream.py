@@ -19,6 +19,8 @@ from ottla.protocol.records import TopicPartition
 if TYPE_CHECKING:
     import pyarrow as pa
 
+MOST_SAMPLES = 50_000
+"""Some 1.5 MB of JSON, which Spark keeps for each batch and its planning reads."""
 _KEYS = {"v", "at_ms", "ends", "samples"}
 
 
@@ -33,14 +35,15 @@ class EndsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A sample for each trigger, but not before ``sampleIntervalMs`` has passed since the last.
 
     Offsets are ``{"v": 1, "at_ms": …, "samples": {"orders": {"0": [[at_ms, start, end]]}}, "ends": {…}}``, where
-    ``ends`` says how far the history of a directory was told.
+    ``ends`` says how far the history of a directory was told; an offset has at most `MOST_SAMPLES` of it.
     """
 
     def __init__(self, options: Options) -> None:
         self.options = options
         self._logs: Logs | None = None
-        self._target: dict[str, Any] | None = None
         self._is_last = False
+        self._latest: dict[str, Any] = {}
+        self._is_all = False  # of the last sample: nothing of the history is left for the next one
 
     def initialOffset(self) -> dict[str, Any]:
         """Before the first sample."""
@@ -51,16 +54,16 @@ class EndsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         samples_of(start)
         now_ms = int(time.time() * 1000)
         if self._is_last:
-            if self._target is None:
-                self._target = self._sample(start, now_ms)
-            return self._target
+            if not self._is_all:
+                self._latest = self._sample(start, now_ms)
+            return self._latest
         passed_ms = now_ms - int(start["at_ms"])
-        if 0 <= passed_ms < self.options.sample_interval_ms:
+        if 0 <= passed_ms < self.options.sample_interval_ms and (self._is_all or not self.options.path):
             return start
         return self._sample(start, now_ms)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """One sample, and the stream is at its end."""
+        """One sample, or what history there is, and the stream is at its end."""
         self._is_last = True
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Samples]:
@@ -81,12 +84,16 @@ class EndsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._logs is None:
             self._logs = open_logs(self.options)
         samples = samples_now(self.options, self._logs, now_ms)
+        self._is_all = True
         ends: dict[str, dict[str, int]] = {}
         if self.options.path:
             told = start["ends"]
             samples = [one for one in samples if one.end > told.get(one.tp.topic, {}).get(str(one.tp.partition), -1)]
+            self._is_all = len(samples) <= MOST_SAMPLES
             if not samples:
                 return start
+            # In the order of time, in which each partition's are already: the rest comes with the next offset.
+            samples = sorted(samples, key=lambda one: one.at_ms)[:MOST_SAMPLES]
             ends = {topic: dict(row) for topic, row in told.items()}
             for one in samples:
                 ends.setdefault(one.tp.topic, {})[str(one.tp.partition)] = one.end

@@ -207,6 +207,25 @@ def test_ends_of_files_as_a_stream_are_told_once(directory: Path) -> None:
     reader.stop()
 
 
+@pytest.mark.parametrize("available_now", [True, False])
+def test_a_long_history_is_told_in_several_offsets(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, available_now: bool
+) -> None:
+    monkeypatch.setattr("ottla.pipeline.source.ends_stream.MOST_SAMPLES", 3)
+    write(directory, 0, b"".join(batch(number) for number in range(5)), "u")
+    given = {"path": str(directory), "decode": "ends", "sampleIntervalMs": "1" if available_now else "0"}
+    reader = EndsStreamReader(parse_options(given, streaming=True))
+    if available_now:
+        reader.prepareForTriggerAvailableNow()
+    at, told = reader.initialOffset(), []
+    while (ahead := reader.latestOffset(at, ReadAllAvailable())) != at:
+        assert 0 < len(samples_of(ahead)) <= 3
+        told += samples_of(ahead)
+        at = ahead
+    assert [[one.end for one in told if one.tp.topic == topic] for topic in "tu"] == [[4, 8, 12, 16, 20]] * 2
+    reader.stop()
+
+
 def test_directories_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"'path' is '/no/such', which is no directory"):
         read("/no/such", subscribe="t")
