@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, EqualTo, Filter, In, InputPartition
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _BY_GROUP = ("commits", "groups", "events")
 _BY_LOG_PARTITION = ("commits", "groups", "quarantine", "log")
+_SAMPLES_AT_ONCE = 1 << 16
 
 
 class Bundle(InputPartition):
@@ -84,11 +86,11 @@ class OttlaReader(DataSourceReader):
     def _ends(self) -> Iterator[pa.RecordBatch]:
         logs = open_logs(self.options)
         try:
-            rows = sample_rows(samples_now(self.options, logs))
+            samples = samples_now(self.options, logs)
+            while some := list(islice(samples, _SAMPLES_AT_ONCE)):
+                yield sample_rows(some)
         finally:
             logs.close()
-        if rows.num_rows:
-            yield rows
 
     def _spans(self, logs: Logs) -> list[Span]:
         options = self.options

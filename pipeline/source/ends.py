@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.pipeline.source.log_directory import LogDirectory
@@ -26,23 +26,24 @@ class Sample(NamedTuple):
     end: int
 
 
-def samples_now(options: Options, logs: Logs, now_ms: int | None = None) -> list[Sample]:
-    """One sample of every partition, or, of a directory, its history as far as files tell.
+def samples_now(options: Options, logs: Logs, now_ms: int | None = None) -> Iterator[Sample]:
+    """One sample of every partition, or, of a directory, its history as far as files tell: much, so one by one.
 
     Raises:
         SourceError: the cluster or the directory cannot be read.
     """
     partitions = partitions_of(options, subscribed(options, logs))
     if isinstance(logs, LogDirectory):
-        found = []
         for tp in partitions:
             if (stored := logs.log(tp)) is not None:
                 start = stored.start_offset
-                found += [Sample(tp, at, start, end) for at, end in stored.history(options.sample_interval_ms)]
-        return found
+                for at, end in stored.history(options.sample_interval_ms):
+                    yield Sample(tp, at, start, end)
+        return
     bounds = logs.bounds(partitions)
     at_ms = int(time.time() * 1000) if now_ms is None else now_ms
-    return [Sample(tp, at_ms, bound.start, bound.end) for tp, bound in sorted(bounds.items())]
+    for tp, bound in sorted(bounds.items()):
+        yield Sample(tp, at_ms, bound.start, bound.end)
 
 
 def sample_rows(samples: Sequence[Sample]) -> pa.RecordBatch:

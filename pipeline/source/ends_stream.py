@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -83,17 +84,19 @@ class EndsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _sample(self, start: dict[str, Any], now_ms: int) -> dict[str, Any]:
         if self._logs is None:
             self._logs = open_logs(self.options)
-        samples = samples_now(self.options, self._logs, now_ms)
-        self._is_all = True
+        found = samples_now(self.options, self._logs, now_ms)
         ends: dict[str, dict[str, int]] = {}
-        if self.options.path:
+        if not self.options.path:
+            samples, self._is_all = list(found), True
+        else:
             told = start["ends"]
-            samples = [one for one in samples if one.end > told.get(one.tp.topic, {}).get(str(one.tp.partition), -1)]
+            new = (one for one in found if one.end > told.get(one.tp.topic, {}).get(str(one.tp.partition), -1))
+            # In the order of time, in which each partition's are already: the rest comes with the next offset.
+            samples = heapq.nsmallest(MOST_SAMPLES + 1, new, key=lambda one: one.at_ms)
             self._is_all = len(samples) <= MOST_SAMPLES
             if not samples:
                 return start
-            # In the order of time, in which each partition's are already: the rest comes with the next offset.
-            samples = sorted(samples, key=lambda one: one.at_ms)[:MOST_SAMPLES]
+            del samples[MOST_SAMPLES:]
             ends = {topic: dict(row) for topic, row in told.items()}
             for one in samples:
                 ends.setdefault(one.tp.topic, {})[str(one.tp.partition)] = one.end
