@@ -12,7 +12,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from ottla.pipeline.codec import Aborted
 from ottla.pipeline.source.batch import Bundle
 from ottla.pipeline.source.log_directory import LogDirectory
-from ottla.pipeline.source.logs import UNKNOWN_ID, Logs, Span, Topic
+from ottla.pipeline.source.logs import UNKNOWN_ID, Bounds, Logs, Span, Topic
 from ottla.pipeline.source.mirror import Mirror
 from ottla.pipeline.source.offsets import Progress, read_progress
 from ottla.pipeline.source.options import Options
@@ -97,7 +97,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options = self.options
         begun, until = read_progress(start), read_progress(end)
         wanted = [tp for tp in until.next if until.next[tp] != begun.next.get(tp) or not same_id(begun, until, tp)]
-        bounds = self.logs.bounds(wanted)
+        bounds = self._bounds_up_to(until, wanted)
         spans = []
         for tp in wanted:
             first, last = begun.next.get(tp, 0), until.next[tp]
@@ -116,6 +116,9 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             elif bound.start > first:
                 self._losses.lost(tp, f"offsets {first} to {bound.start} were deleted before they were read")
                 first = bound.start
+            if last > bound.end:
+                self._losses.lost(tp, f"offsets {bound.end} to {last} were there and are not any more")
+                last = bound.end
             spans.append(Span(tp, first, last, self._aborted(tp, first, last)))
         at_least = options.min_partitions
         return [Bundle(several) for several in bundle(split(spans, at_least), max(options.tasks, at_least))]
@@ -156,6 +159,17 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 break
             self._pause(_PAUSE_S)
         return now
+
+    def _bounds_up_to(self, until: Progress, wanted: list[TopicPartition]) -> dict[TopicPartition, Bounds]:
+        """Where logs begin and end; asked again, as in `_now`, where one ends before what the batch should have."""
+        for _ in range(_MOST_LOOKS):
+            bounds = self.logs.bounds(wanted)
+            if all(bound.end >= until.next[tp] for tp, bound in bounds.items()):
+                break
+            self._pause(_PAUSE_S)
+            if isinstance(self.logs, LogDirectory):
+                self.logs.refresh()
+        return bounds
 
     def _frozen(self, target: Progress, begun: Progress) -> Progress:
         """The target, but for partitions that are beyond it: nothing of them is read, and nothing is read again.

@@ -206,6 +206,22 @@ def test_a_log_that_ends_too_early_is_looked_at_again(broker: Broker, topic: str
     reader.stop()
 
 
+@pytest.mark.parametrize("strict", ["true", "false"])
+def test_a_batch_that_is_made_again_and_whose_records_are_gone(broker: Broker, topic: str, strict: str) -> None:
+    """As after an election of a leader that did not have them, while the batch was being written."""
+    reader = stream_reader(broker, subscribe=topic, failOnDataLoss=strict, **START)
+    reader._pause = lambda _: None
+    start = again(reader.initialOffset())
+    end = again(reader.latestOffset(start, ALL))
+    positions(end, topic)["2"] = 14
+    if strict == "true":
+        with pytest.raises(DataLoss, match=rf"{topic}-2: offsets 10 to 14 were there and are not any more"):
+            reader.partitions(start, end)
+    else:
+        assert len(read_between(reader, start, end)) == 30
+    reader.stop()
+
+
 @pytest.mark.parametrize(
     "document",
     [{"0": 5}, {"v": 2, "topics": {}}, {"v": 1, "topics": {}, "more": 1}, {"v": 1, "topics": {"t": {"next": {}}}}, []],
