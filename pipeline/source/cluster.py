@@ -65,6 +65,10 @@ class Cluster:
 
         return self.patiently("list offsets", ask)
 
+    def led(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Those that had a leader when `topics` was asked last."""
+        return [tp for tp in partitions if self._leaders.get(tp, -1) in self._brokers]
+
     def offsets_at(self, partitions: Sequence[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int | None]:
         """See `Logs.offsets_at`."""
         found = self.patiently(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.pipeline.source.cluster import Cluster
 from ottla.pipeline.source.log_directory import LogDirectory
 from ottla.pipeline.source.logs import Logs
 from ottla.pipeline.source.options import Options
@@ -15,6 +17,8 @@ from ottla.protocol.records import TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+log = logging.getLogger("ottla.pipeline.source")
 
 
 class Sample(NamedTuple):
@@ -40,6 +44,15 @@ def samples_now(options: Options, logs: Logs, now_ms: int | None = None) -> Iter
                 for at, end in stored.history(options.sample_interval_ms):
                     yield Sample(tp, at, start, end)
         return
+    if isinstance(logs, Cluster):
+        led = logs.led(partitions)
+        if len(led) < len(partitions):
+            # One that is offline, perhaps for long, must not keep the others from being watched.
+            names = ", ".join(f"{tp.topic}-{tp.partition}" for tp in sorted(set(partitions) - set(led))[:10])
+            log.warning(
+                "%s: %d partitions have no leader, and no sample: %s", options.where, len(partitions) - len(led), names
+            )
+        partitions = led
     bounds = logs.bounds(partitions)
     at_ms = int(time.time() * 1000) if now_ms is None else now_ms
     for tp, bound in sorted(bounds.items()):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import socket
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -238,6 +239,23 @@ def test_offsets_that_a_broker_does_not_know_yet_are_asked_for_again(
     monkeypatch.setattr(Connection, "receive", late)
     assert len(read(broker, subscribe="other")) == 5
     assert codes == []
+
+
+def test_a_partition_without_a_leader_does_not_keep_others_from_being_sampled(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    topics = Cluster._topics
+
+    def leaderless(self: Cluster, names: Collection[str] | None) -> dict[str, Topic]:
+        found = topics(self, names)
+        self._leaders[TopicPartition("orders", 1)] = -1
+        return found
+
+    monkeypatch.setattr(Cluster, "_topics", leaderless)
+    with caplog.at_level(logging.WARNING, "ottla.pipeline.source"):
+        rows = read(broker, decode="ends", subscribe="orders", **{"fetchOffset.numRetries": "0"})
+    assert [(row["partition"], row["log_end_offset"]) for row in rows] == [(0, 100), (2, 100)]
+    assert "1 partitions have no leader, and no sample: orders-1" in caplog.text
 
 
 def test_a_topic_that_is_gone_is_a_loss(broker: Broker) -> None:
