@@ -8,9 +8,10 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.pipeline.gold.objectives import Objectives
+from ottla.pipeline.parquet_files import committed, filesystem
 from ottla.pipeline.tables import GOLD, SILVER, TABLES
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def build(
             cached = _prepare_findings(work)
         bound = first - REACH if since and name in _RUNS else first
         whole = since is None or name in _WHOLE
-        rows = _write(work, lake, name, _sql(work, name, bound, since), None if whole else bound)
+        rows = _write(work, lake, name, bound, since, whole=whole)
         gold = lake.read(work, name)
         if since and name not in _WHOLE and name != "group_members":
             gold = gold.where(gold["date"] >= first - LOOK_BACK)
@@ -181,14 +182,18 @@ def _text(name: str) -> str:
 
 
 def _sql(work: SparkSession, name: str, bound: date = _EPOCH, since: date | None = None) -> DataFrame:
-    text, args = _text(name), {}
+    return work.sql(_text(name), args=_args(_text(name), bound, since))
+
+
+def _args(text: str, bound: date, since: date | None) -> dict[str, Any]:
+    args: dict[str, Any] = {}
     if ":since" in text:
         args["since"] = bound
     if ":from_ts" in text:
         # A few minutes more than are written: a minute is compared with the one before it.
         start = datetime.combine(bound, datetime.min.time(), UTC) - (timedelta(minutes=10) if since else timedelta(0))
         args["from_ts"] = start
-    return work.sql(text, args=args)
+    return args
 
 
 def _prepare_findings(work: SparkSession) -> list[DataFrame]:
@@ -201,24 +206,32 @@ def _prepare_findings(work: SparkSession) -> list[DataFrame]:
     return [moves]
 
 
-def _write(work: SparkSession, lake: Lake, name: str, rows: DataFrame, bound: date | None) -> int:
-    """Replace a table from a date on, or as a whole; rows of a file are in the order of their key."""
-    from pyspark.sql import Observation
-    from pyspark.sql import functions as f
+def _write(work: SparkSession, lake: Lake, name: str, bound: date, since: date | None, *, whole: bool) -> int:
+    """Replace a table from a date on, or as a whole; rows of a file are in the order of their key. Gives the rows.
 
-    table = TABLES[name]
-    columns = [f.col(f"`{one.name}`").cast(one.kind).alias(one.name) for one in table.all_columns]
-    seen = Observation()
-    spread = ("date", "group_id") if name in ("lag_by_partition", "group_members") else ("date",)
-    shaped = rows.select(*columns).observe(seen, f.count(f.lit(1)).alias("rows"), f.collect_set("date").alias("dates"))
-    keys = ("date", "cluster_id", *table.key)
-    out = shaped.repartition(*spread).sortWithinPartitions(*keys)
-    mode = "static" if bound is None else "dynamic"
-    where = lake.where(name)
-    out.write.mode("overwrite").option("partitionOverwriteMode", mode).partitionBy("date").parquet(where)
-    if bound is not None:
-        _drop_dates(work, where, bound, {str(one) for one in seen.get["dates"]})
-    return int(seen.get["rows"])
+    All of it is one statement: each step that a DataFrame is led through would have Spark analyze the plan once more,
+    which took longer than the rows of a small lake. What was written is told by the files' footers for the same reason.
+    """
+    table, where = TABLES[name], lake.where(name)
+    columns = ", ".join(f"CAST(`{one.name}` AS {one.kind}) AS `{one.name}`" for one in table.all_columns)
+    spread = "`date`, group_id" if name in ("lag_by_partition", "group_members") else "`date`"
+    keys = ", ".join(f"`{one}`" for one in ("date", "cluster_id", *table.key))
+    text = f"SELECT {columns} FROM (\n{_text(name)}\n) DISTRIBUTE BY {spread} SORT BY {keys}"
+    before = set(committed(where))
+    mode = "static" if whole else "dynamic"
+    writer = work.sql(text, args=_args(text, bound, since)).write.mode("overwrite")
+    writer.option("partitionOverwriteMode", mode).partitionBy("date").parquet(where)
+    written = [one for one in committed(where) if one not in before]
+    if not whole:
+        _drop_dates(work, where, bound, {one.rsplit("/", 2)[-2].removeprefix("date=") for one in written})
+    return _rows(where, written)
+
+
+def _rows(where: str, names: list[str]) -> int:
+    import pyarrow.parquet as pq
+
+    system, _ = filesystem(where)
+    return sum(pq.read_metadata(name, filesystem=system).num_rows for name in names)
 
 
 def _drop_dates(work: SparkSession, where: str, bound: date, kept: set[str]) -> None:
