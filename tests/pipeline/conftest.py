@@ -21,13 +21,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.spark)
 
 
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"
+"""Each plan of a test runs once, so the optimizing compiler works for nothing: it took nearly half of all CPU time."""
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """On two cores; tests that need it are skipped, with the reason, where there is no Java."""
     from ottla.pipeline.session import NoJava, session
 
     try:
-        session_ = session("ottla tests", "local[2]", spark_driver_memory="1g")
+        conf = {"spark_driver_memory": "1g", "spark_driver_extraJavaOptions": JAVA_OPTIONS}
+        session_ = session("ottla tests", "local[2]", **conf)
     except NoJava as error:
         pytest.skip(str(error))
     yield session_
