@@ -24,6 +24,8 @@ _LARGEST_FETCH = 256 << 20
 _MOST_PARTITIONS = 100
 _LONGEST_PAUSE_MS = 2000
 _MOST_LOOKS = 3
+_MOST_HELD = 32 << 20
+"""An answer has a few MiB, which may be very well compressed."""
 
 
 class Fetching:
@@ -50,11 +52,16 @@ class Fetching:
         """See `Logs.chunks`."""
         while self._left:
             answers = self._cluster.patiently("fetch records", self._fetch)
-            chunks = []
+            chunks: list[Chunk] = []
+            held = 0
             before = {tp: (at[0], self._bytes.get(tp)) for tp, at in self._left.items()}
             for tp, answer, had_room in answers:
                 if tp in self._left and (chunk := self._take(tp, answer, had_room)) is not None:
                     chunks.append(chunk)
+                    held += chunk.data.nbytes
+                    if held > _MOST_HELD:
+                        yield from chunks
+                        chunks, held = [], 0
             if {tp: (at[0], self._bytes.get(tp)) for tp, at in self._left.items()} != before:
                 self._backoff.reset()
                 self._ask_ahead()

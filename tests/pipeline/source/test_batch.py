@@ -14,6 +14,7 @@ from pyspark.sql.datasource import EqualTo, GreaterThan, In
 from ottla.clients.errors import OptionError
 from ottla.pipeline.source.cluster import Cluster
 from ottla.pipeline.source.connection import Connection
+from ottla.pipeline.source.fetching import Fetching
 from ottla.pipeline.source.logs import DataLoss, SourceError, Span, Topic
 from ottla.pipeline.source.options import Options, parse_options
 from ottla.pipeline.source.rows import Losses
@@ -127,6 +128,26 @@ def test_small_fetches_give_the_same_rows(broker: Broker) -> None:
     rows = read(broker, subscribe="orders,other")
     assert read(broker, subscribe="orders,other", **{"kafka.max.partition.fetch.bytes": "100"}) == rows
     assert read(broker, subscribe="orders,other", minPartitions="11", tasks="2") == rows
+
+
+def test_what_is_well_compressed_is_not_opened_all_at_once(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.pipeline.source.fetching._MOST_HELD", 1000)
+    given = options(broker.port)
+    cluster, losses, taken = Cluster(given), Losses(given), []
+    take = Fetching._take
+
+    def counted(self: Fetching, tp: TopicPartition, *others: Any) -> Any:
+        taken.append(tp)
+        return take(self, tp, *others)
+
+    monkeypatch.setattr(Fetching, "_take", counted)
+    spans = [Span(TopicPartition("orders", partition), 0, 100) for partition in range(3)]
+    chunks = cluster.chunks(spans, losses.lost, losses.broken)
+    count = len(next(chunks))
+    assert len(taken) == 1
+    assert count + sum(len(chunk) for chunk in chunks) == 300
+    assert len(taken) >= 3
+    cluster.close()
 
 
 def test_ends_of_all_topics_but_internal_ones(broker: Broker) -> None:
