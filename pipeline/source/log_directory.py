@@ -46,6 +46,7 @@ class LogDirectory:
         self._log_starts = _log_starts(self.root / "log-start-offset-checkpoint")
         self._journal: Journal | None = None
         self._stored: dict[TopicPartition, StoredLog] = {}
+        self._ids: dict[str, str] = {}
         if not self._is_ottla and not (self.root / "meta.properties").exists() and not self._names():
             raise SourceError(
                 f"option 'path' is {options.path!r}, where no logs are; allowed: Ottla's data directory (with logs/ "
@@ -58,6 +59,10 @@ class LogDirectory:
         """See `Logs.topics`."""
         self.refresh()
         topics = self._catalog() if self._is_ottla else self._from_names()
+        for tp in list(self._stored):
+            if tp.topic in topics and topics[tp.topic].topic_id != self._ids.get(tp.topic, topics[tp.topic].topic_id):
+                del self._stored[tp]  # made anew: what is known of its transactions is of another log
+        self._ids |= {name: topic.topic_id for name, topic in topics.items()}
         return {name: topic for name, topic in topics.items() if names is None or name in names}
 
     def bounds(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Bounds]:

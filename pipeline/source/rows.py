@@ -52,7 +52,7 @@ class Losses:
     def _tell(self, text: str, fail: bool) -> None:
         if fail:
             raise DataLoss(f"{text}; {_ADVICE}")
-        log.warning("%s: left out", text)
+        log.warning("%s; going on", text)
 
 
 def schema_of(options: Options) -> str:

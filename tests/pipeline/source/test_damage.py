@@ -14,7 +14,8 @@ from ottla.pipeline.source.logs import DataLoss, SourceError
 from ottla.pipeline.source.options import parse_options
 from ottla.protocol.compression import Codec
 from ottla.protocol.records import Record, build_batch
-from tests.pipeline.source.reading import read
+from tests.pipeline.codec.logs import marker, transactional
+from tests.pipeline.source.reading import read, read_between, stream_reader
 
 BATCHES, RECORDS = 5, 4
 
@@ -170,6 +171,24 @@ def test_records_that_are_not_there_any_more(directory: Path) -> None:
 def test_logs_that_were_cut_by_delete_records(directory: Path) -> None:
     (directory / "log-start-offset-checkpoint").write_text("0\n1\nt 0 10\n", encoding="utf-8")
     assert offsets(directory) == list(range(10, 20))
+
+
+@pytest.mark.parametrize("again", [20, 4], ids=["longer", "shorter"])
+def test_transactions_of_a_topic_that_was_made_anew_are_found(tmp_path: Path, again: int) -> None:
+    """What is known of the old log's transactions says nothing about the new one's."""
+    write(tmp_path, 0, b"".join(batch(number) for number in range(3)))
+    told = tmp_path / "t-0" / "partition.metadata"
+    told.write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n", encoding="utf-8")
+    options = {"isolation": "read_committed", "failOnDataLoss": "false", "startingOffsets": "earliest"}
+    reader = stream_reader(tmp_path, subscribe="t", **options)
+    reader._pause = lambda _: None
+    start = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    told.write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAg\n", encoding="utf-8")
+    plain = b"".join(batch(number) for number in range(2, 2 + again // RECORDS))
+    write(tmp_path, 0, transactional(7, 0, 7) + marker(7, 7, commit=False) + plain)
+    end = reader.latestOffset(start, ReadAllAvailable())
+    assert [row["offset"] for row in read_between(reader, start, end)] == list(range(8, 8 + again))
+    reader.stop()
 
 
 def test_ends_of_files_are_told_as_a_history(directory: Path) -> None:
