@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ottla.clients.backoff import Backoff
@@ -140,8 +141,10 @@ class Fetching:
             self._begin_again(tp)
             return None
         if code is ErrorCode.CORRUPT_MESSAGE:
-            self._damaged(tp, Damage(self._left[tp][0], "the broker says that its log is damaged there", None))
-            return None
+            at = self._left[tp][0]
+            damage = Damage(at, "the broker says that its log is damaged there", None)
+            self._damaged(tp, damage)
+            return replace(walk(b"", topic=tp.topic, partition=tp.partition, start_offset=at), damage=(damage,))
         if code is not ErrorCode.NONE and code.retriable:
             self._cluster.forget()
             return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ottla.pipeline.codec import Aborted, Chunk, Damage, Transactions, walk
@@ -215,7 +216,9 @@ class StoredLog:
                     continue
                 if not len(data) <= chunk.partial_size <= segment.end - position:
                     if any(data):  # zeros are room that was taken in advance
-                        broken(self.tp, Damage(start, f"{segment.path.name} ends within a batch", None))
+                        damage = Damage(start, f"{segment.path.name} ends within a batch", None)
+                        broken(self.tp, damage)
+                        yield replace(chunk, damage=(damage,))
                     return
                 size = chunk.partial_size
         finally:

@@ -20,6 +20,7 @@ from ottla.pipeline.source.options import Options, parse_options
 from ottla.pipeline.source.rows import Losses
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition
+from ottla.protocol.messages.fetch import FetchResponse
 from ottla.protocol.messages.list_offsets import ListOffsetsResponse
 from ottla.protocol.offsets_topic import OffsetValue, encode_offset_value, offset_key
 from ottla.protocol.records import Record, TopicPartition, build_batch
@@ -277,6 +278,24 @@ def test_a_partition_without_a_leader_does_not_keep_others_from_being_sampled(
         rows = read(broker, decode="ends", subscribe="orders", **{"fetchOffset.numRetries": "0"})
     assert [(row["partition"], row["log_end_offset"]) for row in rows] == [(0, 100), (2, 100)]
     assert "1 partitions have no leader, and no sample: orders-1" in caplog.text
+
+
+def test_damage_that_a_broker_tells_is_a_row_of_quarantine(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    receive = Connection.receive
+
+    def damaged(self: Connection, box: list[object]) -> Any:
+        answer = receive(self, box)
+        if isinstance(answer, FetchResponse):
+            for row in answer.responses[0].partitions:
+                row.error_code = ErrorCode.CORRUPT_MESSAGE
+        return answer
+
+    monkeypatch.setattr(Connection, "receive", damaged)
+    given = {"decode": "quarantine", "subscribe": "other"}
+    (row,) = read(broker, **given)
+    assert (row["log_offset"], row["error"][:14]) == (0, "damaged batch:")
+    with pytest.raises(DataLoss, match="the broker says that its log is damaged"):
+        read(broker, subscribe="other")
 
 
 def test_a_topic_that_is_gone_is_a_loss(broker: Broker) -> None:

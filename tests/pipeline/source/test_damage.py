@@ -158,6 +158,13 @@ def test_a_damaged_batch_is_a_row_of_quarantine_and_no_error_there(tmp_path: Pat
         read(tmp_path, decode="commits")
 
 
+def test_a_segment_that_ends_within_a_batch_is_a_row_of_quarantine(tmp_path: Path) -> None:
+    write(tmp_path, 0, batch(0) + batch(1)[:-7], "__consumer_offsets")
+    write(tmp_path, 8, batch(2), "__consumer_offsets")
+    (row,) = (row for row in read(tmp_path, decode="quarantine") if "damaged batch" in row["error"])
+    assert (row["log_offset"], "ends within a batch" in row["error"]) == (4, True)
+
+
 def test_records_that_are_not_there_any_more(directory: Path) -> None:
     (directory / "t-0" / f"{0:020d}.log").unlink()
     assert offsets(directory) == list(range(8, 20))
