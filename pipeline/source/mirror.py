@@ -31,7 +31,14 @@ class Mirror:
     def commit(self, progress: Progress) -> None:
         """Commit all offsets."""
         try:
-            self._commit(progress)
+            try:
+                self._commit(progress)
+            except KafkaError as error:
+                if not error.retriable:
+                    raise
+                # Brokers close what was idle for ten minutes, and groups move: once more, on a new connection.
+                self.close()
+                self._commit(progress)
         except KafkaError as error:
             log.warning("%s: could not mirror progress to group %r: %s", self.options.where, self.options.group, error)
             self.close()

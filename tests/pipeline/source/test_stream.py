@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -244,6 +245,21 @@ def test_progress_is_mirrored_to_a_group(broker: Broker, topic: str) -> None:
         assert [one.offset for one in found] == [10, 10, 10]
     finally:
         consumer.close()
+
+
+def test_progress_is_mirrored_though_a_connection_was_closed_meanwhile(
+    broker: Broker, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader = stream_reader(broker, subscribe=topic, group="idle", **START)
+    end = reader.latestOffset(reader.initialOffset(), ALL)
+    reader.commit(end)
+    assert reader._mirror is not None
+    assert reader._mirror._coordinator is not None
+    reader._mirror._coordinator._socket.shutdown(socket.SHUT_RDWR)
+    with caplog.at_level(logging.WARNING, "ottla.pipeline.source"):
+        reader.commit(end)
+    assert caplog.text == ""
+    reader.stop()
 
 
 def test_a_group_that_cannot_be_mirrored_to_is_a_warning(
