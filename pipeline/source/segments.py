@@ -44,7 +44,7 @@ class BatchPlace(NamedTuple):
 def segments_of(directory: Path, trusted: tuple[int, int] | None) -> list[Segment]:
     """The segments of a partition, in order. ``trusted``: the last that counts, and its bytes (-1: all)."""
     for _ in range(_MOST_LOOKS):
-        segments = []
+        segments: list[Segment] = []
         for base, path in sorted(_files(directory).items()):
             if trusted is not None and base > trusted[0]:
                 return segments
