@@ -102,6 +102,9 @@ class LogDirectory:
             if log.start_offset > start:
                 lost(span.tp, f"offsets {start} to {log.start_offset} are not there any more")
                 start = log.start_offset
+            if (there := log.end_offset) < end:
+                lost(span.tp, f"offsets {there} to {end} were there and are not any more")
+                end = max(start, there)
             if aborted is None and self._committed:
                 end, aborted = min(end, log.stable_end(end)), log.aborted()
             yield from log.chunks(start, end, aborted or (), broken)

@@ -15,7 +15,7 @@ from ottla.pipeline.source.options import parse_options
 from ottla.protocol.compression import Codec
 from ottla.protocol.records import Record, build_batch
 from tests.pipeline.codec.logs import marker, transactional
-from tests.pipeline.source.reading import read, read_between, stream_reader
+from tests.pipeline.source.reading import batch_reader, read, read_between, rows_of, stream_reader
 
 BATCHES, RECORDS = 5, 4
 
@@ -173,6 +173,16 @@ def test_records_that_are_not_there_any_more(directory: Path) -> None:
     assert offsets(directory, startingOffsets='{"t": {"0": 3}}', failOnDataLoss="false") == list(range(8, 20))
     with pytest.raises(DataLoss, match="the log ends at 20"):
         offsets(directory, endingOffsets='{"t": {"0": 30}}')
+
+
+def test_records_that_go_while_they_are_read(directory: Path) -> None:
+    strict, lenient = (batch_reader(directory, subscribe="t", failOnDataLoss=word) for word in ("true", "false"))
+    parts = strict.partitions()
+    (directory / "t-0" / f"{16:020d}.log").unlink()
+    with pytest.raises(DataLoss, match="t-0: offsets 16 to 20 were there and are not any more"):
+        [list(strict.read(part)) for part in parts]
+    rows = rows_of([rows for part in parts for rows in lenient.read(part)])
+    assert [row["offset"] for row in rows] == list(range(16))
 
 
 def test_logs_that_were_cut_by_delete_records(directory: Path) -> None:
