@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -66,6 +67,8 @@ def with_spark(config: Config, lake: Lake, what: str) -> Iterator[Spark]:
 
     from ottla.pipeline.running import RunFailed, first_line, spark
 
+    if sys.stderr.isatty():
+        note("Starting Spark …")
     with spark(config, lake, what) as running:
         try:
             yield running
@@ -150,6 +153,7 @@ def backfill(config: Config, since: datetime | None) -> None:
                 cluster,
                 cluster_id,
                 since=since.date() if since else None,
+                again=None if config.log_dir else lambda: look_at(config),
                 tell=lambda table, done, of: bars.show(table, done, of),
                 done=lambda table, rows: bars.finish(table, rows),
             )

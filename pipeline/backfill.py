@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ottla.pipeline.cluster import Cluster
 from ottla.pipeline.lake import Lake
 from ottla.pipeline.running import tasks_told
-from ottla.pipeline.silver import Feed, feeds, offsets_json, rows, source_options
+from ottla.pipeline.silver import Feed, feeds, offsets_json, rows, samples_first, source_options
 from ottla.pipeline.tables import TABLES
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def run(
     cluster_id: str,
     *,
     since: date | None = None,
+    again: Callable[[], Cluster] | None = None,
     tell: Callable[[str, int, int], None] = lambda table, done, of: None,
     done: Callable[[str, int], None] = lambda table, rows: None,
 ) -> dict[str, Filled]:
@@ -70,11 +71,14 @@ def run(
 
     Args:
         since: only days from this one on.
+        again: looks at the cluster once more, when its ends were sampled, so that what is read reaches behind them.
         tell: told the table, how many of its tasks are done, and how many there are.
         done: told the table, when it is done, and its rows.
     """
     found: dict[str, Filled] = {}
-    for feed in feeds(config):
+    for feed in samples_first(feeds(config)):
+        if feed.topic and again is not None:
+            cluster, again = again(), None
         places = Places(lake, feed.table)
         places.mend()
         noted = lake.noted("backfills").get(feed.table, {})
@@ -87,7 +91,7 @@ def run(
         to |= {number: max(end, to.get(number, 0)) for number, end in (ends or {}).items()}
         at = datetime.now(UTC).isoformat(timespec="seconds")
         lake.note("backfills", **{feed.table: {"to": to or None, "at": at}})
-    return found
+    return {feed.table: found[feed.table] for feed in feeds(config)}
 
 
 def _ends(lake: Lake, cluster: Cluster, feed: Feed) -> dict[int, int] | None:

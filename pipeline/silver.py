@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -57,6 +58,14 @@ FEEDS = (
 def feeds(config: Config) -> list[Feed]:
     """All; bronze only where it is wanted. A topic that is not there is read as soon as it comes."""
     return [one for one in FEEDS if one.table != "offsets_log" or config.keep_raw]
+
+
+def samples_first(of: Iterable[Feed]) -> list[Feed]:
+    """The order in which to read: ends of logs, and then what groups commit.
+
+    Commits that stop before a sample was taken look like groups that stopped, and as far behind as the two lie apart.
+    """
+    return sorted(of, key=lambda one: bool(one.topic))
 
 
 def source_options(config: Config, feed: Feed) -> dict[str, str]:
@@ -171,10 +180,11 @@ def start(
         LakeError: see `begin`.
     """
     begun = {feed: begin(lake, config, cluster, feed) for feed in feeds(config)}
-    return {
-        feed.table: _query(spark, lake, config, feed, cluster_id, offsets, available_now)
-        for feed, offsets in begun.items()
+    started = {
+        feed.table: _query(spark, lake, config, feed, cluster_id, begun[feed], available_now)
+        for feed in samples_first(begun)
     }
+    return {feed.table: started[feed.table] for feed in begun}
 
 
 def _query(

@@ -106,6 +106,29 @@ def test_what_was_read_stays_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert silver.begin(lake, Config(), now, feed) == {0: 50, 1: 70}
 
 
+def test_ends_are_sampled_before_commits_are_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Else every group would look as if it had stopped right before the sample."""
+    lake, read = Lake(str(tmp_path)), []
+    lake.open(format="parquet", cluster_id="c")
+    commits = silver.FEEDS[0]
+
+    def fill(
+        _: object, __: object, ___: object, feed: silver.Feed, ____: object, ends: object, *more: object
+    ) -> object:
+        read.append((feed.table, ends))
+        return backfill.Filled(0, [])
+
+    def at(end: int) -> Cluster:
+        return Cluster("c", {commits.topic: Logs({0: 0}, {0: end})})
+
+    monkeypatch.setattr(backfill, "_fill", fill)
+    found = backfill.run(None, lake, Config(), at(5), "c", again=lambda: at(9))  # type: ignore[arg-type]
+    assert read[0] == ("log_end_samples", None)
+    assert ("offset_commits", {0: 9}) in read, "it reaches behind the samples"
+    assert next(iter(found)) == "offset_commits"
+    assert silver.samples_first(silver.FEEDS)[0].table == "log_end_samples"
+
+
 def test_where_there_is_nothing(tmp_path: Path) -> None:
     with pytest.raises(NoCluster, match="where no logs are"):
         look(load(options={"log_dir": str(tmp_path)}))
