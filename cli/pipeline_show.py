@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _LINE_EVERY_S = 30.0
 """In a pipe there are no bars, but a line now and then."""
+_REDRAWN_PER_S = 4
+"""As often as there is news; a stream's bars may be looked at over a slow line for days."""
 
 
 class Bars:
@@ -29,7 +31,7 @@ class Bars:
         self._bars: dict[str, Any] = {}
         self._steps: dict[str, int] = {}
         self._told = time.monotonic()
-        self._progress = _rich_progress(unit) if sys.stderr.isatty() else None
+        self._progress = _rich_progress() if sys.stderr.isatty() else None
 
     def __enter__(self) -> Self:
         if self._progress is not None:
@@ -48,9 +50,10 @@ class Bars:
             self._line(name, done, of)
             return
         if name not in self._bars:
-            self._bars[name] = self._progress.add_task(name, total=of, rows="")
+            self._bars[name] = self._progress.add_task(name, total=of, rows="", count="")
         text = "" if rows is None else f"{rows:,} rows" + (f"  {rate:,.0f} rows/s" if rate else "")
-        self._progress.update(self._bars[name], completed=done, total=of, rows=text)
+        count = (f"{done:,}" if of is None else f"{done:,}/{of:,}") + f" {self._unit}"
+        self._progress.update(self._bars[name], completed=done, total=of, rows=text, count=count)
 
     def step(self, name: str, of: int, what: str) -> None:
         """One more of so many is done."""
@@ -63,9 +66,10 @@ class Bars:
 
     def finish(self, name: str, rows: int | None = None) -> None:
         """It is done, whatever was counted."""
-        if self._progress is not None and name in self._bars:
-            text = "" if rows is None else f"{rows:,} rows"
-            self._progress.update(self._bars[name], completed=1, total=1, rows=text)
+        if self._progress is not None:
+            # One that was done before it was looked at has no bar yet.
+            self.show(name, 1, 1, rows)
+            self._progress.update(self._bars[name], count="")
 
     def streams(self, found: dict[str, Progress], ends: dict[str, int], begins: dict[str, int]) -> None:
         """How far streams are, each in offsets of its log; those without an end in ``ends`` have none."""
@@ -75,8 +79,12 @@ class Bars:
                 note(", ".join(f"{name} {one.rows:,} rows" for name, one in found.items()))
             return
         for name, one in found.items():
-            total = max(0, ends[name] - begins.get(name, 0)) if name in ends else None
-            done = max(0, one.at - begins.get(name, 0)) if one.batches else 0
+            if name not in begins:
+                # Samples have a time for a position, and a topic that came later has an unknown beginning.
+                self.show(name, one.rows, None, one.rows, one.rate)
+                continue
+            total = max(0, ends[name] - begins[name]) if name in ends else None
+            done = max(0, one.at - begins[name]) if one.batches else 0
             self.show(name, min(done, total) if total is not None else done, total, one.rows, one.rate)
 
     def _line(self, name: str, done: int, of: int | None) -> None:
@@ -85,19 +93,19 @@ class Bars:
             note(f"{name}: {done:,} {self._unit}" + (f" of {of:,}" if of else ""))
 
 
-def _rich_progress(unit: str) -> Any:
+def _rich_progress() -> Any:
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TextColumn(unit),
+        TextColumn("{task.fields[count]}", justify="right"),
         TimeElapsedColumn(),
         TextColumn("{task.fields[rows]}"),
         console=Console(stderr=True),
+        refresh_per_second=_REDRAWN_PER_S,
     )
 
 

@@ -65,7 +65,8 @@ def look(config: Config) -> Cluster:
         )
         found = _seen(_logs(options))
     except (SourceError, KafkaError, OptionError) as error:
-        raise NoCluster(str(error)) from None
+        # The option that was given here has another name there.
+        raise NoCluster(str(error).replace("option 'kafka.bootstrap.servers'", "--bootstrap-server")) from None
     if config.cluster_id:
         found = found._replace(cluster_id=config.cluster_id)
     if config.log_dir and OFFSETS_TOPIC not in found.topics:

@@ -135,7 +135,7 @@ def load(path: str | Path | None = None, *, options: Mapping[str, Any] | None = 
     for name, value in (options or {}).items():
         if value is not None:
             given[name] = given.get(name, {}) | value if isinstance(value, dict) else value
-    if not given.get("log_dir") and not given.get("bootstrap_server") and bootstrap:
+    if bootstrap and "log_dir" not in given and "bootstrap_server" not in given:
         given["bootstrap_server"] = bootstrap
     config = Config(**{name: _checked(name, value) for name, value in given.items()})
     _check_together(config)

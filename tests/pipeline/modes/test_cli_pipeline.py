@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from ottla.cli import pipeline as cli
 from ottla.cli.main import command
+from ottla.cli.pipeline_show import Bars
 from ottla.pipeline import running
 from ottla.pipeline.lake import Lake
 from ottla.pipeline.running import Progress, first_line, position
@@ -74,6 +75,25 @@ def test_where_no_broker_is(lake: Path) -> None:
     result = ottla("stream", "-b", "127.0.0.1:9", "--lake", str(lake))
     assert (result.exit_code, "127.0.0.1:9" in result.output) == (1, True), result.output
     assert time.monotonic() - began < 30
+
+
+def test_an_address_that_is_none(lake: Path) -> None:
+    """Is named as the option that was given, not as the source's."""
+    result = ottla("stream", "-b", "localhost", "--lake", str(lake))
+    assert (result.exit_code, "--bootstrap-server is 'localhost'; allowed: host:port" in result.output) == (1, True)
+
+
+def test_bars_of_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Offsets where they are known to begin; rows of samples, whose position is a time."""
+    shown = []
+    bars = Bars("records")
+    monkeypatch.setattr(bars, "_progress", object())
+    monkeypatch.setattr(bars, "show", lambda *what: shown.append(what[:3]))
+    done = {"offset_commits": Progress(7, 1, at=30), "log_end_samples": Progress(3, 1, at=1_795_393_475_940)}
+    bars.streams(done, {"offset_commits": 45}, {"offset_commits": 20})
+    bars.streams(done, {}, {"offset_commits": 20})
+    samples = ("log_end_samples", 3, None)
+    assert shown == [("offset_commits", 10, 25), samples, ("offset_commits", 10, None), samples]
 
 
 def test_progress_counts_each_batch_once() -> None:

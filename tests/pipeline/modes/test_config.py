@@ -61,6 +61,8 @@ def test_what_is_read_is_named_once(tmp_path: Path) -> None:
     assert (config.log_dir, config.bootstrap_server) == (str(tmp_path), None)
     assert load(bootstrap="env:9092").bootstrap_server == "env:9092"
     assert load(written(tmp_path, WHOLE), bootstrap="env:9092").bootstrap_server == "broker:9092"
+    with pytest.raises(ConfigError, match="bootstrap-server: '' is no text"):
+        load(options={"bootstrap_server": ""}, bootstrap="env:9092")
     with pytest.raises(ConfigError, match="not from both"):
         load(options={"log_dir": str(tmp_path), "bootstrap_server": "a:1"})
 
