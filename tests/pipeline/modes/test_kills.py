@@ -16,9 +16,20 @@ from ottla.pipeline import backfill
 from ottla.pipeline.lake import Lake
 from ottla.pipeline.tables import TABLES
 from ottla.testing.process import BrokerProcess
-from tests.pipeline.modes.acknowledged import PARTITIONS, TOPIC, Commits, Pipeline, broker_own, follow, in_lake, opened
+from tests.pipeline.modes.acknowledged import (
+    PARTITIONS,
+    SHORT_LIVED,
+    TOPIC,
+    Commits,
+    Pipeline,
+    broker_own,
+    follow,
+    in_lake,
+    opened,
+)
 
 SEED = int(os.environ.get("OTTLA_SEED") or random.SystemRandom().randrange(1 << 30))
+SMALL = ("--master", "local[2]", "--tasks", "2", *SHORT_LIVED)
 GROUPS = ("billing", "shipping", "audit")
 
 
@@ -26,7 +37,7 @@ def torn(
     broker: BrokerProcess, lake: Path, kills: int, chance: random.Random, *more: str
 ) -> list[tuple[str, str, int, int]]:
     """Let the pipeline run and be killed so often, and then come to its end; gives what was acknowledged."""
-    options = ("-b", broker.bootstrap_servers, "--master", "local[2]", "--tasks", "2", "--driver-memory", "1g", *more)
+    options = ("-b", broker.bootstrap_servers, *SMALL, "--driver-memory", "1g", *more)
     streaming = (*options, "--trigger", "200ms", "--max-offsets-per-trigger", "150")
     with Commits(broker.bootstrap_servers, GROUPS) as commits:
         for number in range(kills):
@@ -47,9 +58,7 @@ def torn(
 
 def finish(broker: BrokerProcess, lake: Path, *more: str) -> None:
     """Read the rest, in a process of its own."""
-    Pipeline(
-        "available-now", lake, "-b", broker.bootstrap_servers, "--master", "local[2]", "--tasks", "2", *more
-    ).wait()
+    Pipeline("available-now", lake, "-b", broker.bootstrap_servers, *SMALL, *more).wait()
 
 
 def check(broker: BrokerProcess, data: Path, lake: Path, acknowledged: list[tuple[str, str, int, int]]) -> None:
