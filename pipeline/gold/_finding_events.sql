@@ -1,7 +1,7 @@
 -- What only the event topic can show: oversized_barrier, a rebalance that took half a minute or more, and the alarms of
 -- the broker's sentinels under their names, but those that the tables show anyway.
 WITH barrier AS (
-  SELECT cluster_id, group_id, 'oversized_barrier' AS kind, timestamp_millis(unix_millis(ts) - max(duration_ms)) AS started_at,
+  SELECT cluster_id, group_id, 'oversized_barrier' AS kind, timestamp_millis(unix_millis(ts) - least(max(duration_ms), 604800000)) AS started_at,
          ts AS ended_at, max(nullif(client_id, '')) AS suspect,
          concat('all members waited ', round(max(duration_ms) / 1000, 1), ' s for a rebalance to end',
                 if(max(nullif(reason, '')) IS NULL, '', concat('; ', max(nullif(reason, ''))))) AS evidence

@@ -11,5 +11,5 @@ n AS (
               PARTITION BY cluster_id, group_id, topic ORDER BY log_ts, partition ROWS UNBOUNDED PRECEDING) AS number FROM b)
 SELECT cluster_id, group_id, 'rewound' AS kind, min(log_ts) AS started_at, max(log_ts) AS ended_at, topic,
        CAST(count(DISTINCT partition) AS INT) AS partitions, CAST(NULL AS STRING) AS suspect,
-       concat(sum(repeated), ' records are read again; a partition went back by up to ', max(repeated)) AS evidence
+       concat(coalesce(string(try_sum(repeated)), 'more than 2^63'), ' records are read again; a partition went back by up to ', max(repeated)) AS evidence
 FROM n GROUP BY cluster_id, group_id, topic, number

@@ -3,8 +3,8 @@ WITH s AS (
   SELECT cluster_id, topic, partition, date_trunc('MINUTE', sample_ts) AS minute, max(log_start_offset) AS log_start
   FROM log_end_samples GROUP BY ALL),
 l AS (
-  SELECT m.*, log_start - committed_offset AS lost FROM moves m JOIN s USING (cluster_id, topic, partition, minute)
-  WHERE committed_offset < log_start AND lag_records > 0),
+  SELECT m.*, log_start - greatest(committed_offset, 0) AS lost FROM moves m JOIN s USING (cluster_id, topic, partition, minute)
+  WHERE greatest(committed_offset, 0) < log_start AND lag_records > 0),
 n AS (
   SELECT *, sum(if(minute <= before + INTERVAL 5 MINUTES, 0, 1)) OVER (
               PARTITION BY cluster_id, group_id, topic ORDER BY minute, partition ROWS UNBOUNDED PRECEDING) AS number

@@ -46,10 +46,12 @@ j AS (
          LEFT JOIN first USING (cluster_id, topic, partition)),
 v AS (
   SELECT *, lag(minute) OVER w = minute - INTERVAL 1 MINUTE AS follows,
-         o - lag(o) OVER w AS consumed, log_end_offset - lag(log_end_offset) OVER w AS produced
+         greatest(o, 0) - lag(greatest(o, 0)) OVER w AS consumed, log_end_offset - lag(log_end_offset) OVER w AS produced
   FROM j WINDOW w AS (PARTITION BY cluster_id, group_id, topic, partition ORDER BY minute))
 SELECT cluster_id, group_id, topic, partition, minute, o AS committed_offset, log_end_offset,
-       CASE WHEN log_end_offset IS NOT NULL THEN greatest(log_end_offset - o, 0) END AS lag_records,
+       -- Nobody checks what clients commit: of an offset below 0 all is unread, and the least number there is must not
+       -- overflow, which would be the end of the whole build.
+       CASE WHEN log_end_offset IS NOT NULL THEN greatest(log_end_offset - greatest(o, 0), 0) END AS lag_records,
        -- greatest(0, NULL) is 0 in Spark: a group that stands before the first sample must not look level. Its lag is
        -- at least as old as that sample.
        CASE WHEN log_end_offset IS NULL THEN NULL

@@ -26,7 +26,7 @@ c AS (
   WHERE kind = 1),
 w AS (
   SELECT cluster_id, group_id, topic, partition,
-         array_sort(collect_list(struct(n, t, o, greatest(end_then - o, if(end_then IS NULL, NULL, 0)) AS lag))) AS a
+         array_sort(collect_list(struct(n, t, o, greatest(end_then - greatest(o, 0), if(end_then IS NULL, NULL, 0)) AS lag))) AS a
   FROM c GROUP BY ALL),
 e AS (
   SELECT cluster_id, topic, partition, max_by(log_end_offset, sample_ts) AS now_end, min(log_end_offset) AS recent_end
@@ -34,7 +34,7 @@ e AS (
         QUALIFY row_number() OVER (PARTITION BY cluster_id, topic, partition ORDER BY sample_ts DESC) <= 10)
   GROUP BY ALL),
 z AS (
-  SELECT w.cluster_id, group_id, topic, partition, now, greatest(now_end - element_at(a, -1).o, if(now_end IS NULL, NULL, 0)) AS lag,
+  SELECT w.cluster_id, group_id, topic, partition, now, greatest(now_end - greatest(element_at(a, -1).o, 0), if(now_end IS NULL, NULL, 0)) AS lag,
          size(a) AS commits, element_at(a, -1).t AS t1,
          unix_millis(now) - unix_millis(element_at(a, -1).t) > unix_millis(element_at(a, -1).t) - unix_millis(a[0].t) AS silent,
          recent_end <= element_at(a, -1).o AS level_recently,

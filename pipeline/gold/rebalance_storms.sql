@@ -9,7 +9,7 @@ y AS (
                               ROWS UNBOUNDED PRECEDING) AS run FROM x),
 z AS (
   SELECT cluster_id, group_id, min(completed_at) AS started_at, max(completed_at) AS ended_at, count(*) AS rebalances,
-         sum(duration_ms) AS paused_ms, sum(partitions_moved) AS partitions_moved, mode(reason, true) AS main_reason,
+         try_sum(duration_ms) AS paused_ms, sum(partitions_moved) AS partitions_moved, mode(reason, true) AS main_reason,
          count(DISTINCT trigger_member) AS distinct_triggers, count(DISTINCT client) AS distinct_clients,
          mode(client, true) AS client, max(members_after) AS members,
          -- Who began the group together did not come in somebody's place.

@@ -1,4 +1,4 @@
-SELECT cluster_id, group_id, topic, partition, log_ts AS at, was - committed_offset AS records_repeated, committed_offset
+SELECT cluster_id, group_id, topic, partition, log_ts AS at, greatest(was, 0) - greatest(committed_offset, 0) AS records_repeated, committed_offset
 FROM (SELECT *, lag(committed_offset) OVER (PARTITION BY cluster_id, group_id, topic, partition ORDER BY log_offset) AS was
       FROM offset_commits
       WHERE (:group IS NULL OR group_id = :group) AND (:topic IS NULL OR topic = :topic))
