@@ -66,10 +66,14 @@ def write(
 
 
 def _pictures(tables: Tables, found: Scene) -> dict[str, Picture | None]:
-    """The groups that get a part of their own: with findings or rebalances worth showing, the worst first."""
+    """The groups that get a part of their own: in trouble or with rebalances worth showing, the worst first."""
     from ottla.pipeline.report.members import picture, worth_showing
 
-    wanted = [one for one in found.groups if one.findings or worth_showing(one) or found.only is not None]
+    wanted = [
+        one
+        for one in found.groups
+        if one.findings or one.breaches or one.status or worth_showing(one) or found.only is not None
+    ]
     return {
         one.name: picture(tables, one, found.span)
         if worth_showing(one) or (found.only is not None and one.rebalances)

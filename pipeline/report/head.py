@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from ottla.pipeline.report.lists import Where, group_link
+from datetime import timedelta
+from typing import NamedTuple
+
+from ottla.pipeline.report.lists import Where, group_link, once
 from ottla.pipeline.report.markup import Html, count, duration, join, moment, number, tag, time
-from ottla.pipeline.report.scene import Finding, Scene
-from ottla.pipeline.report.words import kind, severity
+from ottla.pipeline.report.scene import Finding, Group, Scene
+from ottla.pipeline.report.words import kind, severity, status_level
 
 NAMED = 3
 
@@ -13,30 +16,68 @@ NAMED = 3
 def verdict(scene: Scene, where: Where) -> Html:
     """What is wrong, in one sentence."""
     many = count(len(scene.groups), "group")
-    serious = [one for one in scene.findings if severity(one.kind) > 1]
-    if not serious:
-        broke = len({one.group for one in scene.breaches})
-        if broke:
-            said = f"{count(broke, 'group')} of {many} broke the objective, and nothing else is wrong."
-            return tag("p", said, class_="verdict warn")
+    told = _told(scene)
+    if not told and scene.cannot_tell:
+        return tag("p", f"Nothing was found with {many}, but it is too early to tell. {once(scene)}", class_="verdict")
+    if not told:
         noted = len(scene.findings)
         rest = f" ({count(noted, 'thing')} to know of below)" if noted else ""
         return tag("p", f"Nothing is wrong with {many}{rest}.", class_="verdict good")
-    told: dict[str, Finding] = {}
-    for one in serious:
-        told.setdefault(one.group, one)
     parts: list[object] = []
-    for index, (group, one) in enumerate(list(told.items())[:NAMED]):
-        parts += ["; " if index else "", group_link(group, where), " ", kind(one.kind).phrase, _aside(one)]
+    for index, one in enumerate(told[:NAMED]):
+        parts += ["; " if index else "", group_link(one.group, where), " ", one.said]
     others = len(told) - NAMED
     if others > 0:
         parts.append(f"; and {count(others, 'group')} more")
-    lasting = len({one.group for one in serious if one.ended_at is None})
+    lasting = sum(one.lasts for one in told)
     still = f", {lasting:,} of them still" if lasting else ", none of it lasts"
-    worst = "bad" if any(severity(one.kind) > 2 for one in serious) else "warn"
+    worst = "bad" if any(one.severity > 2 for one in told) else "warn"
     return tag(
         "p", tag("strong", f"{len(told):,} of {many} had trouble{still}: "), *parts, ".", class_=f"verdict {worst}"
     )
+
+
+class _Trouble(NamedTuple):
+    """What is wrong with a group, in words."""
+
+    group: str
+    said: Html
+    severity: int
+    lasts: bool
+
+
+def _told(scene: Scene) -> list[_Trouble]:
+    """The groups with a finding that matters, worst first; then those that only have a status, or broke the objective.
+
+    A status is of the end of the span. A breach lasts if its last minute is one of the last two: the newest may be
+    half seen.
+    """
+    groups = {group.name: group for group in scene.groups}
+    first: dict[str, list[Finding]] = {}
+    for one in scene.findings:
+        if severity(one.kind) > 1:
+            first.setdefault(one.group, []).append(one)
+    told = []
+    for name in [*first, *(name for name in groups if name not in first)]:
+        group, found = groups[name], first.get(name, [])
+        last = max((one.last_minute for one in group.breaches), default=None)
+        lasts = group.status is not None or (last is not None and last + timedelta(minutes=2) >= scene.span.end)
+        lasts = lasts or any(one.ended_at is None for one in found)
+        level = max([severity(one.kind) for one in found] + [status_level(group.status) if group.status else 0])
+        if found:
+            told.append(_Trouble(name, join(kind(found[0].kind).phrase, _aside(found[0])), level, lasts))
+        elif group.status or group.breaches:
+            told.append(_Trouble(name, _without_finding(group), level, lasts))
+    return told
+
+
+def _without_finding(group: Group) -> Html:
+    """``has partitions in STOP and was over its objective (worst 47 s)``."""
+    parts = [f"has partitions in {group.status}"] if group.status else []
+    worst = max((one.worst_seconds for one in group.breaches if one.worst_seconds is not None), default=None)
+    if group.breaches:
+        parts.append("was over its objective" + (f" (worst {duration(worst)})" if worst is not None else ""))
+    return join(" and ".join(parts))
 
 
 def _aside(one: Finding) -> Html | None:
@@ -53,7 +94,9 @@ def facts(scene: Scene) -> Html:
     """The figures of the whole cluster."""
     span = scene.span
     short = span.start.date() == span.end.date()
-    worst = max((group.now.seconds or 0.0 for group in scene.groups if group.now), default=None)
+    known = [group.now for group in scene.groups if group.now and group.now.seconds is not None]
+    worst = max((one.seconds or 0.0 for one in known), default=None)
+    at_least = any(one.minimum for one in known)
     durations = [group.paused_ms for group in scene.groups if group.paused_ms is not None]
     rebalances = sum(group.changes for group in scene.groups)
     paused = duration(sum(durations) / 1000) if durations else "not known" if rebalances else "–"
@@ -69,7 +112,7 @@ def facts(scene: Scene) -> Html:
         ),
         ("Groups", number(len(scene.groups))),
         ("Findings", number(len(scene.findings))),
-        ("Furthest behind now", duration(worst)),
+        ("Furthest behind now", duration(worst, minimum=at_least)),
         ("Records behind now", number(sum(group.records or 0 for group in scene.groups))),
         ("Rebalances", number(rebalances)),
         ("Stood still in them", paused),
@@ -113,6 +156,8 @@ def notes(scene: Scene) -> Html:
         )
     if scene.earlier is not None:
         lines.append(f"The lake goes back to {scene.earlier:%d %b %Y}; with --since the report does, too.")
+    if scene.cannot_tell:
+        lines.append(once(scene))
     if any(cell is not None and cell.minimum for group in scene.groups for cell in group.cells):
         lines.append(
             "≥ marks lag of groups that stand before the first sample of a log's end: they are behind by at least that."

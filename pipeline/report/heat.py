@@ -8,7 +8,7 @@ from itertools import groupby
 from ottla.pipeline.report.markup import Html, count, duration, join, moment, name, number, tag
 from ottla.pipeline.report.scene import BEHIND_S, Cell, Group, Scene
 from ottla.pipeline.report.span import Span
-from ottla.pipeline.report.words import kind, status_level, tone
+from ottla.pipeline.report.words import OVER, kind, status_level, tone
 
 LEVELS = (10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 21600.0, 86400.0)
 """From so many seconds on a cell has the next colour: each some times the one before. Logs' ends are sampled every ten
@@ -92,15 +92,17 @@ def axis(span: Span) -> Html:
 def _row(group: Group, span: Span, anchors: dict[str, str], cards: dict[str, str]) -> Html:
     worst = max(group.findings, key=lambda one: kind(one.kind).severity, default=None)
     chip: Html | None = None
-    if worst is not None:
-        chip = tag("span", kind(worst.kind).label, class_=f"chip {tone(kind(worst.kind).severity)}")
-    elif group.status:
+    if group.status and (worst is None or status_level(group.status) > kind(worst.kind).severity):
         chip = tag("span", group.status, class_=f"chip {tone(status_level(group.status))}")
+    elif group.breaches and (worst is None or kind(worst.kind).severity < 2):
+        chip = tag("span", OVER, class_="chip warn")
+    elif worst is not None:
+        chip = tag("span", kind(worst.kind).label, class_=f"chip {tone(kind(worst.kind).severity)}")
     label: Html = name(group.name)
     if group.name in cards:
         label = tag("a", label, href=f"#{cards[group.name]}")
     worst_at = moment(span.begins(group.worst_bucket)) if group.worst_bucket is not None else None
-    worst_cell = group.cells[group.worst_bucket] if group.worst_bucket is not None else None
+    worst_cell = group.worst_cell
     return tag(
         "tr",
         tag("th", tag("div", label, chip, class_="who"), scope="row"),
@@ -130,8 +132,8 @@ def strip(group: Group, span: Span) -> Html:
     """A group's cells, and ticks for its rebalances below."""
     values = " ".join(_value(cell) for cell in group.cells)
     said = (
-        f"{group.name}: worst {duration(group.worst)}"
-        if group.worst_bucket is not None
+        f"{group.name}: worst {duration(group.worst, minimum=worst.minimum)}"
+        if (worst := group.worst_cell) is not None
         else f"{group.name}: no lag known"
     )
     if group.changes:

@@ -47,7 +47,7 @@ def group_link(group: str, where: Where) -> Html:
 def findings(scene: Scene, where: Where) -> Html:
     """What is wrong, worst first."""
     if not scene.findings:
-        return tag("p", "Nothing was found that an operator would want to know of.", class_="empty good")
+        return _no_findings(scene)
     items = [_finding(one, where) for one in scene.findings[:MOST_FINDINGS]]
     shown, more = items[:FIRST_FINDINGS], items[FIRST_FINDINGS:]
     folded = None
@@ -61,6 +61,24 @@ def findings(scene: Scene, where: Where) -> Html:
     left_out = len(scene.findings) - MOST_FINDINGS
     said = tag("p", f"{left_out:,} more are in gold.findings only.", class_="muted") if left_out > 0 else None
     return join(tag("ol", shown, class_="findings"), folded, said)
+
+
+def _no_findings(scene: Scene) -> Html:
+    """That nothing was found, as far as that can be said."""
+    if scene.not_ok or scene.breaches:
+        return tag("p", "No finding says why; what is wrong is below, in breaches and partitions.", class_="empty")
+    if scene.cannot_tell:
+        return tag("p", f"There are no findings. {once(scene)}", class_="empty")
+    return tag("p", "Nothing was found that an operator would want to know of.", class_="empty good")
+
+
+def once(scene: Scene) -> str:
+    """That one look at the ends of logs is not enough, and what helps."""
+    return (
+        f"{count(scene.cannot_tell, 'record is', 'records are')} unread, and the ends of logs were sampled only once: "
+        "since when, and whether it gets less, takes more samples. `ottla pipeline stream` takes one every ten "
+        "seconds, `available-now` one a run; `gold` after it."
+    )
 
 
 def _finding(one: Finding, where: Where) -> Html:
@@ -87,6 +105,8 @@ def breaches(scene: Scene, where: Where) -> Html:
     runs: dict[tuple[str, str], list[Breach]] = {}
     for one in scene.breaches:
         runs.setdefault((one.group, one.topic), []).append(one)
+    if not runs and scene.cannot_tell:
+        return tag("p", "No group is known to have broken its objective: that is told from samples.", class_="empty")
     if not runs:
         return tag("p", "No group broke its objective.", class_="empty good")
     rows = []
@@ -181,6 +201,8 @@ def sparkline(points: list[tuple[datetime, int]], one: Forecast) -> Html:
 
 
 def partitions(scene: Scene, where: Where) -> Html:
+    if not scene.not_ok and scene.cannot_tell:
+        return tag("p", f"No partition is known to be in trouble. {once(scene)}", class_="empty")
     if not scene.not_ok:
         return tag("p", "Every partition is OK.", class_="empty good")
     rows = [

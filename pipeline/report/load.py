@@ -23,6 +23,8 @@ TIMES = {"lag_by_partition": "minute", "rebalances": "completed_at"}
 HOT_ROWS = 30_000_000
 """Of more commits than this only those of the last hour are counted."""
 BEFORE_FORECAST = timedelta(minutes=60)
+CALM = timedelta(minutes=1)
+"""Rebalances further apart are not of one storm."""
 
 
 def scene(tables: Tables, since: datetime | None, until: datetime | None) -> Scene:
@@ -34,6 +36,7 @@ def scene(tables: Tables, since: datetime | None, until: datetime | None) -> Sce
     span, earlier = _span(tables, since, until)
     findings, storms, breaches = _findings(tables, span), _storms(tables, span), _breaches(tables, span)
     not_ok = _not_ok(tables, span)
+    findings = [_ended(one, storms, span) for one in findings]
     groups = _groups(tables, span, findings, storms, breaches, not_ok)
     hot, hot_since, commits = _hot(tables, span)
     forecasts = _forecasts(tables, span)
@@ -56,6 +59,7 @@ def scene(tables: Tables, since: datetime | None, until: datetime | None) -> Sce
         only=tables.group,
         missing=[one.name for one in GOLD if one.name in TIMES and not tables.has(one.name)],
         unsampled=_unsampled(groups, span),
+        sampled_once=_sampled_once(tables, span),
     )
 
 
@@ -143,6 +147,15 @@ def _findings(tables: Tables, span: Span) -> list[Finding]:
             # One that lasts over midnight may stand in two days: the later knows more.
             newest[one.group, one.kind, one.started_at, one.topic] = one
     return list(newest.values())
+
+
+def _ended(one: Finding, storms: list[Storm], span: Span) -> Finding:
+    """A finding of a storm that is over by the end of the span, though lag of so late was not there to tell it."""
+    if one.ended_at is None and one.kind in ("storm", "rolling_restart"):
+        for storm in storms:
+            if (storm.group, storm.started_at) == (one.group, one.started_at) and storm.ended_at + CALM <= span.end:
+                return one._replace(ended_at=storm.ended_at)
+    return one
 
 
 def _worst_first(findings: list[Finding], groups: list[Group]) -> list[Finding]:
@@ -248,7 +261,7 @@ def _groups(
         if storm.group in groups:
             groups[storm.group].storms.append(storm)
     for breach in breaches:
-        groups[breach.group].breaches += 1
+        groups[breach.group].breaches.append(breach)
     for part in not_ok:
         if part.group in groups and groups[part.group].status is None:
             groups[part.group].status = part.status  # they come worst first
@@ -264,6 +277,16 @@ def _unsampled(groups: list[Group], span: Span) -> list[int]:
         if cell is not None and cell.seconds is not None
     }
     return [index for index in range(min(seen), max(seen)) if index not in seen] if seen else []
+
+
+def _sampled_once(tables: Tables, span: Span) -> bool:
+    """Whether there is a single sample of the ends of logs: all topics' are taken at the same time."""
+    seen: set[Any] = set()
+    for batch in tables.batches("log_end_samples", ["sample_ts"], days=(date.min, span.dates[1])):
+        seen.update(batch["sample_ts"].unique().to_pylist())
+        if len(seen) > 1:
+            break
+    return len(seen) == 1
 
 
 def _hot(tables: Tables, span: Span) -> tuple[list[Hot], datetime, int]:

@@ -76,9 +76,14 @@ def count(many: int, one: str, more: str | None = None) -> str:
 
 
 def duration(seconds: float | None, *, minimum: bool = False) -> str:
-    """A length of time for people: ``56.1 s``, ``4 min 10 s``, ``2 h 5 min``; with ≥ if it is at least that."""
+    """A length of time for people: ``56.1 s``, ``4 min 10 s``, ``2 h 5 min``; with ≥ if it is at least that.
+
+    At least nothing is not known: a group stood before the only sample.
+    """
     if seconds is None:
         return "–"
+    if minimum and seconds == 0:
+        return "unknown"
     sign = "≥ " if minimum else ""
     if seconds < 59.95:
         return f"{sign}{0 if seconds == 0 else round(seconds, 1):g} s"

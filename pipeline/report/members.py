@@ -99,11 +99,11 @@ def picture(tables: Tables, group: Group, span: Span) -> Picture | None:
     start, end = window(group, span)
     known = [one for one in group.rebalances if one.completed_at < end]
     before = [one.completed_at for one in known if one.completed_at <= start]
-    seen = _members(tables, group.name, before[-1] if before else start, end)
+    seen, empty = _members(tables, group.name, before[-1] if before else start, end)
     if not seen:
         return None
     inside = [one for one in known if one.completed_at >= start]
-    lanes = _lanes(seen, start, end, [one.completed_at for one in known])
+    lanes = _lanes(seen, start, end, [*empty, *(one.completed_at for one in known)])
     storms = [one for one in group.storms if one.started_at < end and one.ended_at >= start]
     suspects = {one.suspect for one in storms} | {one.suspect for one in group.findings}
     _blame(lanes, inside, {one for one in suspects if one})
@@ -111,8 +111,8 @@ def picture(tables: Tables, group: Group, span: Span) -> Picture | None:
     return Picture(start, end, lanes[:MOST_LANES], max(0, len(lanes) - MOST_LANES), inside, storms)
 
 
-def _members(tables: Tables, group: str, since: datetime, until: datetime) -> list[_Seen]:
-    """Who was in each generation, and owned how many partitions; in order."""
+def _members(tables: Tables, group: str, since: datetime, until: datetime) -> tuple[list[_Seen], list[datetime]]:
+    """Who was in each generation, and owned how many partitions, in order; and when nobody was."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -124,15 +124,19 @@ def _members(tables: Tables, group: str, since: datetime, until: datetime) -> li
         if batch.num_rows
     ]
     if not parts:
-        return []
+        return [], []
     whole = pa.concat_tables(parts).group_by(keys).aggregate([("topic_count", "sum")])
     rows = zip(*(whole[name].to_pylist() for name in [*keys, "topic_count_sum"]), strict=True)
-    seen = []
+    seen, empty = [], []
     for when, generation, member, client, host, static, many in rows:
-        name = static or client or member or ""
+        if not member:
+            # A generation without members has one row that names nobody.
+            empty.append(when)
+            continue
+        name = static or client or member
         # Java writes an address with a slash before it.
-        seen.append(_Seen(when, generation, member or "", name, (host or "").lstrip("/"), bool(static), many))
-    return sorted(seen)
+        seen.append(_Seen(when, generation, member, name, (host or "").lstrip("/"), bool(static), many))
+    return sorted(seen), empty
 
 
 def _lanes(seen: list[_Seen], start: datetime, end: datetime, written: list[datetime]) -> list[Lane]:
@@ -140,7 +144,7 @@ def _lanes(seen: list[_Seen], start: datetime, end: datetime, written: list[date
     lanes: list[Lane] = []
     of_member: dict[str, Lane] = {}
     of_client: dict[tuple[str, str], list[Lane]] = {}
-    # Generations without members are in no row of group_members, but end those before them.
+    # Generations without members have no lane, but end those before them.
     times = sorted({*(one.when for one in seen), *written})
     until = dict(zip(times, [*times[1:], end], strict=True))
     for when, present in _by_time(seen):

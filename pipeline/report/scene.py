@@ -7,7 +7,7 @@ from datetime import date, datetime
 from typing import NamedTuple
 
 from ottla.pipeline.report.span import Span
-from ottla.pipeline.report.words import severity
+from ottla.pipeline.report.words import severity, status_level
 
 
 class Cell(NamedTuple):
@@ -114,6 +114,8 @@ class Group:
     Attributes:
         cells: one for each bucket.
         now: how far it is behind at the newest minute; None where that is not known.
+        breaches: of its objective, the longest first.
+        status: the worst of its partitions, where that is not OK.
         records: records behind at the newest minute.
         shown_rebalances: those that are drawn; `rebalances` counts all.
         paused_ms: how long all rebalances took that say so.
@@ -129,7 +131,7 @@ class Group:
     rebalances: list[Rebalance] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     storms: list[Storm] = field(default_factory=list)
-    breaches: int = 0
+    breaches: list[Breach] = field(default_factory=list)
     status: str | None = None
 
     @property
@@ -146,9 +148,15 @@ class Group:
     def trouble(self) -> tuple[int, int, float, int]:
         """For sorting: the more, the higher it stands."""
         worst = max((severity(one.kind) for one in self.findings), default=0)
+        worst = max(worst, status_level(self.status) if self.status else 0, 2 if self.breaches else 0)
         lasting = any(one.ended_at is None for one in self.findings)
         now = self.now.seconds if self.now and self.now.seconds is not None else 0.0
         return worst, int(lasting) + (self.status is not None), max(now, self.worst), self.changes
+
+    @property
+    def worst_cell(self) -> Cell | None:
+        """When it was furthest behind, and whether it was so at least."""
+        return None if self.worst_bucket is None else self.cells[self.worst_bucket]
 
     @property
     def in_trouble(self) -> bool:
@@ -161,7 +169,11 @@ BEHIND_S = 60.0
 
 @dataclass(slots=True)
 class Scene:
-    """Everything that the page shows."""
+    """Everything that the page shows.
+
+    Attributes:
+        sampled_once: the ends of logs were looked at a single time, so that seconds and most states cannot be known.
+    """
 
     lake: str
     cluster: str
@@ -182,3 +194,9 @@ class Scene:
     missing: list[str]
     points: dict[tuple[str, str], list[tuple[datetime, int]]] = field(default_factory=dict)
     unsampled: list[int] = field(default_factory=list)
+    sampled_once: bool = False
+
+    @property
+    def cannot_tell(self) -> int:
+        """Records that are unread while nobody can say for how long, as the ends of logs were seen once: 0 if not."""
+        return sum(group.records or 0 for group in self.groups) if self.sampled_once else 0

@@ -9,7 +9,7 @@ from ottla.pipeline.report.markup import Html, between, count, duration, join, m
 from ottla.pipeline.report.members import Bar, Lane, Picture
 from ottla.pipeline.report.scene import Group, NotOk
 from ottla.pipeline.report.span import Span
-from ottla.pipeline.report.words import kind, status_level, tone
+from ottla.pipeline.report.words import OVER, kind, status_level, tone
 
 WIDE = 1000
 TITLED_BARS = 40
@@ -31,7 +31,7 @@ def card(group: Group, picture: Picture | None, not_ok: list[NotOk], span: Span,
     ]
     return tag(
         "section",
-        tag("div", tag("h3", name(group.name, class_="whole")), chips, states, class_="title"),
+        tag("div", tag("h3", name(group.name, class_="whole")), chips, states, _over(group), class_="title"),
         _facts(group),
         _curve(group, span),
         _lanes(picture, group) if picture else None,
@@ -41,13 +41,19 @@ def card(group: Group, picture: Picture | None, not_ok: list[NotOk], span: Span,
     )
 
 
+def _over(group: Group) -> Html | None:
+    """That it broke its objective, and how often."""
+    many = len(group.breaches)
+    return tag("span", OVER, f" {many:,} times" if many > 1 else None, class_="chip warn") if many else None
+
+
 def _facts(group: Group) -> Html:
     """The figures of a group in a line."""
-    now = group.now
+    now, worst = group.now, group.worst_cell
     facts = [
         ("Behind now", duration(now.seconds, minimum=now.minimum) if now else "–"),
         ("Records behind", number(group.records)),
-        ("Worst", duration(group.worst) if group.worst_bucket is not None else "–"),
+        ("Worst", duration(group.worst, minimum=worst.minimum) if worst else "–"),
         ("Members", number(group.members)),
         ("Rebalances", number(group.changes)),
     ]

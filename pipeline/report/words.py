@@ -43,6 +43,8 @@ STATUS = {
     "REWIND": (3, "went back to an earlier offset"),
     "WARN": (2, "commits, and its lag does not shrink"),
 }
+OVER = "over its objective"
+"""On the chip of a group that was behind by more than it may be."""
 TONES = ("neutral", "neutral", "warn", "bad")
 
 
