@@ -83,7 +83,7 @@ def session(name: str = "ottla", master: str = "local[*]", **conf: str) -> Spark
 
     builder = SparkSession.builder.appName(name).master(master)
     own = {key.replace("_", "."): value for key, value in conf.items()}
-    for key, value in (SETTINGS | _local(master) | own).items():
+    for key, value in (SETTINGS | _local(master) | _quiet() | own).items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
@@ -101,6 +101,14 @@ SETTINGS = {
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
     "spark.ui.showConsoleProgress": "false",
 }
+
+
+def _quiet() -> dict[str, str]:
+    """What keeps the JVM's usual eight lines away, but for one of Java's own; an installation of Spark has its own."""
+    if "SPARK_CONF_DIR" in os.environ or "SPARK_HOME" in os.environ:
+        return {}
+    words = Path(__file__).with_name("log4j2.properties").resolve().as_uri()
+    return {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={words}"}
 
 
 def _local(master: str) -> dict[str, str]:
