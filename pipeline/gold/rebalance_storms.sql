@@ -8,7 +8,10 @@ y AS (
   SELECT *, sum(is_new) OVER (PARTITION BY cluster_id, group_id ORDER BY completed_at, generation
                               ROWS UNBOUNDED PRECEDING) AS run FROM x),
 z AS (
-  SELECT cluster_id, group_id, min(completed_at) AS started_at, max(completed_at) AS ended_at, count(*) AS rebalances,
+  SELECT cluster_id, group_id, min(completed_at) AS first_at, max(completed_at) AS ended_at, count(*) AS rebalances,
+         -- It began when the first of them began, where that is known.
+         timestamp_millis(min(unix_millis(completed_at) - least(greatest(coalesce(duration_ms, 0), 0), 3600000)))
+           AS started_at,
          try_sum(duration_ms) AS paused_ms, sum(partitions_moved) AS partitions_moved, mode(reason, true) AS main_reason,
          count(DISTINCT trigger_member) AS distinct_triggers, count(DISTINCT client) AS distinct_clients,
          mode(client, true) AS client, max(members_after) AS members,
@@ -22,10 +25,10 @@ k AS (
   SELECT *, CASE WHEN size(array_intersect(came, went)) = 0
                   AND size(array_union(came, went)) >= 0.8 * rebalances THEN 'rolling_restart' ELSE 'storm' END AS kind
   FROM z)
-SELECT cluster_id, group_id, unix_seconds(started_at) AS sid, started_at, ended_at, rebalances, paused_ms,
+SELECT cluster_id, group_id, unix_seconds(first_at) AS sid, started_at, ended_at, rebalances, paused_ms,
        partitions_moved, main_reason, distinct_triggers, distinct_clients, kind,
        -- One client is to blame if it began half of them.
        CASE WHEN kind = 'storm' AND size(filter(clients, one -> one = client)) * 2 >= rebalances THEN client
        END AS suspect_client,
-       members, to_date(started_at) AS date
-FROM k WHERE to_date(started_at) >= :since
+       members, to_date(first_at) AS date
+FROM k WHERE to_date(first_at) >= :since

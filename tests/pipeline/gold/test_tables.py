@@ -51,6 +51,7 @@ def test_durations_are_counted_once(built: Built) -> None:
     storm = built.rows("rebalance_storms", group_id="g-storm")[0]
     assert (storm["rebalances"], storm["paused_ms"], storm["kind"]) == (30, 30 * 1870, "storm")
     assert [row["duration_ms"] for row in built.rows("rebalances", group_id="g-storm")] == [1870] * 31
+    assert storm["paused_ms"] <= (storm["ended_at"] - storm["started_at"]) / timedelta(milliseconds=1)
     bare = built.rows("rebalance_storms", "c2", group_id="g-storm")[0]
     assert (bare["paused_ms"], bare["main_reason"], bare["suspect_client"]) == (None, None, "g-storm-c3")
     assert bare["rebalances"] == 30
