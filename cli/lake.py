@@ -41,7 +41,7 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 @click.option("--json-prefix", default="", metavar="TEXT", help="Put before the names of these columns.")
 @click.option("--group", "-G", metavar="GROUP", help="Commit how far it is for this group, for lag tools to see.")
 @click.option("--include-headers/--no-include-headers", default=True, help="Write headers.  [default: yes]")
-@with_config(_READ, STREAM, SPARK)
+@with_config(_READ, STREAM, SPARK, starting_offsets="Where a topic begins that was not written to DIR before.")
 def command(
     config: Config,
     topics: tuple[str, ...],

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from ottla.pipeline.running import Spark
 
 _MOST_REASONS = 10
+_MADE = "The folder of the tables; made if it is not there."
+_AGAIN = "Stopping; what is under way is done again at the next start, and counts once."
 
 
 @click.group("pipeline")
@@ -79,7 +81,7 @@ def with_spark(config: Config, lake: Lake, what: str) -> Iterator[Spark]:
 
 
 @contextmanager
-def to_stop() -> Iterator[Callable[[float], bool]]:
+def to_stop(said: str = _AGAIN) -> Iterator[Callable[[float], bool]]:
     """Ctrl-C and SIGTERM ask to stop; a second one ends at once. Gives what waits, and says whether to stop."""
     asked = threading.Event()
 
@@ -87,7 +89,7 @@ def to_stop() -> Iterator[Callable[[float], bool]]:
         if asked.is_set():
             os._exit(128 + number)
         asked.set()
-        note("Stopping; what is under way is done again at the next start, and counts once.")
+        note(said)
 
     before = {one: signal.signal(one, ask) for one in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -124,7 +126,7 @@ command.add_command(alerts)
 
 @command.command("backfill", short_help="Read all that is there into the lake, once.")
 @since_option("Only days from this one on.")
-@with_config(READ, WRITE, SPARK)
+@with_config(READ, WRITE, SPARK, lake=_MADE)
 def backfill(config: Config, since: datetime | None) -> None:
     """Read what a cluster or a log directory has, up to now, in one batch.
 
@@ -176,7 +178,7 @@ def backfill(config: Config, since: datetime | None) -> None:
 
 
 @command.command("stream", short_help="Keep the lake up to date until stopped.")
-@with_config(READ, WRITE, STREAM, SPARK)
+@with_config(READ, WRITE, STREAM, SPARK, lake=_MADE)
 def stream(config: Config) -> None:
     """Write what comes into the lake, exactly once, until Ctrl-C.
 
@@ -186,7 +188,7 @@ def stream(config: Config) -> None:
 
 
 @command.command("available-now", short_help="Bring the lake up to date, and end.")
-@with_config(READ, WRITE, STREAM, SPARK)
+@with_config(READ, WRITE, STREAM, SPARK, lake=_MADE)
 def available_now(config: Config) -> None:
     """Read what has come since the last time, exactly once: for cron. It shares its checkpoints with `stream`."""
     _run_streams(config, available_now=True)
@@ -333,10 +335,21 @@ def report(config: Config, out: Path | None, group: str | None, since: str | Non
     click.echo(made)
 
 
-@command.command("query", short_help="Ask one of the named questions.")
+class _Questions(click.Command):
+    """A command whose help ends with the questions."""
+
+    def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        from ottla.pipeline.queries import QUERIES
+
+        with formatter.section("Questions, and what each may be given"):
+            formatter.write_dl([(name, f"{one.text} [{', '.join(one.parameters)}]") for name, one in QUERIES.items()])
+
+
+@command.command("query", cls=_Questions, short_help="Ask one of the named questions.")
 @click.argument("name", required=False)
-@click.option("--param", "-p", "given", multiple=True, metavar="NAME=VALUE", help="A parameter of the question.")
+@click.option("--param", "-p", "given", multiple=True, metavar="NAME=VALUE", help="A parameter; repeatable.")
 @click.option("--group", "-G", metavar="GROUP", help="Only this group.")
+@click.option("--topic", "-t", metavar="TOPIC", help="Only this topic, for questions that take one.")
 @click.option("--limit", type=click.IntRange(1, 999_999), default=100, show_default=True, help="Rows at most.")
 @click.option(
     "--format-output",
@@ -352,6 +365,7 @@ def query(
     name: str | None,
     given: tuple[str, ...],
     group: str | None,
+    topic: str | None,
     limit: int,
     format_output: str,
     as_json: bool,
@@ -361,12 +375,18 @@ def query(
         from ottla.pipeline.queries import QUERIES, run
 
         if name is None:
-            print_table(("question", "what it says"), [(key, one.text) for key, one in QUERIES.items()])
+            print_table(
+                ("question", "what it says", "parameters"),
+                [(key, one.text, ", ".join(one.parameters)) for key, one in QUERIES.items()],
+            )
             return
         if name not in QUERIES:
             raise click.UsageError(f"There is no question {name!r}{near(name, QUERIES)}.")
-        parameters = dict(_pair(one) for one in given) | ({"group": group} if group else {})
+        parameters = dict(_pair(one) for one in given)
+        parameters |= {key: value for key, value in (("group", group), ("topic", topic)) if value}
         for one in parameters:
+            if one == "limit":
+                raise click.UsageError("How many rows there are at most is an option of its own: --limit N.")
             if one not in QUERIES[name].parameters:
                 raise click.UsageError(f"{name} has no parameter {one!r}{near(one, QUERIES[name].parameters)}.")
         lake = _lake(config)

@@ -126,6 +126,15 @@ def _source_options(config: Config) -> dict[str, str]:
     return options | config.kafka
 
 
+def _last_words(settings: AlertSettings, scratch: str) -> str:
+    """What becomes of what is under way when it is stopped."""
+    if settings.checkpoint.startswith(scratch):
+        return (
+            f"Stopping; without --checkpoints the next start remembers nothing: --starting-offsets {settings.starting}."
+        )
+    return "Stopping; the next start with these checkpoints goes on from here. An alert may come again, with its id."
+
+
 def _run(config: Config, settings: AlertSettings, where: Sink, to: str, scratch: str, events: bool) -> None:
     from ottla.cli.pipeline import to_stop, with_spark
     from ottla.pipeline.alerts.run import start
@@ -140,7 +149,7 @@ def _run(config: Config, settings: AlertSettings, where: Sink, to: str, scratch:
             if to != "-" and sys.stderr.isatty():
                 note(one.text)
 
-    with with_spark(config, Lake(scratch), "alerts") as running, to_stop() as stopping:
+    with with_spark(config, Lake(scratch), "alerts") as running, to_stop(_last_words(settings, scratch)) as stopping:
         queries = start(running.session, settings, where, events=events, told=told)
         note(f"Watching {config.origin}; alerts go to {'standard output' if to == '-' else to}.")
         watch(queries, stopping, lambda progress: None)

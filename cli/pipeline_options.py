@@ -31,8 +31,12 @@ SPARK = ("master", "driver_memory", "spark_conf")
 _BOOTSTRAP = "OTTLA_BOOTSTRAP_SERVERS"
 
 
-def with_config(*groups: tuple[str, ...]) -> Callable[[F], F]:
-    """``--config`` and the options of these settings; the command gets ``config`` as its first argument."""
+def with_config(*groups: tuple[str, ...], **texts: str) -> Callable[[F], F]:
+    """``--config`` and the options of these settings; the command gets ``config`` as its first argument.
+
+    Args:
+        texts: help of settings that mean something else in this command, by their names.
+    """
     names = [name for group in groups for name in group]
 
     def decorate(function: F) -> F:
@@ -47,7 +51,7 @@ def with_config(*groups: tuple[str, ...]) -> Callable[[F], F]:
 
         wrapped: Any = call
         for name in reversed(names):
-            wrapped = _option(name)(wrapped)
+            wrapped = _option(name, texts.get(name))(wrapped)
         return click.option(  # type: ignore[no-any-return]
             "--config",
             "config_file",
@@ -64,11 +68,11 @@ def since_option(text: str) -> Callable[[F], F]:
     return click.option("--since", type=click.DateTime(["%Y-%m-%d"]), metavar="YYYY-MM-DD", help=text)
 
 
-def _option(name: str) -> Callable[[F], F]:
+def _option(name: str, text: str | None) -> Callable[[F], F]:
     setting = SETTINGS[name]
     about = setting.metadata
     flags = [f"--{key(name)}", *([about["short"]] if "short" in about else [])]
-    text = about["text"]
+    text = text or about["text"]
     if about.get("kind") == "map":
         single = f"--{key(name).removesuffix('s')}"
         return click.option(single, name, multiple=True, metavar=about["metavar"], help=f"{text} Repeatable.")

@@ -41,7 +41,7 @@ class Config:
     log_dir: str | None = _setting(
         None, "A log directory to read instead of a broker: Ottla's data directory, or one of Apache Kafka's.", "DIR"
     )
-    lake: str = _setting("ottla-lake", "The folder of the tables; made if it is not there.", "DIR")
+    lake: str = _setting("ottla-lake", "The folder of the tables.", "DIR")
     format: str = _setting("parquet", "What silver and bronze tables are written as.", choices=FORMATS)
     keep_raw: bool = _setting(False, "Keep every record of __consumer_offsets as it is besides, in bronze.offsets_log.")
     cluster_id: str | None = _setting(

@@ -15,9 +15,12 @@ from pyspark.sql import SparkSession
 
 from ottla.cli import pipeline as cli
 from ottla.cli.main import command
+from ottla.cli.pipeline_alerts import _last_words
 from ottla.cli.pipeline_show import Bars
 from ottla.pipeline import running
+from ottla.pipeline.alerts.run import AlertSettings
 from ottla.pipeline.lake import Lake
+from ottla.pipeline.queries import QUERIES
 from ottla.pipeline.running import Progress, first_line, position
 from ottla.pipeline.session import NoJava
 from ottla.pipeline.tables import VERSION
@@ -227,3 +230,33 @@ def test_rows_are_printed_in_utc(spark: SparkSession) -> None:
     assert "2026-11-22T10:00:00.000Z" in text
     (row,) = json.loads(runner.invoke(show, ["--json"]).output)
     assert row == {"group_id": "g\n", "at": "2026-11-22T10:00:00.000Z", "members": ["a", "b"], "lag": 1.25, "n": None}
+
+
+def test_help_says_which_questions_take_what() -> None:
+    said = ottla("query", "--help").output
+    for name, one in QUERIES.items():
+        assert f"{name} " in said and one.parameters
+    assert "[group, topic, since]" in said and "limit]" not in said
+
+
+def test_parameters_that_are_options(lake: Path) -> None:
+    for arguments, said in (
+        (["storms", "--topic", "t"], "storms has no parameter 'topic'; there are group, since."),
+        (["storms", "-p", "limit=3"], "an option of its own: --limit N."),
+    ):
+        result = ottla("query", *arguments, "--lake", str(lake))
+        assert (result.exit_code, said in result.output) == (2, True), result.output
+
+
+@pytest.mark.parametrize("mode", ["stream", "available-now", "backfill", "gold", "report", "query", "vacuum"])
+def test_who_makes_a_lake(mode: str) -> None:
+    said = " ".join(ottla(mode, "--help").output.split())
+    assert ("made if it is not there" in said) == (mode in ("stream", "available-now", "backfill"))
+
+
+def test_what_becomes_of_alerts_that_are_stopped() -> None:
+    def settings(checkpoint: str) -> AlertSettings:
+        return AlertSettings({}, checkpoint, None, None, starting="latest")
+
+    assert "remembers nothing: --starting-offsets latest." in _last_words(settings("/tmp/x/checkpoints"), "/tmp/x")
+    assert "goes on from here" in _last_words(settings("/srv/alerts"), "/tmp/x")
