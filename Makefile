@@ -12,7 +12,7 @@ MINUTES ?= 10
 COMMA := ,
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-why demo-pipeline test test-spark unit e2e sim chaos differential client-on-kafka interop interop-java-churn types lint format bench image-check docs dist clean
+.PHONY: help demo demo-why demo-pipeline test test-spark pipeline-long unit e2e sim chaos differential client-on-kafka interop interop-java-churn types lint format bench image-check docs dist clean
 
 help: ## show the targets
 	@grep -E '^[a-z0-9%-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -62,6 +62,9 @@ e2e: $(VENV)/.test ## real clients on real sockets
 
 test-spark: $(VENV)/.spark ## the data pipeline; needs Java 17 or later (under two minutes)
 	@if $(BIN)/python -m ottla.pipeline.session; then $(BIN)/python -m pytest -m 'spark and not slow' tests/pipeline $(ARGS); fi
+
+pipeline-long: $(VENV)/.spark ## its long tests: kills, two hours of forty groups, beside Apache Kafka (about fifteen minutes)
+	@if $(BIN)/python -m ottla.pipeline.session; then $(BIN)/python -m pytest -m 'spark and slow' tests/pipeline $(ARGS); fi
 
 sim: $(VENV)/.test ## the long simulation: many seeds, every planted bug
 	@$(BIN)/python -m pytest -m slow tests/sim $(ARGS)
