@@ -18,7 +18,7 @@ def verdict(scene: Scene, where: Where) -> Html:
     many = count(len(scene.groups), "group")
     told = _told(scene)
     if not told and scene.cannot_tell:
-        return tag("p", f"Nothing was found with {many}, but it is too early to tell. {once(scene)}", class_="verdict")
+        return tag("p", f"Nothing was found with {many}, but it is too early to tell. ", once(scene), class_="verdict")
     if not told:
         noted = len(scene.findings)
         rest = f" ({count(noted, 'thing')} to know of below)" if noted else ""
@@ -47,7 +47,7 @@ class _Trouble(NamedTuple):
 
 
 def _told(scene: Scene) -> list[_Trouble]:
-    """The groups with a finding that matters, worst first; then those that only have a status, or broke the objective.
+    """The groups with a finding that matters, a status or a breach: the worst first, of these what lasts.
 
     A status is of the end of the span. A breach lasts if its last minute is one of the last two: the newest may be
     half seen.
@@ -62,13 +62,16 @@ def _told(scene: Scene) -> list[_Trouble]:
         group, found = groups[name], first.get(name, [])
         last = max((one.last_minute for one in group.breaches), default=None)
         lasts = group.status is not None or (last is not None and last + timedelta(minutes=2) >= scene.span.end)
-        lasts = lasts or any(one.ended_at is None for one in found)
+        found_lasts = any(one.ended_at is None for one in found)
         level = max([severity(one.kind) for one in found] + [status_level(group.status) if group.status else 0])
         if found:
-            told.append(_Trouble(name, join(kind(found[0].kind).phrase, _aside(found[0])), level, lasts))
+            said = join(kind(found[0].kind).phrase, _aside(found[0]))
+            # What is over does not last because something else does.
+            said = join(said, " and ", _without_finding(group)) if lasts and not found_lasts else said
+            told.append(_Trouble(name, said, level, lasts or found_lasts))
         elif group.status or group.breaches:
             told.append(_Trouble(name, _without_finding(group), level, lasts))
-    return told
+    return sorted(told, key=lambda one: (-one.severity, not one.lasts))
 
 
 def _without_finding(group: Group) -> Html:

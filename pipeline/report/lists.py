@@ -68,16 +68,24 @@ def _no_findings(scene: Scene) -> Html:
     if scene.not_ok or scene.breaches:
         return tag("p", "No finding says why; what is wrong is below, in breaches and partitions.", class_="empty")
     if scene.cannot_tell:
-        return tag("p", f"There are no findings. {once(scene)}", class_="empty")
+        return tag("p", f"There are no findings. {_TOO_FEW}", class_="empty")
     return tag("p", "Nothing was found that an operator would want to know of.", class_="empty good")
 
 
-def once(scene: Scene) -> str:
+_TOO_FEW = "One sample of where logs end is too few to tell."
+
+
+def once(scene: Scene) -> Html:
     """That one look at the ends of logs is not enough, and what helps."""
-    return (
-        f"{count(scene.cannot_tell, 'record is', 'records are')} unread, and the ends of logs were sampled only once: "
-        "since when, and whether it gets less, takes more samples. `ottla pipeline stream` takes one every ten "
-        "seconds, `available-now` one a run; `gold` after it."
+    return join(
+        f"{count(scene.cannot_tell, 'record is', 'records are')} unread, and the ends of logs were sampled only once. "
+        "It takes more samples to know for how long, and whether they get fewer: ",
+        tag("code", "ottla pipeline stream"),
+        " takes one every ten seconds, ",
+        tag("code", "available-now"),
+        " one a run; then build ",
+        tag("code", "gold"),
+        " again.",
     )
 
 
@@ -106,7 +114,7 @@ def breaches(scene: Scene, where: Where) -> Html:
     for one in scene.breaches:
         runs.setdefault((one.group, one.topic), []).append(one)
     if not runs and scene.cannot_tell:
-        return tag("p", "No group is known to have broken its objective: that is told from samples.", class_="empty")
+        return tag("p", f"No group is known to have broken its objective. {_TOO_FEW}", class_="empty")
     if not runs:
         return tag("p", "No group broke its objective.", class_="empty good")
     rows = []
@@ -142,6 +150,8 @@ def told(scene: Scene) -> list[Forecast]:
 
 def forecasts(scene: Scene, where: Where) -> Html:
     shown = told(scene)
+    if not shown and scene.cannot_tell:
+        return tag("p", f"Where lag leads is not known. {_TOO_FEW}", class_="empty")
     if not shown:
         return tag("p", "No lag grows or shrinks steadily.", class_="empty good")
     rows = []
@@ -202,7 +212,7 @@ def sparkline(points: list[tuple[datetime, int]], one: Forecast) -> Html:
 
 def partitions(scene: Scene, where: Where) -> Html:
     if not scene.not_ok and scene.cannot_tell:
-        return tag("p", f"No partition is known to be in trouble. {once(scene)}", class_="empty")
+        return tag("p", f"No partition is known to be in trouble. {_TOO_FEW}", class_="empty")
     if not scene.not_ok:
         return tag("p", "Every partition is OK.", class_="empty good")
     rows = [

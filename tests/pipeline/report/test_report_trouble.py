@@ -53,6 +53,24 @@ def test_a_status_and_a_breach_are_trouble_without_a_finding(sample: Sample, tmp
     assert chips == ["STOP", "over its objective"]
 
 
+def test_what_lasts_comes_before_what_is_over(sample: Sample, tmp_path: Path) -> None:
+    sample.storm("churn", 10.0, 6, "c3")
+    sample.status("stuck", "orders", "STOP", [7], 2554)
+    assert verdict(made(sample, tmp_path)) == (
+        "2 of 4 groups had trouble, 1 of them still: stuck has partitions in STOP; "
+        "churn was in a rebalance storm (suspect churn-c3)."
+    )
+
+
+def test_it_is_said_what_lasts(sample: Sample, tmp_path: Path) -> None:
+    sample.storm("churn", 10.0, 6, "c3")
+    sample.status("churn", "orders", "STOP", [7], 2554)
+    assert verdict(made(sample, tmp_path)) == (
+        "1 of 4 groups had trouble, 1 of them still: churn was in a rebalance storm (suspect churn-c3) "
+        "and has partitions in STOP."
+    )
+
+
 def test_those_with_a_finding_come_first(sample: Sample, tmp_path: Path) -> None:
     sample.status("slow", "orders", "WARN", [1], 50)
     sample.finding("stuck", "stopped", 40, None, "no commit", topic="orders")
@@ -94,11 +112,11 @@ def test_one_sample_tells_no_seconds(tmp_path: Path) -> None:
     page = made(sample, tmp_path / "once")
     shown = {one.all("dt")[0].text: one.all("dd")[0].text for one in page.all("dl")[0].all("div")}
     assert (shown["Furthest behind now"], shown["Records behind now"]) == ("unknown", "1,900")
+    assert "available-now one a run" in verdict(page)
     assert verdict(page).startswith("Nothing was found with 1 group, but it is too early to tell. 1,900 records are ")
-    for part in ("findings", "partitions"):
-        assert "`available-now` one a run" in page.by_id(part).text
+    for part in ("findings", "breaches", "forecast", "partitions"):
+        assert "too few to tell" in page.by_id(part).text
     assert "is OK" not in page.by_id("partitions").text
-    assert "No group is known" in page.by_id("breaches").text
     (row,) = page.by_id("lag").all("tbody")[0].all("tr")
     assert [cell.text for cell in row.all("td")][1:] == ["unknown", "unknown", "1,900"]
     # A second one is enough for the page to say what gold says.
