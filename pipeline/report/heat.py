@@ -223,6 +223,8 @@ def _folded_row(folded: list[Group], span: Span) -> Html:
     together = Group("", _worst_of(folded, span))
     worst = max(group.worst for group in folded)
     now = max((group.now.seconds or 0.0 for group in folded if group.now), default=None)
+    least_now = any(group.now.minimum for group in folded if group.now)
+    least = any(group.worst_cell.minimum for group in folded if group.worst_cell)
     records = sum(group.records or 0 for group in folded)
     picture = tag(
         "svg",
@@ -241,8 +243,8 @@ def _folded_row(folded: list[Group], span: Span) -> Html:
             tag("div", picture, class_="hold", data_v=" ".join(_value(cell) for cell in together.cells)),
             class_="cells",
         ),
-        tag("td", duration(now), class_="num"),
-        tag("td", duration(worst), class_="num"),
+        tag("td", duration(now, minimum=least_now), class_="num"),
+        tag("td", duration(worst, minimum=least), class_="num"),
         tag("td", number(records), class_="num"),
         class_="rest",
     )

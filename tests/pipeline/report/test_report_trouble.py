@@ -123,3 +123,13 @@ def test_one_sample_tells_no_seconds(tmp_path: Path) -> None:
     later = START + timedelta(seconds=10)
     sample.add("log_end_samples", later, sample_ts=later, topic="t", partition=0, log_end_offset=1900)
     assert "Every partition is OK." in made(sample, tmp_path / "twice").by_id("partitions").text
+
+
+def test_groups_that_are_folded_are_behind_by_at_least_that_too(tmp_path: Path) -> None:
+    sample = Sample(minutes=3)
+    for number in range(13):
+        sample.lag(f"g{number}", "t", [0.0] * 3, partitions=1)
+    for row in sample.rows["lag_by_partition"]:
+        row |= {"lag_seconds_is_minimum": True, "lag_records": 10}
+    (row,) = made(sample, tmp_path).by_id("lag").all("tbody")[0].all("tr")
+    assert [cell.text for cell in row.all("td")][1:] == ["unknown", "unknown", "130"]
