@@ -151,7 +151,7 @@ class Cluster:
 
     def _connect(self, address: tuple[str, int]) -> Connection:
         if address not in self._connections:
-            opened = Connection(address, self.options.client_id, self.options.request_timeout_ms)
+            opened = Connection(address, self.options.client_id, self.options.request_timeout_ms, self.options.tls)
             self._connections[address] = opened
         return self._connections[address]
 

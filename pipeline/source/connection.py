@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 import time
 from typing import Any
 
-from ottla.clients.errors import KafkaConnectionError, KafkaError, KafkaTimeout
+from ottla.clients.errors import KafkaConnectionError, KafkaError, KafkaTimeout, OptionError
 from ottla.clients.wire import Conversation
+from ottla.pipeline.source.security import Tls
 from ottla.protocol.errors import ProtocolError
 from ottla.protocol.schema import Message
 
@@ -21,12 +23,13 @@ class Connection:
     Args:
         address: host and port.
         timeout_ms: for connecting, and for each answer.
+        tls: how it is encrypted; None for not at all.
 
     Raises:
         KafkaConnectionError: nobody answers there.
     """
 
-    def __init__(self, address: tuple[str, int], client_id: str, timeout_ms: int) -> None:
+    def __init__(self, address: tuple[str, int], client_id: str, timeout_ms: int, tls: Tls | None = None) -> None:
         self.name = f"{address[0]}:{address[1]}"
         self._timeout_ms = timeout_ms
         self._conversation = Conversation(client_id, ("ottla-pipeline", "1"))
@@ -34,6 +37,13 @@ class Connection:
         try:
             self._socket = socket.create_connection(address, timeout_ms / 1000)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if tls is not None:
+                self._socket = _encrypted(self._socket, tls, address[0])
+        except ssl.SSLCertVerificationError as error:
+            raise OptionError(
+                f"{self.name} shows a certificate that is not trusted ({error.verify_message}); say with "
+                "'kafka.ssl.ca.location' who issued it"
+            ) from None
         except OSError as error:
             raise KafkaConnectionError(f"{self.name} cannot be reached: {error}") from None
         try:
@@ -100,3 +110,11 @@ class Connection:
 
     def _broken(self, reason: object) -> KafkaConnectionError:
         return KafkaConnectionError(f"the connection to {self.name} broke: {reason}")
+
+
+def _encrypted(plain: socket.socket, tls: Tls, host: str) -> socket.socket:
+    try:
+        return tls.context().wrap_socket(plain, server_hostname=host)
+    except BaseException:
+        plain.close()
+        raise

@@ -78,5 +78,7 @@ class Mirror:
             if answer.error_code:
                 raise error_of(answer.error_code, "find the coordinator", answer.error_message)
             address = (answer.host, answer.port)
-            self._coordinator = Connection(address, self.options.client_id, self.options.request_timeout_ms)
+            self._coordinator = Connection(
+                address, self.options.client_id, self.options.request_timeout_ms, self.options.tls
+            )
         return self._coordinator

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Mapping
 
 from ottla.clients.errors import OptionError
+from ottla.pipeline.source.security import SECURITY_NAMES, SECURITY_PREFIXES, refuse_security
 
 # By the spelling in lower case, as Spark's options know no case. "kafka." is what the connector passes to its client.
 NAMES = {
@@ -36,6 +37,7 @@ NAMES = {
         "subscribe",
         "subscribePattern",
         "tasks",
+        *SECURITY_NAMES,
     )
 }
 _ALIASES = {
@@ -85,7 +87,6 @@ _REFUSED = {
     "maxtriggerdelay": "it goes with minOffsetsPerTrigger, which there is not; the trigger's interval decides",
     "maxrecordsperpartition": "use 'minPartitions', or 'tasks'",
 }
-_SECURITY = ("kafka.sasl.", "kafka.ssl.", "kafka.security.", "sasl.", "ssl.", "security.")
 
 
 def known_options(given: Mapping[str, str]) -> dict[str, str]:
@@ -101,25 +102,16 @@ def known_options(given: Mapping[str, str]) -> dict[str, str]:
             continue
         if reason := _REFUSED.get(folded):
             raise OptionError(f"option {key!r} ({value!r}) is not possible: {reason}")
-        if folded.startswith(_SECURITY):
-            _check_security(key, value)
-            continue
         folded = _ALIASES.get(folded, folded)
+        if folded.startswith(SECURITY_PREFIXES):
+            folded = folded if folded.startswith("kafka.") else f"kafka.{folded}"
+            if folded not in SECURITY_NAMES:
+                raise refuse_security(key)
         if (name := NAMES.get(folded.lower())) is None:
             raise OptionError(_unknown(key))
         if found.setdefault(name, value) != value:
             raise OptionError(f"option {name!r} is given twice, as {found[name]!r} and as {value!r}")
     return found
-
-
-def _check_security(key: str, value: str) -> None:
-    if key.lower().endswith("security.protocol") and value.upper() == "PLAINTEXT":
-        return
-    raise OptionError(
-        f"option {key!r} is not possible: the source's client speaks neither TLS nor SASL; only "
-        "kafka.security.protocol=PLAINTEXT is allowed. Read through a plaintext listener, or a copy of the log "
-        "directory with option 'path'"
-    )
 
 
 def _unknown(key: str) -> str:

@@ -13,6 +13,7 @@ from ottla.clients.errors import OptionError
 from ottla.pipeline.codec import KINDS
 from ottla.pipeline.codec.events import EVENTS_TOPIC
 from ottla.pipeline.source.option_names import known_options
+from ottla.pipeline.source.security import Tls, parse_tls
 from ottla.protocol.groups import OFFSETS_TOPIC
 from ottla.protocol.records import TopicPartition
 
@@ -56,6 +57,7 @@ class Options:
         servers: addresses to begin with, or nothing if ``path`` is read.
         assigned: partitions by topic, if only some are wanted.
         timeout_ms: how long one request, or all tries for one answer, may take.
+        tls: how connections are encrypted; None for not at all.
     """
 
     decode: str
@@ -81,6 +83,7 @@ class Options:
     fetch_bytes: int = _DEFAULT_FETCH_BYTES
     retries: int = 10
     retry_interval_ms: int = 100
+    tls: Tls | None = None
 
     @property
     def where(self) -> str:
@@ -138,6 +141,7 @@ def parse_options(given: Mapping[str, str], *, streaming: bool) -> Options:
         fetch_bytes=_number(options, "kafka.max.partition.fetch.bytes", 1, 1 << 28, _DEFAULT_FETCH_BYTES) or 1,
         retries=_number(options, "fetchOffset.numRetries", 0, 1000, 10) or 0,
         retry_interval_ms=_number(options, "fetchOffset.retryIntervalMs", 0, 60_000, 100) or 0,
+        tls=parse_tls(options),
     )
 
 
