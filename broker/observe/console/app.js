@@ -107,7 +107,8 @@ const found = document.getElementById("found");
 let hits = [];
 let chosen = -1;
 
-function look() {
+// `keep` is the name of the hit that stays chosen, if it is among them.
+function look(keep = null) {
   const text = search.value.trim().toLowerCase();
   chosen = -1;
   hits = [];
@@ -127,7 +128,7 @@ function look() {
   found.hidden = !text;
   search.setAttribute("aria-expanded", String(!found.hidden));
   hits = shown;
-  mark(hits.length ? 0 : -1);
+  mark(hits.length ? Math.max(hits.findIndex((hit) => hit.name === keep), 0) : -1);
 }
 
 function mark(index) {
@@ -145,9 +146,9 @@ function pick(index) {
   search.blur();
 }
 
-search.addEventListener("input", look);
+search.addEventListener("input", () => look());
 search.addEventListener("focus", () => {
-  if (store.topics === null) store.loadTopics().then(look, () => {});
+  if (store.topics === null) store.loadTopics().then(() => look(hits[chosen]?.name), () => {});
   look();
 });
 search.addEventListener("blur", () => {

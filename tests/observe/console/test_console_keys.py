@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,6 +24,7 @@ def test_search(visit: Open) -> None:
     page.keyboard.type("payments")
     options = page.get_by_role("option")
     expect(options.first).to_contain_text("payments")
+    expect(options.nth(1)).to_be_visible()  # topics are asked for when the search begins
     page.keyboard.press("ArrowDown")
     chosen = page.locator('[role="option"][aria-selected="true"] .mono').inner_text()
     assert page.locator("#search").get_attribute("aria-activedescendant") == "hit-1"
@@ -184,3 +186,24 @@ def test_nothing_comes_from_elsewhere() -> None:
     for linked in re.findall(r'(?:src|href)="([\w.-]+\.\w+)"', page):
         assert linked in files
     assert all(len(text.splitlines()) <= 500 for text in files.values())
+
+
+def test_what_is_chosen_stays_so_when_topics_come(visit: Open) -> None:
+    """They are asked for when the search begins, may come after the arrows were used, and stand first then."""
+    page = visit()
+    held: list[Any] = []
+    page.route("**/v1/topics*", lambda route: held.append(route))
+    expect(page.locator(".tbody .tr").first).to_be_visible()
+    page.keyboard.press("/")
+    page.keyboard.type("payments")
+    options = page.get_by_role("option")
+    expect(options.first).to_contain_text("payments-")
+    before = options.count()
+    page.keyboard.press("ArrowDown")
+    chosen = page.locator('[role="option"][aria-selected="true"] .mono')
+    name = chosen.inner_text()
+    for route in held:
+        route.continue_()
+    expect(options).to_have_count(before + 1)
+    expect(options.first).to_contain_text("topic")
+    expect(chosen).to_have_text(name)
