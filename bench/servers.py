@@ -130,10 +130,10 @@ def pinned(core: int | None) -> Callable[[], None] | None:
 
 
 @contextlib.contextmanager
-def running(name: str, core: int | None, options: Sequence[str] = ()) -> Iterator[Server]:
+def running(name: str, core: int | None, options: Sequence[str] = (), path: Path | None = None) -> Iterator[Server]:
     """Start a server in a process of its own, on one core if given, and end it afterwards.
 
-    ``options`` go to the end of its command.
+    ``options`` go to the end of its command. ``path`` is where Python looks for modules first.
 
     Raises:
         BenchError: it did not print its address in time.
@@ -145,6 +145,7 @@ def running(name: str, core: int | None, options: Sequence[str] = ()) -> Iterato
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
+            env=None if path is None else os.environ | {"PYTHONPATH": str(path)},
             preexec_fn=pinned(core),
         )
         assert process.stdout is not None and process.stdin is not None
