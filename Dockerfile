@@ -29,9 +29,14 @@ COPY --from=build /opt/ottla /opt/ottla
 
 # Settings have Kafka's names; any of them can be given as an environment variable in this way. Clients outside the
 # container's network need OTTLA_ADVERTISED_LISTENERS too, e.g. PLAINTEXT://localhost:9092 with --publish 9092:9092.
+#
+# A container is reached from outside or not at all, so it listens on all of its interfaces, and OTTLA_INSECURE permits
+# that although nobody is asked who he is: whoever reaches the port may do everything. Let that be a network you trust,
+# and publish to this machine alone where that is enough: --publish 127.0.0.1:9092:9092.
 ENV PATH=/opt/ottla/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     OTTLA_LISTENERS=PLAINTEXT://0.0.0.0:9092 \
+    OTTLA_INSECURE=true \
     OTTLA_LOG_DIRS=/var/lib/ottla
 
 # By number, so that `runAsNonRoot` can be checked.

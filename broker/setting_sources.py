@@ -35,7 +35,7 @@ ALIASES: dict[str, tuple[str, int]] = {
 CONTROLLER_LISTENERS = "controller.listener.names"
 """Says which listeners are for the controllers of Kafka's KRaft mode; there are none here."""
 
-_SECURITY = ("authorizer.class.name", "super.users", "allow.everyone.if.no.acl.found", "principal.builder.class")
+_SECURITY = ("authorizer.class.name", "super.users", "principal.builder.class", "security.inter.broker.protocol")
 
 
 def parse_properties(text: str) -> dict[str, str]:
@@ -75,6 +75,51 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return pairs
 
 
+_KAFKAS = parse_properties("""
+principal.builder.class=org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder
+sasl.enabled.mechanisms=GSSAPI
+sasl.kerberos.kinit.cmd=/usr/bin/kinit
+sasl.kerberos.min.time.before.relogin=60000
+sasl.kerberos.principal.to.local.rules=DEFAULT
+sasl.kerberos.ticket.renew.jitter=0.05
+sasl.kerberos.ticket.renew.window.factor=0.8
+sasl.login.refresh.buffer.seconds=300
+sasl.login.refresh.min.period.seconds=60
+sasl.login.refresh.window.factor=0.8
+sasl.login.refresh.window.jitter=0.05
+sasl.login.retry.backoff.max.ms=10000
+sasl.login.retry.backoff.ms=100
+sasl.mechanism.controller.protocol=GSSAPI
+sasl.mechanism.inter.broker.protocol=GSSAPI
+sasl.oauthbearer.assertion.algorithm=RS256
+sasl.oauthbearer.assertion.claim.exp.seconds=300
+sasl.oauthbearer.assertion.claim.jti.include=false
+sasl.oauthbearer.assertion.claim.nbf.seconds=60
+sasl.oauthbearer.clock.skew.seconds=30
+sasl.oauthbearer.jwks.endpoint.refresh.ms=3600000
+sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms=10000
+sasl.oauthbearer.jwks.endpoint.retry.backoff.ms=100
+sasl.oauthbearer.jwt.retriever.class=org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever
+sasl.oauthbearer.jwt.validator.class=org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator
+sasl.oauthbearer.scope.claim.name=scope
+sasl.oauthbearer.sub.claim.name=sub
+sasl.server.max.receive.size=524288
+security.inter.broker.protocol=PLAINTEXT
+ssl.allow.dn.changes=false
+ssl.allow.san.changes=false
+ssl.client.auth=none
+ssl.enabled.protocols=TLSv1.2,TLSv1.3
+ssl.endpoint.identification.algorithm=https
+ssl.keymanager.algorithm=SunX509
+ssl.keystore.type=JKS
+ssl.principal.mapping.rules=DEFAULT
+ssl.protocol=TLSv1.3
+ssl.trustmanager.algorithm=PKIX
+ssl.truststore.type=JKS
+""")
+"""Defaults of Kafka 4.3: who repeats them, as printed configurations do, protects nothing."""
+
+
 class Loaded(NamedTuple):
     """Checked settings, the keys that were not known, and those that were given and have no effect yet.
 
@@ -96,8 +141,7 @@ def load(*sources: Mapping[str, str] | Iterable[tuple[str, str]]) -> Loaded:
         BadSetting: one line that names the key, the value and what is allowed.
     """
     values: dict[str, Any] = {}
-    unknown: list[str] = []
-    unprotected: list[str] = []
+    strangers: dict[str, str] = {}
     controllers = "CONTROLLER"  # as every example of Kafka's calls them
     for source in sources:
         for key, text in dict(source).items():
@@ -105,7 +149,7 @@ def load(*sources: Mapping[str, str] | Iterable[tuple[str, str]]) -> Loaded:
             if key == CONTROLLER_LISTENERS:
                 controllers = text
             elif target not in FIELDS:
-                (unprotected if protects(key, text) else unknown).append(key)
+                strangers[key] = text
             elif factor == 1:
                 values[target] = parse_value(target, text)
             else:
@@ -124,21 +168,22 @@ def load(*sources: Mapping[str, str] | Iterable[tuple[str, str]]) -> Loaded:
             f"group.max.session.timeout.ms={settings.group_max_session_timeout_ms}"
         )
     without_effect = [key for key in values if not FIELDS[key].metadata["effective"]]
+    unprotected = [key for key, text in strangers.items() if protects(key, text)]
+    unknown = [key for key in strangers if key not in unprotected]
     return Loaded(settings, unknown, without_effect, unprotected, left_out)
 
 
 def protects(key: str, text: str) -> bool:
     """Whether who sets this in Kafka relies on encryption, authentication or access control."""
-    text = text.strip().upper()
-    if key == "security.inter.broker.protocol":
-        return text not in ("", "PLAINTEXT")
+    text = text.replace(" ", "").upper()
     if key == "listener.security.protocol.map":
         # Kafka's default, which its example files repeat, maps each protocol's own name to it: that protects nothing.
-        pairs = [pair.strip().partition(":") for pair in text.split(",")]
-        return any(protocol.strip() not in ("PLAINTEXT", "", name.strip()) for name, _, protocol in pairs)
-    if key.startswith("listener.name."):
-        return bool(text) and (".ssl." in key or ".sasl." in key)
-    return bool(text) and (key in _SECURITY or key.startswith(("ssl.", "sasl.")))
+        pairs = [pair.partition(":") for pair in text.split(",")]
+        return any(protocol not in ("PLAINTEXT", "", name) for name, _, protocol in pairs)
+    if key.startswith("listener.name."):  # listener.name.<listener>.[<mechanism>.]sasl.…
+        key = key[max(key.find(".ssl."), key.find(".sasl.")) + 1 :]
+    relevant = key in _SECURITY or key.startswith(("ssl.", "sasl."))
+    return relevant and text not in ("", _KAFKAS.get(key, "").upper())
 
 
 def _leave_out_controllers(values: dict[str, Any], controllers: str) -> list[tuple[str, str]]:

@@ -44,7 +44,11 @@ class Settings(ObserveSettings):
 
     # Who and where
     node_id: int = setting(1, "The id of this broker.", low=0, high=INT32_MAX)
-    listeners: str = setting("PLAINTEXT://:9092", "Where to listen: PLAINTEXT://host:port.", is_list=True)
+    listeners: str = setting(
+        "PLAINTEXT://localhost:9092",
+        "Where to listen: PLAINTEXT://host:port. No host: all interfaces; localhost: this machine, by IPv4 and IPv6.",
+        is_list=True,
+    )
     advertised_listeners: str = setting(
         "",
         "What clients are told to connect to. Empty: the address at which each client reached the broker.",
@@ -88,6 +92,9 @@ class Settings(ObserveSettings):
     controller_quota_window_size_seconds: int = setting(1, "The length of such a window.", low=1, high=INT32_MAX)
 
     # Security
+    ottla_insecure: bool = setting(
+        False, "Permit listeners that other machines reach, though nobody is asked who he is; and HTTP without a token."
+    )
     ottla_unenforced_security_apis_enable: bool = setting(
         False,
         "Whether SCRAM credentials can be set, and access control rules set and described. Nobody is held to them yet.",

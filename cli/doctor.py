@@ -97,11 +97,12 @@ def _configured(
     from ottla.broker.settings import BadSetting
     from ottla.cli import serve
 
-    directory, address = Path("ottla-data"), ("", 9092)
+    directory, address = Path("ottla-data"), ("localhost", 9092)
     try:
         loaded = serve.settings_of(config_file, pairs)
         directory = Path(loaded.settings.log_dirs or directory)
         findings.append(check_settings(loaded, serve.did_you_mean))
+        serve.check_http(loaded.settings)
         address = serve.listening_address(listen, loaded.settings)
     except BadSetting as error:
         findings.append(Finding("settings", FAIL, str(error), "A broker would not start with this."))

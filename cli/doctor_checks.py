@@ -222,12 +222,10 @@ def disk_lines(finding: Finding) -> list[str]:
 def check_settings(loaded: Loaded, suggest: Callable[[str], str]) -> Finding:
     """Keys that mean nothing, and values that cost something."""
     remarks = [f"{key} is not known{suggest(key)}" for key in loaded.unknown]
-    remarks += [f"{key} is ignored: nothing is protected" for key in loaded.unprotected]
     remarks += [f"{key} has no effect yet" for key in loaded.without_effect]
     remarks += risks(loaded)
     details = {
         "unknown": loaded.unknown,
-        "unprotected": loaded.unprotected,
         "without_effect": loaded.without_effect,
         "risks": risks(loaded),
     }

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import signal
+import socket
 import sys
 from collections.abc import Coroutine
 from difflib import get_close_matches
@@ -23,7 +24,12 @@ CLOSE = 0.85
 
 @click.command("serve")
 @click.option(
-    "--listen", metavar="HOST:PORT", help="Where to listen. No host: all interfaces; port 0: any free one. [:9092]"
+    "--listen",
+    metavar="HOST:PORT",
+    help="Where to listen. No host: all interfaces; port 0: any free one. [localhost:9092]",
+)
+@click.option(
+    "--insecure", is_flag=True, help="Let other machines in, though nobody is asked who he is: the network is trusted."
 )
 @click.option("--advertise", metavar="HOST:PORT", help="What clients are told to connect to (behind port mapping).")
 @click.option("--data-dir", metavar="DIR", type=click.Path(file_okay=False), help="Where the logs live. [./ottla-data]")
@@ -65,6 +71,7 @@ CLOSE = 0.85
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info")
 def command(
     listen: str | None,
+    insecure: bool,
     advertise: str | None,
     data_dir: str | None,
     ephemeral: bool,
@@ -87,8 +94,9 @@ def command(
     if ephemeral and data_dir:
         raise click.UsageError("--ephemeral keeps nothing on disk: leave out --data-dir")
     try:
-        loaded = settings_of(config_file, (*pairs, *_as_settings(http, http_token_file, record, metrics_compat)))
-        _check_http(loaded.settings, http)
+        options = _as_settings(insecure, http, http_token_file, record, metrics_compat)
+        loaded = settings_of(config_file, (*pairs, *options))
+        check_http(loaded.settings, http)
         wanted = [_topic(text, loaded.settings.num_partitions) for text in topics]
         host, port = listening_address(listen, loaded.settings)
         advertised = _advertised(advertise, loaded.settings.advertised_listeners)
@@ -97,7 +105,7 @@ def command(
     from ottla.broker.observe.logs import logger
 
     log = logger(log_format, level=log_level)
-    _warn(loaded, log)
+    _warn(loaded, host, log)
     ready = Path(ready_file) if ready_file else None
     if ready is not None:
         if not ready.parent.is_dir():
@@ -117,12 +125,12 @@ def command(
     sys.exit(_run(serve))
 
 
-def _warn(loaded: Loaded, log: Any) -> None:
-    """Say what of the settings is not done."""
+def _warn(loaded: Loaded, host: str, log: Any) -> None:
+    """Say what of the settings is not done, and what is open."""
     for key, listener in loaded.left_out:
         log.warning("A listener for controllers is left out: this broker needs none", key=key, listener=listener)
-    for key in loaded.unprotected:
-        log.warning("This security setting is ignored, and nothing is protected: everybody may do everything", key=key)
+    if not _is_this_machine(host):
+        log.warning("The broker is open to other machines: whoever reaches it may do everything")
     for key in loaded.unknown:
         log.warning("Unknown setting is ignored", key=key, **_suggestion(key))
     for key in loaded.without_effect:
@@ -188,11 +196,13 @@ def _run(main: Coroutine[Any, Any, int]) -> int:
 
 
 def settings_of(config_file: str | None, pairs: tuple[str, ...]) -> Loaded:
-    """The settings of a file, the environment and ``--set``. Raises `BadSetting`."""
-    sources: list[dict[str, str]] = []
-    if config_file:
-        sources.append(parse_properties(Path(config_file).read_text(encoding="utf-8")))
-    sources.append(from_environment(os.environ))
+    """The settings of a file, the environment and ``--set``.
+
+    Raises:
+        BadSetting: one cannot be used, or asks for security that there is not.
+    """
+    file = parse_properties(Path(config_file).read_text(encoding="utf-8")) if config_file else {}
+    environment = from_environment(os.environ)
     given = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -202,7 +212,14 @@ def settings_of(config_file: str | None, pairs: tuple[str, ...]) -> Loaded:
         if key not in FIELDS and key not in ALIASES and key != CONTROLLER_LISTENERS:
             raise BadSetting(f"--set {key}={value}: there is no such setting{did_you_mean(key)}")
         given[key] = value
-    return load(*sources, given)
+    loaded = load(file, environment, given)
+    if loaded.unprotected:
+        keys = [f"{key} ({'environment' if key in environment else config_file})" for key in loaded.unprotected]
+        raise BadSetting(
+            f"{', '.join(keys)}: there is no TLS, SASL or access control here yet: what this is to protect would be "
+            "open. Leave it out, and let only those reach the broker who may do everything"
+        )
+    return loaded
 
 
 def did_you_mean(key: str) -> str:
@@ -216,8 +233,32 @@ def _suggestion(key: str) -> dict[str, str]:
 
 
 def listening_address(listen: str | None, settings: Settings) -> tuple[str, int]:
-    """Where to listen, by ``--listen`` or else by the settings. Raises `BadSetting`."""
-    return _address(listen, "--listen") if listen else _listener(settings.listeners, "listeners")
+    """Where to listen, by ``--listen`` or else by the settings.
+
+    Raises:
+        BadSetting: it is no address, or other machines reach it and the settings do not permit that.
+    """
+    host, port = _address(listen, "--listen") if listen else _listener(settings.listeners, "listeners")
+    if not settings.ottla_insecure and not _is_this_machine(host):
+        where = f"--listen {listen!r}" if listen else f"listeners={settings.listeners!r}"
+        raise BadSetting(
+            f"{where}: other machines reach this, and nobody is asked who he is; say --listen 127.0.0.1:{port} to "
+            "serve this machine alone, or --insecure if you trust the network"
+        )
+    return host, port
+
+
+def _is_this_machine(host: str) -> bool:
+    """Whether every address that a host stands for is one of loopback; an empty one stands for all interfaces."""
+    from ottla.broker.observe.http.address import is_loopback
+
+    if not host:
+        return False
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return host == "localhost"  # which needs no hosts file
+    return all(is_loopback(str(address[0])) for *_, address in found)
 
 
 def _address(text: str, option: str) -> tuple[str, int]:
@@ -236,9 +277,12 @@ def _listener(text: str, key: str) -> tuple[str, int]:
     return _address(address, key)
 
 
-def _as_settings(listen: str | None, token_file: str | None, record: str | None, compat: str | None) -> list[str]:
+def _as_settings(
+    insecure: bool, listen: str | None, token_file: str | None, record: str | None, compat: str | None
+) -> list[str]:
     """Options as the settings that they stand for."""
     options = {
+        "ottla.insecure": "true" if insecure else None,
         "ottla.http.listen": listen,
         "ottla.http.token.file": token_file,
         "ottla.recorder.file": record,
@@ -247,11 +291,23 @@ def _as_settings(listen: str | None, token_file: str | None, record: str | None,
     return [f"{key}={value}" for key, value in options.items() if value]
 
 
-def _check_http(settings: Settings, option: str | None) -> None:
+def check_http(settings: Settings, option: str | None = None) -> None:
+    """Check where the HTTP port is to be, which ``--http`` may have said.
+
+    Raises:
+        BadSetting: it is no address, or other machines reach it without a token and the settings do not permit that.
+    """
     if settings.ottla_http_listen:
         from ottla.broker.observe.http.address import parse_address
 
-        parse_address(settings.ottla_http_listen, "--http" if option else "ottla.http.listen")
+        name = "--http" if option else "ottla.http.listen"
+        host, port = parse_address(settings.ottla_http_listen, name)
+        if not (settings.ottla_insecure or settings.ottla_http_token_file or _is_this_machine(host)):
+            raise BadSetting(
+                f"{name} {settings.ottla_http_listen!r}: other machines reach this, and nobody is asked who he is; say "
+                f"--http {port} to serve this machine alone, --http-token-file FILE, or --insecure if you trust the "
+                "network"
+            )
     elif settings.ottla_http_token_file:
         raise BadSetting("there is a token for HTTP, but no port: add --http PORT")
 

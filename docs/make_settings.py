@@ -20,7 +20,8 @@ HEAD = """\
 Under Kafka's own names where Kafka has the setting. Sources, later ones win: the defaults, `--config FILE` (a
 properties file), the environment (`KAFKA_NUM_PARTITIONS`, then `OTTLA_NUM_PARTITIONS`: dots become underscores), and
 `--set num.partitions=3`. A value out of range ends the start, and so does an unknown key of `--set`; an unknown key of
-a file or variable is ignored with a warning.
+a file or variable is ignored with a warning. What would protect an Apache Kafka and is not there yet (`ssl.…`,
+`sasl.…`, `authorizer.class.name`, `super.users` and their kin) ends the start, too, unless it has Kafka's default.
 
 | Setting | Default | Meaning |
 |---|---|---|

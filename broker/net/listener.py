@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -69,7 +70,7 @@ class Listener:
         self._log = log
         self._rejections = RateLimit(clock)
         self._refusals_of_quota = RateLimit(clock, lines=1)  # of its own: a flood must not hide what else goes wrong
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
         self._sweep_timer: TimerHandle | None = None
         self._held_bytes = 0
         self._unwelcome: dict[Connection, TimerHandle] = {}
@@ -79,7 +80,7 @@ class Listener:
     # -- life
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
-        """Listen; an empty host stands for all interfaces, IPv4 and IPv6, and port 0 for any free one.
+        """Listen; see `bind` for what hosts stand for. Port 0 is any free one.
 
         Returns:
             The host (as given, or the bound one) and the port.
@@ -88,19 +89,20 @@ class Listener:
             OSError: the address cannot be bound.
         """
         loop = asyncio.get_running_loop()
-        sock = bind(host, port)
-        self._server = await loop.create_server(
-            lambda: Connection(self, loop), sock=sock, backlog=self._settings.listener_backlog_size
-        )
+        sockets = bind(host, port)
+        for sock in sockets:
+            server = await loop.create_server(
+                lambda: Connection(self, loop), sock=sock, backlog=self._settings.listener_backlog_size
+            )
+            self._servers.append(server)
         self._sweep_timer = self._clock.call_at(self._clock.monotonic_ms() + self._sweep_ms, self._sweep)
-        bound = sock.getsockname()
+        bound = sockets[0].getsockname()
         return (host or bound[0]), bound[1]
 
     def stop_accepting(self) -> None:
         """Accept no more connections; those that are open go on."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        while self._servers:
+            self._servers.pop().close()
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
             self._sweep_timer = None
@@ -222,18 +224,36 @@ class Listener:
         self._sweep_timer = self._clock.call_at(now_ms + self._sweep_ms, self._sweep)
 
 
-def bind(host: str, port: int) -> socket.socket:
-    """A bound TCP socket; an empty host binds IPv6 and IPv4 together where the machine can, else IPv4.
+def bind(host: str, port: int) -> list[socket.socket]:
+    """Bound TCP sockets of one port.
+
+    An empty host binds all interfaces, IPv6 and IPv4 together where the machine can, else IPv4. ``localhost`` binds
+    both addresses of loopback, whatever the hosts file says (RFC 6761): some clients try only the first that they find.
 
     Raises:
         OSError: the address is not ours or is taken.
     """
+    if host == "localhost":
+        return _bind_loopback(port)
     if not host and socket.has_dualstack_ipv6():
         try:
-            return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=1024)
+            return [socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=1024)]
         except OSError:
             pass  # a machine without IPv6 addresses
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     if host and ":" not in host:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-    return socket.create_server((host, port), family=family, backlog=1024)
+    return [socket.create_server((host, port), family=family, backlog=1024)]
+
+
+def _bind_loopback(port: int) -> list[socket.socket]:
+    ipv4 = bind("127.0.0.1", port)
+    try:
+        return ipv4 + bind("::1", ipv4[0].getsockname()[1])
+    except OSError as error:
+        if error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):  # a machine without IPv6
+            return ipv4
+        ipv4[0].close()
+        if port == 0:  # the free port of the one was taken at the other
+            return _bind_loopback(port)
+        raise

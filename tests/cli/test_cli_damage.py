@@ -131,7 +131,9 @@ def test_a_damaged_partition_of_the_transactions(data: Path) -> None:
 
 def test_the_doctor_sees_what_no_broker_starts_with(data: Path) -> None:
     def verdicts(expect: int) -> dict[str, Any]:
-        text = ottla("doctor", "--data-dir", data, "--no-disk", "--listen", ":0", "--format", "json", expect=expect)
+        text = ottla(
+            "doctor", "--data-dir", data, "--no-disk", "--listen", "localhost:0", "--format", "json", expect=expect
+        )
         return {row["check"]: row for row in json.loads(text.stdout)["checks"]}
 
     assert verdicts(0)["content"]["verdict"] == "ok"

@@ -261,7 +261,6 @@ def test_brokers() -> None:
     ("pairs", "words"),
     [
         ({"log.retension.ms": "5"}, "log.retension.ms is not known; did you mean log.retention.ms?"),
-        ({"ssl.keystore.location": "/k"}, "ssl.keystore.location is ignored: nothing is protected"),
         ({"ottla.durability": "os"}, "may be lost with the power"),
         ({"log.retention.minutes": "5"}, "go within an hour"),
         ({"offsets.retention.minutes": "60"}, "lose their place"),

@@ -21,6 +21,12 @@ from ottla.cli.serve import command
         (["--advertise", ":9092"], "clients need a host"),
         (["--set", "num.partitions"], "write KEY=VALUE"),
         (["--set", "num.partitions=0"], "num.partitions=0: allowed are 1 to 2147483647"),
+        (["--listen", ":9092"], "say --listen 127.0.0.1:9092 to serve this machine alone, or --insecure if"),
+        (["--set", "listeners=PLAINTEXT://:9092"], "listeners='PLAINTEXT://:9092': other machines reach this"),
+        (
+            ["--http", "0.0.0.0:9644"],
+            "say --http 9644 to serve this machine alone, --http-token-file FILE, or --insecure",
+        ),
         (["--set", "listeners=SSL://:9093"], "PLAINTEXT://host:port"),
         (["--set", "listeners=PLAINTEXT://:9092,SSL://:9093"], "allowed is one PLAINTEXT://host:port"),
         (["--set", "listeners=CONTROLLER://:9093"], "allowed is one PLAINTEXT://host:port"),
@@ -64,7 +70,7 @@ def warnings_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str) -> l
 
 def test_the_listeners_of_controllers_are_told_to_be_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     text = (
-        "listeners=PLAINTEXT://:9092,CONTROLLER://:9093\ncontroller.listener.names=CONTROLLER\n"
+        "listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://:9093\ncontroller.listener.names=CONTROLLER\n"
         "advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093\n"
     )
     said = warnings_of(monkeypatch, tmp_path, text)
@@ -75,10 +81,10 @@ def test_the_listeners_of_controllers_are_told_to_be_left_out(monkeypatch: pytes
     assert all("left out" in line["event"] for line in said)
 
 
-def test_security_settings_are_told_to_protect_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    said = warnings_of(monkeypatch, tmp_path, "authorizer.class.name=a.b.C\nssl.keystore.location=/keys\nso.so=1\n")
-    assert [line["key"] for line in said] == ["authorizer.class.name", "ssl.keystore.location", "so.so"]
-    assert ["nothing is protected" in line["event"] for line in said] == [True, True, False]
+def test_that_everybody_may_come_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert warnings_of(monkeypatch, tmp_path, "listeners=PLAINTEXT://localhost:9092\n") == []
+    (said,) = warnings_of(monkeypatch, tmp_path, "listeners=PLAINTEXT://:9092\nottla.insecure=true\n")
+    assert said["event"] == "The broker is open to other machines: whoever reaches it may do everything"
 
 
 def test_only_close_spellings_are_suggested(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -55,6 +55,8 @@ def test_listeners_of_controllers_are_left_out(given: dict[str, str], listeners:
         ("sasl.enabled.mechanisms", "PLAIN"),
         ("listener.name.internal.ssl.keystore.location", "/keys.jks"),
         ("listener.name.internal.plain.sasl.jaas.config", "…"),
+        ("ssl.client.auth", "required"),
+        ("listener.name.internal.sasl.enabled.mechanisms", "SCRAM-SHA-512"),
         ("security.inter.broker.protocol", "SASL_SSL"),
         ("listener.security.protocol.map", "CONTROLLER:PLAINTEXT, INTERNAL:sasl_ssl"),
     ],
@@ -69,6 +71,10 @@ def test_security_settings_are_told_from_typos(key: str, value: str) -> None:
     ("key", "value"),
     [
         ("authorizer.class.name", ""),
+        ("ssl.client.auth", "none"),
+        ("ssl.enabled.protocols", "TLSv1.2, TLSv1.3"),
+        ("sasl.enabled.mechanisms", "GSSAPI"),
+        ("listener.name.internal.ssl.keystore.type", "jks"),
         ("security.inter.broker.protocol", "PLAINTEXT"),
         # As in the server.properties that comes with Kafka.
         ("listener.security.protocol.map", "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_SSL:SASL_SSL"),
@@ -100,6 +106,11 @@ def test_a_bad_value_names_the_key_the_value_and_what_is_allowed(key: str, value
         load({key: value})
     for part in (key, value, allowed):
         assert part in str(caught.value)
+
+
+def test_a_later_source_takes_security_back() -> None:
+    loaded = load({"ssl.keystore.location": "/keys.jks", "so.so": "1"}, {"ssl.keystore.location": ""})
+    assert (loaded.unprotected, loaded.unknown) == ([], ["ssl.keystore.location", "so.so"])
 
 
 def test_bounds_that_contradict_each_other() -> None:

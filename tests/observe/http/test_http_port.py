@@ -218,7 +218,7 @@ def test_a_served_broker_says_where_it_is() -> None:
 
 
 def test_a_port_for_others_is_told_of() -> None:
-    with BrokerProcess(arguments=("--http", "0.0.0.0:0", "--log-format", "json")) as broker:
+    with BrokerProcess(arguments=("--http", "0.0.0.0:0", "--insecure", "--log-format", "json")) as broker:
         warning = logged(broker, "HTTP is open to other machines")
         assert warning["level"] == "warning"
 
