@@ -171,11 +171,14 @@ class Dispatcher:
             if route.is_async:
                 self._spawn(route, request, response, ctx)
                 return None
-            peer.open = None
             if route.handler.repeats and len(frame) - start <= _REPEAT_BYTES:
-                peer.repeat = repeat = self.new_repeat(frame, start, route, request, ctx)
-                return repeat.answer(response, correlation_id)
-            return route.encode(response, correlation_id)
+                repeat = self.new_repeat(frame, start, route, request, ctx)
+                answer: bytes | Gathered = repeat.answer(response, correlation_id)
+                peer.repeat = repeat
+            else:
+                answer = route.encode(response, correlation_id)
+            peer.open = None
+            return answer
         except ProtocolError:
             raise
         except Exception:

@@ -91,6 +91,17 @@ def test_a_repeated_heartbeat_is_served_again_under_its_own_correlation_id(
     assert groups.asked[0] is groups.asked[3], "the decoded request is used again"
 
 
+@pytest.mark.parametrize("before", [[], [0]], ids=["first", "repeated"])
+def test_an_answer_that_cannot_be_encoded(
+    dispatcher: Dispatcher, groups: Groups, log: Log, peer: Any, before: list[int]
+) -> None:
+    """It is a bug of ours like any other. Without an answer the next one would be taken for this one's."""
+    groups.answers = [*before, 40_000, 0]
+    frames = [dispatcher.receive(heartbeat(number), 0, peer) for number in range(len(before) + 2)]
+    assert [answer(frame) for frame in frames if frame][-2:] == [(len(before), -1), (len(before) + 1, 0)]
+    assert log.lines == ["request failed"] and peer.open is None
+
+
 def test_a_repeated_heartbeat_behind_a_length_prefix(dispatcher: Dispatcher, peer: Any) -> None:
     for correlation_id in (1, 2):
         frame = dispatcher.receive(b"\0\0\0\x63" + heartbeat(correlation_id), 4, peer)
