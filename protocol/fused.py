@@ -16,6 +16,7 @@ from ottla.protocol.errors import MalformedFrame
 from ottla.protocol.framing import Gathered
 from ottla.protocol.primitives import (
     SMALL_UVARINTS,
+    UNKNOWN_BYTE_ITEMS,
     ArrayLeaf,
     Fixed,
     Leaf,
@@ -82,8 +83,18 @@ class _Source:
         return self.names[signature.partition("(")[0]]
 
 
-def _bad(text: str) -> MalformedFrame:
-    return MalformedFrame(text)
+_WRONG = {
+    "null": "null where it is not allowed",
+    "short": "more bytes announced than are left",
+    "count": "more items announced than bytes are left",
+    "items": "more array items and tags than one message may hold",
+    "tags": "more tags announced than bytes are left",
+    "tag": "a tagged field is not as long as announced",
+}
+
+
+def _bad(what: str) -> MalformedFrame:
+    return MalformedFrame(_WRONG[what])
 
 
 # ---------------------------------------------------------------------------------------------------------- decoding
@@ -92,7 +103,7 @@ def _bad(text: str) -> MalformedFrame:
 def fused_decoder(layout: StructLeaf, max_items: int) -> Decoder:
     """Write ``decode(data, offset) -> message`` for a layout's construct object.
 
-    ``max_items`` bounds the items of all its arrays together.
+    ``max_items`` bounds the items of all its arrays, and its tags, together.
 
     The function raises MalformedFrame, IndexError, struct.error or UnicodeDecodeError for bytes that the construct
     object refuses; it ignores what follows the message.
@@ -256,6 +267,8 @@ class _DecodeWriter:
         tag, size, stop = source.fresh("tag"), source.fresh("n"), source.fresh("stop")
         source.line(f"{count}, p = uvarint(data, p - 1)")
         source.line(f"if {count} * 2 > end - p: raise bad('tags')")
+        source.line(f"left -= {count}")
+        source.line("if left < 0: raise bad('items')")
         source.line(f"for _ in range({count}):")
         source.depth += 1
         source.line(f"{tag}, p = uvarint(data, p)")
@@ -264,10 +277,11 @@ class _DecodeWriter:
         source.line(f"if {stop} > end: raise bad('tag')")
         for field, field_leaf in leaf.tagged:
             source.line(f"if {tag} == {field.tag}:")
-            source.depth += 1
             # Read from a copy that ends where the tag ends: its counts and lengths are bounded by it.
-            source.line(f"{target}.{field.name}, left = {self.tag_reader(field_leaf)}(data[p:{stop}], left)")
-            source.depth -= 1
+            source.line(f"    {target}.{field.name}, left = {self.tag_reader(field_leaf)}(data[p:{stop}], left)")
+        source.line(f"if {tag} not in {tuple(field.tag for field, _ in leaf.tagged)}:")
+        source.line(f"    left -= {size} * {UNKNOWN_BYTE_ITEMS}")
+        source.line("    if left < 0: raise bad('items')")
         source.line(f"p = {stop}")
         source.depth -= 2
 

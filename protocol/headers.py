@@ -34,6 +34,8 @@ class ResponseHeader(Message):
 _START = Struct(">hhih")
 _START_WITH_LENGTH = Struct(">ihhih")
 START_SIZE = _START.size
+MAX_HEADER_TAGS = 1024
+"""Kafka allows any number; no client sends any, and each takes time."""
 
 
 def split_request(frame: bytes, start: int = 0) -> tuple[int, int, int, bytes, int]:
@@ -66,12 +68,14 @@ def skip_tags(frame: bytes, position: int) -> int:
     """Skip a tag section; header tags have no meaning yet.
 
     Raises:
-        MalformedFrame: the section does not fit into the frame.
+        MalformedFrame: the section does not fit into the frame, or has more than `MAX_HEADER_TAGS`.
     """
     try:
         count, position = uvarint(frame, position)
         if count * 2 > len(frame) - position:
             raise MalformedFrame(f"{count} header tags announced, {len(frame) - position} bytes left")
+        if count > MAX_HEADER_TAGS:
+            raise MalformedFrame(f"{count} header tags, allowed are {MAX_HEADER_TAGS}")
         for _ in range(count):
             _, position = uvarint(frame, position)
             size, position = uvarint(frame, position)

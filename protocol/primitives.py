@@ -23,12 +23,16 @@ from ottla.protocol.errors import MalformedFrame
 ZERO_UUID = UUID(int=0)
 UVARINT_MAX_BYTES = 5
 
-MAX_ITEMS = 1 << 20
-"""How many array items one message may hold, all arrays together.
+MAX_ITEMS = 1 << 17
+"""How many array items and tagged fields one message may hold, all together.
 
-An item of two bytes on the wire becomes an object of a hundred: without this bound a frame of 100 MB, which Kafka
-allows, could claim gigabytes. Record batches are bytes here and are not counted.
+An item of two bytes on the wire becomes an object of a hundred, and takes up to three microseconds: without this bound
+a frame of 100 MB, which Kafka allows, could claim gigabytes, and a minute. Record batches are bytes here and are not
+counted. Answers that list what a whole cluster has may hold more.
 """
+
+UNKNOWN_BYTE_ITEMS = 2
+"""As how many items a byte of an unknown tagged field counts: 64 KiB of them are all that a request may have."""
 
 
 def uvarint(data: bytes | memoryview, position: int) -> tuple[int, int]:
@@ -77,7 +81,7 @@ def remaining(stream: BytesIO) -> int:
 class Leaf(Construct):  # type: ignore[misc]
     """A wire type. ``minimum`` is the smallest number of bytes that it can take; arrays are bounded by it.
 
-    The context of ``_parse`` is a list of one number: how many array items the message may still have.
+    The context of ``_parse`` is a list of one number: how many array items and tags the message may still have.
     """
 
     minimum: int = 1
@@ -99,6 +103,12 @@ class Leaf(Construct):  # type: ignore[misc]
             raise MalformedFrame(f"{path}: {error}") from None
         stream.seek(end)
         return value
+
+    def spend(self, context: list[int], items: int, path: str) -> None:
+        """Count what the message may not have without bound."""
+        context[0] -= items
+        if context[0] < 0:
+            raise self.fail(path, "more array items and tags than one message may hold")
 
     def fail(self, path: str, text: str) -> MalformedFrame:
         return MalformedFrame(f"{path}: {text}")
@@ -227,9 +237,7 @@ class ArrayLeaf(Leaf):
             raise self.fail(path, f"count {count} where null is not allowed")
         if count * max(1, self.item.minimum) > remaining(stream):
             raise self.fail(path, f"{count} items announced, {remaining(stream)} bytes left")
-        context[0] -= count
-        if context[0] < 0:
-            raise self.fail(path, "more array items than one message may hold")
+        self.spend(context, count, path)
         return [self.item._parse(stream, context, f"{path}[{index}]") for index in range(count)]
 
     def _build(self, obj: Any, stream: BytesIO, context: Any, path: str) -> Any:

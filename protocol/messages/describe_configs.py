@@ -62,5 +62,7 @@ class DescribeConfigsResult:
 class DescribeConfigsResponse(Message):
     """The settings of each resource asked for."""
 
+    max_items = 1 << 20  # all that a cluster has may be asked for
+
     throttle_time_ms: int = wire(Int32)
     results: list[DescribeConfigsResult] = wire(ArrayOf(DescribeConfigsResult))

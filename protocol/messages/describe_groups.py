@@ -54,5 +54,7 @@ class DescribedGroup:
 class DescribeGroupsResponse(Message):
     """The groups, in the order asked."""
 
+    max_items = 1 << 20  # all that a cluster has may be asked for
+
     throttle_time_ms: int = wire(Int32, since=1)
     groups: list[DescribedGroup] = wire(ArrayOf(DescribedGroup))

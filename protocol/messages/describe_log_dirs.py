@@ -54,6 +54,8 @@ class DescribeLogDirsResult:
 class DescribeLogDirsResponse(Message):
     """The log directories of the broker."""
 
+    max_items = 1 << 20  # all that a cluster has may be asked for
+
     throttle_time_ms: int = wire(Int32)
     error_code: int = wire(Int16, since=3)
     results: list[DescribeLogDirsResult] = wire(ArrayOf(DescribeLogDirsResult))

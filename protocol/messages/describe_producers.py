@@ -54,5 +54,7 @@ class TopicResponse:
 class DescribeProducersResponse(Message):
     """The producers of each partition."""
 
+    max_items = 1 << 20  # all that a cluster has may be asked for
+
     throttle_time_ms: int = wire(Int32)
     topics: list[TopicResponse] = wire(ArrayOf(TopicResponse))

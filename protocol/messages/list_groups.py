@@ -27,6 +27,8 @@ class ListedGroup:
 class ListGroupsResponse(Message):
     """The groups that this broker coordinates."""
 
+    max_items = 1 << 20  # all that a cluster has may be asked for
+
     throttle_time_ms: int = wire(Int32, since=1)
     error_code: int = wire(Int16)
     groups: list[ListedGroup] = wire(ArrayOf(ListedGroup))

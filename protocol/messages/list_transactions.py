@@ -28,6 +28,8 @@ class TransactionState:
 class ListTransactionsResponse(Message):
     """The transactions that this broker coordinates."""
 
+    max_items = 1 << 20  # all that a cluster has may be asked for
+
     throttle_time_ms: int = wire(Int32)
     error_code: int = wire(Int16)
     unknown_state_filters: list[str] = wire(ArrayOf(String))

@@ -108,6 +108,8 @@ class OffsetFetchResponseGroup:
 class OffsetFetchResponse(Message):
     """Committed offsets; unknown groups and partitions read -1 without an error."""
 
+    max_items = 1 << 20  # all that a cluster has may be asked for
+
     throttle_time_ms: int = wire(Int32, since=3)
     topics: list[OffsetFetchResponseTopic] = wire(ArrayOf(OffsetFetchResponseTopic), until=7)
     error_code: int = wire(Int16, since=2, until=7)

@@ -19,6 +19,7 @@ from ottla.protocol.errors import MalformedFrame, UnsupportedVersion
 from ottla.protocol.messages.fetch import FetchRequest, ReplicaState
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest
+from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.messages.produce import ProduceResponse
 from ottla.protocol.primitives import ArrayLeaf, uvarint, uvarint_bytes
 from ottla.protocol.schema import StructLeaf
@@ -26,7 +27,7 @@ from tests.protocol.wire_frames import Mark, varint, written
 from tests.protocol.wire_values import APIS, HEADERS, LAYOUTS, MESSAGES, at_version, full, layouts, name_of
 
 ALL = MESSAGES + HEADERS
-FLOOD = b"\x80" * 400_000
+FLOOD = b"\x80" * 16_000  # and the path of the field is still told
 
 
 class Peak:
@@ -138,13 +139,13 @@ def test_refusing_an_enormous_count_allocates_nothing() -> None:
 
 
 def test_a_count_is_checked_before_the_first_entry() -> None:
-    """One entry more than announced bytes can hold: refused at the count, though 20,000 entries could be read."""
-    entries = b"\x00\x01a\x00\x00\x00\x01b" * 20_000
+    """One entry more than announced bytes can hold: refused at the count, though 1,200 entries could be read."""
+    entries = b"\x00\x01a\x00\x00\x00\x01b" * 1_200
     start = b"\x00\x01g\x00\x00\x17\x70\x00\x00\x00\x01\x00\x00\xff\xff\x00\x00"
     layout = JoinGroupRequest.layout(5)
-    assert len(layout.decode(start + (20_000).to_bytes(4, "big") + entries).protocols) == 20_000
-    # An entry takes at least six bytes, so 26,666 are what 160,000 bytes could hold.
-    for count in (26_667, 1 << 30):
+    assert len(layout.decode(start + (1_200).to_bytes(4, "big") + entries).protocols) == 1_200
+    # An entry takes at least six bytes, so 1,600 are what 9,600 bytes could hold.
+    for count in (1_601, 1 << 30):
         data = start + count.to_bytes(4, "big") + entries
         with allocations() as peak:
             assert "items announced" in refused(layout, data)
@@ -157,7 +158,7 @@ def test_counts_are_named_in_the_refusal() -> None:
 
 
 def test_a_flood_of_continuation_bytes_is_not_walked() -> None:
-    """400 kB of 0x80 at every varint of the protocol: at most a copy of the frame is made for the error message."""
+    """16 kB of 0x80 at every varint of the protocol: at most a copy of the frame is made for the error message."""
     attacks = []
     for layout in LAYOUTS:
         frame = written(sample(layout), layout.version)
@@ -289,6 +290,14 @@ def heartbeat(tags: bytes) -> bytes:
 )
 def test_lying_tag_sections(tags: bytes) -> None:
     assert refused(HeartbeatRequest.layout(4), heartbeat(tags)).startswith("HeartbeatRequest.tags")
+
+
+def test_the_path_is_told_of_messages_that_are_not_very_long() -> None:
+    """To find it costs several times what refusing costs."""
+    layout = MetadataRequest.layout(9)
+    for topics, path in ((8_000, "MetadataRequest.topics"), (9_000, "MetadataRequest:")):
+        with pytest.raises(MalformedFrame, match=rf"^{path}"):
+            layout.decode(varint(topics + 2) + b"\x01\x00" * topics)
 
 
 def test_many_tiny_unknown_tags_cost_one_walk() -> None:

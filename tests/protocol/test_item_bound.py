@@ -8,11 +8,13 @@ import pytest
 
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.errors import MalformedFrame
+from ottla.protocol.messages.fetch import FetchRequest
 from ottla.protocol.messages.list_offsets import ListOffsetsRequest
 from ottla.protocol.messages.metadata import MetadataRequest
-from ottla.protocol.primitives import MAX_ITEMS, uvarint_bytes
+from ottla.protocol.primitives import MAX_ITEMS, UNKNOWN_BYTE_ITEMS, uvarint_bytes
 from ottla.protocol.schema import Layout
 
+TAG = b"\x7f\x00"
 EMPTY_TOPIC = b"\x01\x00"  # a compact name of no bytes and no tags
 FEW = 1_000
 
@@ -31,16 +33,16 @@ def test_every_request_has_the_bound() -> None:
 @pytest.mark.parametrize("decode", ["decode", "parse"])
 def test_one_array_over_the_bound_is_refused_before_it_is_read(decode: str) -> None:
     body = uvarint_bytes(FEW + 2) + EMPTY_TOPIC * (FEW + 1) + b"\0\0\0\0"
-    with pytest.raises(MalformedFrame, match="topics: more array items"):
+    with pytest.raises(MalformedFrame, match="topics: more array items and tags"):
         getattr(bounded(MetadataRequest, 9), decode)(body)
 
 
 @pytest.mark.parametrize("decode", ["decode", "parse"])
 def test_nested_arrays_count_together(decode: str) -> None:
-    """Ten topics, each with a fifth of what is allowed."""
+    """Six topics, each with a fifth of what is allowed."""
     many = FEW // 5
     topic = struct.pack(">h", 0) + struct.pack(">i", many) + struct.pack(">iq", 0, -1) * many
-    body = struct.pack(">ii", -1, 10) + topic * 10
+    body = struct.pack(">ii", -1, 6) + topic * 6
     with pytest.raises(MalformedFrame, match=r"topics\[\d\]\.partitions: more array items"):
         getattr(bounded(ListOffsetsRequest, 1), decode)(body)
 
@@ -49,3 +51,29 @@ def test_nested_arrays_count_together(decode: str) -> None:
 def test_as_many_as_the_bound_are_read(decode: str) -> None:
     body = uvarint_bytes(FEW + 1) + EMPTY_TOPIC * FEW + b"\0\0\0\0"
     assert len(getattr(bounded(MetadataRequest, 9), decode)(body).topics) == FEW
+
+
+@pytest.mark.parametrize("decode", ["decode", "parse"])
+def test_tags_count_as_items(decode: str) -> None:
+    """Those of all sections together, and with the items."""
+    topic = b"\x01" + uvarint_bytes(FEW // 10) + TAG * (FEW // 10)
+    body = uvarint_bytes(10) + topic * 9 + b"\0\0\0" + uvarint_bytes(FEW // 10 - 9)
+    read = getattr(bounded(MetadataRequest, 9), decode)
+    assert len(read(body + TAG * (FEW // 10)).topics) == 9
+    with pytest.raises(MalformedFrame, match="tags: more array items and tags"):
+        read(body[:-1] + uvarint_bytes(FEW // 10 - 8) + TAG * (FEW // 10))
+
+
+@pytest.mark.parametrize("decode", ["decode", "parse"])
+def test_what_nobody_knows_is_bounded(decode: str) -> None:
+    """A tagged field that is known may be as large as it likes."""
+    most = (FEW - 1) // UNKNOWN_BYTE_ITEMS
+    body = b"\x01\0\0\0\x01"
+    read = getattr(bounded(MetadataRequest, 9), decode)
+    assert read(body + b"\x7f" + uvarint_bytes(most) + bytes(most)).topics == []
+    with pytest.raises(MalformedFrame, match=r"tags\[127\]: more array items and tags"):
+        read(body + b"\x7f" + uvarint_bytes(most + 1) + bytes(most + 1))
+    name = b"c" * 4 * FEW
+    known = b"\x01\0" + uvarint_bytes(len(name) + 2) + uvarint_bytes(len(name) + 1) + name
+    fetch = FetchRequest.layout(15).encode(FetchRequest())[:-1] + known
+    assert getattr(bounded(FetchRequest, 15), decode)(fetch).cluster_id == name.decode()
