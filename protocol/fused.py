@@ -15,6 +15,7 @@ from typing import Any, Final
 from ottla.protocol.errors import MalformedFrame
 from ottla.protocol.framing import Gathered
 from ottla.protocol.primitives import (
+    MAX_TEXT_BYTES,
     SMALL_UVARINTS,
     UNKNOWN_BYTE_ITEMS,
     ArrayLeaf,
@@ -22,6 +23,7 @@ from ottla.protocol.primitives import (
     Leaf,
     Sized,
     UuidLeaf,
+    cut_text,
     uuid_of,
     uvarint,
     uvarint_bytes,
@@ -47,6 +49,7 @@ class _Source:
         self.names: dict[str, Any] = {
             "uvarint": uvarint,
             "uvarint_bytes": uvarint_bytes,
+            "cut_text": cut_text,
             "SMALL": SMALL_UVARINTS,
             "new": object.__new__,
             "uuid_of": uuid_of,
@@ -187,6 +190,8 @@ class _DecodeWriter:
             self.flush(("B", size))
             source.line(f"if {size} > 127:")
             source.line(f"    {size}, p = uvarint(data, p - 1)")
+            if isinstance(leaf, Sized) and leaf.text:
+                source.line(f"    if {size} > {MAX_TEXT_BYTES + 1}: raise bad('long')")
             source.line(f"{size} -= 1")
         else:
             self.flush((code, size))
@@ -425,6 +430,8 @@ class _EncodeWriter:
             source.depth += 1
         if leaf.text:
             source.line(f"{data} = {data}.encode()")
+        if leaf.cut:
+            source.line(f"if len({data}) > {MAX_TEXT_BYTES}: {data} = cut_text({data})")
         if leaf.compact:
             self.flush()
             self.chunks()

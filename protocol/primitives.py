@@ -23,6 +23,10 @@ from ottla.protocol.errors import MalformedFrame
 ZERO_UUID = UUID(int=0)
 UVARINT_MAX_BYTES = 5
 
+MAX_TEXT_BYTES = 0x7FFF
+"""The most that the length of a classic string can say. Compact strings are held to it too, as in Kafka: what comes in
+by a new version goes out by an old one."""
+
 MAX_ITEMS = 1 << 17
 """How many array items and tagged fields one message may hold, all together.
 
@@ -158,6 +162,11 @@ class UuidLeaf(Leaf):
         return obj
 
 
+def cut_text(data: bytes) -> bytes:
+    """As much of UTF-8 text as a string can hold, in whole characters."""
+    return data if len(data) <= MAX_TEXT_BYTES else data[:MAX_TEXT_BYTES].decode(errors="ignore").encode()
+
+
 class Sized(Leaf):
     """Length, then that many bytes: the four forms of strings and of byte arrays.
 
@@ -167,10 +176,14 @@ class Sized(Leaf):
         nullable: whether -1 (compact: 0) means None. Any negative length of a nullable string reads as None.
         text: decode to str (UTF-8) or leave bytes.
         shared: where there are many bytes, the fused decoder gives a view into what it decodes.
+        cut: text that is too long is cut when it is encoded, instead of refused.
     """
 
-    def __init__(self, length_code: str, *, compact: bool, nullable: bool, text: bool, shared: bool = False) -> None:
+    def __init__(
+        self, length_code: str, *, compact: bool, nullable: bool, text: bool, shared: bool = False, cut: bool = False
+    ) -> None:
         super().__init__()
+        self.cut = cut
         self.length_code = length_code
         self.compact = compact
         self.nullable = nullable
@@ -182,6 +195,8 @@ class Sized(Leaf):
     def _parse(self, stream: BytesIO, context: Any, path: str) -> str | bytes | None:
         if self.compact:
             size = self.read_uvarint(stream, path) - 1
+            if self.text and size > MAX_TEXT_BYTES:
+                raise self.fail(path, f"a string of {size} bytes, {MAX_TEXT_BYTES} are allowed")
         else:
             prefix = self.take(stream, self.minimum, path)
             size = int.from_bytes(prefix, "big", signed=True)
@@ -204,6 +219,8 @@ class Sized(Leaf):
             stream.write(b"\0" if self.compact else b"\xff" * self.minimum)
             return obj
         data = obj.encode() if self.text else obj
+        if self.cut:
+            data = cut_text(data)
         if self.compact:
             stream.write(uvarint_bytes(len(data) + 1))
         else:

@@ -52,16 +52,18 @@ PATH_BYTES = 16 << 10
 class WireType:
     """A type as a declaration names it; `leaf` gives its form at a version.
 
-    ``default`` is the value of a field that is absent, and the type's zero value.
+    ``default`` is the value of a field that is absent, and the type's zero value. With ``cut``, text that is too long
+    for its length field loses its end.
     """
 
     kind: str
     default: Any
+    cut: bool = False
 
     def leaf(self, version: int, *, flexible: bool, nullable: bool) -> Leaf:
         match self.kind:
             case "string":
-                return Sized("h", compact=flexible, nullable=nullable, text=True)
+                return Sized("h", compact=flexible, nullable=nullable, text=True, cut=self.cut)
             case "bytes":
                 return Sized("i", compact=flexible, nullable=nullable, text=False)
             case "records":
@@ -93,6 +95,8 @@ Float64 = WireType("d", 0.0)
 Boolean = WireType("?", False)
 Uuid = WireType("uuid", UuidLeaf.default)
 String = WireType("string", "")
+Words = WireType("string", "", cut=True)
+"""What an error message says to people. It may quote names, each of which may be as long as a string can be."""
 Bytes = WireType("bytes", b"")
 Records = WireType("records", b"")
 """Record batches: bytes on the wire. They are kept whole; `ottla.protocol.records` looks inside. Large ones

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.protocol.schema import ArrayOf, Boolean, Float64, Int16, Int32, Message, String, message, struct, wire
+from ottla.protocol.schema import ArrayOf, Boolean, Float64, Int16, Int32, Message, String, Words, message, struct, wire
 
 
 @struct
@@ -51,7 +51,7 @@ class AlterClientQuotasResponseEntryData:
     """What became of one entity."""
 
     error_code: int = wire(Int16)
-    error_message: str | None = wire(String, nullable_since=0)
+    error_message: str | None = wire(Words, nullable_since=0)
     entity: list[AlterClientQuotasResponseEntityData] = wire(ArrayOf(AlterClientQuotasResponseEntityData))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.protocol.schema import ArrayOf, Boolean, Int8, Int16, Int32, Message, String, message, struct, wire
+from ottla.protocol.schema import ArrayOf, Boolean, Int8, Int16, Int32, Message, String, Words, message, struct, wire
 
 
 @struct
@@ -35,7 +35,7 @@ class AlterConfigsResourceResponse:
     """What became of one resource."""
 
     error_code: int = wire(Int16)
-    error_message: str | None = wire(String, nullable_since=0)
+    error_message: str | None = wire(Words, nullable_since=0)
     resource_type: int = wire(Int8)
     resource_name: str = wire(String)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.protocol.schema import ArrayOf, Boolean, Int16, Int32, Message, String, message, struct, wire
+from ottla.protocol.schema import ArrayOf, Boolean, Int16, Int32, Message, String, Words, message, struct, wire
 
 
 @struct
@@ -36,7 +36,7 @@ class ReassignablePartitionResponse:
 
     partition_index: int = wire(Int32)
     error_code: int = wire(Int16)
-    error_message: str | None = wire(String, nullable_since=0)
+    error_message: str | None = wire(Words, nullable_since=0)
 
 
 @struct
@@ -54,5 +54,5 @@ class AlterPartitionReassignmentsResponse(Message):
     throttle_time_ms: int = wire(Int32)
     allow_replication_factor_change: bool = wire(Boolean, since=1, default=True)
     error_code: int = wire(Int16)
-    error_message: str | None = wire(String, nullable_since=0)
+    error_message: str | None = wire(Words, nullable_since=0)
     responses: list[ReassignableTopicResponse] = wire(ArrayOf(ReassignableTopicResponse))

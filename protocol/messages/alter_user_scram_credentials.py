@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.protocol.schema import ArrayOf, Bytes, Int8, Int16, Int32, Message, String, message, struct, wire
+from ottla.protocol.schema import ArrayOf, Bytes, Int8, Int16, Int32, Message, String, Words, message, struct, wire
 
 
 @struct
@@ -38,7 +38,7 @@ class AlterUserScramCredentialsResult:
 
     user: str = wire(String)
     error_code: int = wire(Int16)
-    error_message: str | None = wire(String, nullable_since=0)
+    error_message: str | None = wire(Words, nullable_since=0)
 
 
 @message(versions=range(1), flexible_from=0)

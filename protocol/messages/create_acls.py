@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.protocol.schema import ArrayOf, Int8, Int16, Int32, Message, String, message, struct, wire
+from ottla.protocol.schema import ArrayOf, Int8, Int16, Int32, Message, String, Words, message, struct, wire
 
 
 @struct
@@ -30,7 +30,7 @@ class AclCreationResult:
     """What became of one rule."""
 
     error_code: int = wire(Int16)
-    error_message: str | None = wire(String, nullable_since=0)
+    error_message: str | None = wire(Words, nullable_since=0)
 
 
 @message(versions=range(1, 4), flexible_from=2)

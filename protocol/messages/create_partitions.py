@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.protocol.schema import ArrayOf, Boolean, Int16, Int32, Message, String, message, struct, wire
+from ottla.protocol.schema import ArrayOf, Boolean, Int16, Int32, Message, String, Words, message, struct, wire
 
 
 @struct
@@ -36,7 +36,7 @@ class CreatePartitionsTopicResult:
 
     name: str = wire(String)
     error_code: int = wire(Int16)
-    error_message: str | None = wire(String, nullable_since=0, default=None)
+    error_message: str | None = wire(Words, nullable_since=0, default=None)
 
 
 @message(versions=range(4), flexible_from=2)

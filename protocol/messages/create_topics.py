@@ -13,6 +13,7 @@ from ottla.protocol.schema import (
     Message,
     String,
     Uuid,
+    Words,
     message,
     struct,
     wire,
@@ -73,7 +74,7 @@ class CreatableTopicResult:
     name: str = wire(String)
     topic_id: UUID = wire(Uuid, since=7)
     error_code: int = wire(Int16)
-    error_message: str | None = wire(String, nullable_since=0)
+    error_message: str | None = wire(Words, nullable_since=0)
     topic_config_error_code: int = wire(Int16, since=5, tag=0)
     num_partitions: int = wire(Int32, since=5, default=-1)
     replication_factor: int = wire(Int16, since=5, default=-1)

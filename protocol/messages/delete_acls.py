@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.protocol.schema import ArrayOf, Int8, Int16, Int32, Message, String, message, struct, wire
+from ottla.protocol.schema import ArrayOf, Int8, Int16, Int32, Message, String, Words, message, struct, wire
 
 
 @struct
@@ -30,7 +30,7 @@ class DeleteAclsMatchingAcl:
     """A rule that was removed."""
 
     error_code: int = wire(Int16)
-    error_message: str | None = wire(String, nullable_since=0)
+    error_message: str | None = wire(Words, nullable_since=0)
     resource_type: int = wire(Int8)
     resource_name: str = wire(String)
     pattern_type: int = wire(Int8, default=3)
@@ -45,7 +45,7 @@ class DeleteAclsFilterResult:
     """The rules that one filter matched."""
 
     error_code: int = wire(Int16)
-    error_message: str | None = wire(String, nullable_since=0)
+    error_message: str | None = wire(Words, nullable_since=0)
     matching_acls: list[DeleteAclsMatchingAcl] = wire(ArrayOf(DeleteAclsMatchingAcl))
 
 

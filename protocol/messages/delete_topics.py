@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from ottla.protocol.schema import ArrayOf, Int16, Int32, Message, String, Uuid, message, struct, wire
+from ottla.protocol.schema import ArrayOf, Int16, Int32, Message, String, Uuid, Words, message, struct, wire
 
 
 @struct
@@ -31,7 +31,7 @@ class DeletableTopicResult:
     name: str | None = wire(String, nullable_since=6)
     topic_id: UUID = wire(Uuid, since=6)
     error_code: int = wire(Int16)
-    error_message: str | None = wire(String, since=5, nullable_since=5, default=None)
+    error_message: str | None = wire(Words, since=5, nullable_since=5, default=None)
 
 
 @message(versions=range(1, 7), flexible_from=4)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.protocol.schema import ArrayOf, Int8, Int16, Int32, Message, String, message, struct, wire
+from ottla.protocol.schema import ArrayOf, Int8, Int16, Int32, Message, String, Words, message, struct, wire
 
 
 @message(versions=range(1, 4), flexible_from=2)
@@ -44,5 +44,5 @@ class DescribeAclsResponse(Message):
 
     throttle_time_ms: int = wire(Int32)
     error_code: int = wire(Int16)
-    error_message: str | None = wire(String, nullable_since=0)
+    error_message: str | None = wire(Words, nullable_since=0)
     resources: list[DescribeAclsResource] = wire(ArrayOf(DescribeAclsResource))

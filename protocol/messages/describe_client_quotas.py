@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from ottla.protocol.schema import ArrayOf, Boolean, Float64, Int8, Int16, Int32, Message, String, message, struct, wire
+from ottla.protocol.schema import (
+    ArrayOf,
+    Boolean,
+    Float64,
+    Int8,
+    Int16,
+    Int32,
+    Message,
+    String,
+    Words,
+    message,
+    struct,
+    wire,
+)
 
 
 @struct
@@ -52,5 +65,5 @@ class DescribeClientQuotasResponse(Message):
 
     throttle_time_ms: int = wire(Int32)
     error_code: int = wire(Int16)
-    error_message: str | None = wire(String, nullable_since=0)
+    error_message: str | None = wire(Words, nullable_since=0)
     entries: list[EntryData] | None = wire(ArrayOf(EntryData), nullable_since=0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.protocol.schema import ArrayOf, Boolean, Int8, Int16, Int32, Message, String, message, struct, wire
+from ottla.protocol.schema import ArrayOf, Boolean, Int8, Int16, Int32, Message, String, Words, message, struct, wire
 
 
 @message(versions=range(3), flexible_from=0)
@@ -31,7 +31,7 @@ class DescribeClusterResponse(Message):
 
     throttle_time_ms: int = wire(Int32)
     error_code: int = wire(Int16)
-    error_message: str | None = wire(String, nullable_since=0, default=None)
+    error_message: str | None = wire(Words, nullable_since=0, default=None)
     endpoint_type: int = wire(Int8, since=1, default=1)
     cluster_id: str = wire(String)
     controller_id: int = wire(Int32, default=-1)

@@ -5,7 +5,7 @@ It is not among the APIs that a broker advertises: who asks for it knows that it
 
 from __future__ import annotations
 
-from ottla.protocol.schema import Bytes, Int16, Int32, Int64, Message, String, message, wire
+from ottla.protocol.schema import Bytes, Int16, Int32, Int64, Message, String, Words, message, wire
 
 
 @message(versions=range(1), flexible_from=0)
@@ -30,5 +30,5 @@ class DescribeGroupHistoryResponse(Message):
     """A JSON document."""
 
     error_code: int = wire(Int16)
-    error_message: str | None = wire(String, nullable_since=0, default=None)
+    error_message: str | None = wire(Words, nullable_since=0, default=None)
     body: bytes = wire(Bytes)

@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.protocol.schema import (
-    ArrayOf,
-    Boolean,
-    Bytes,
-    Int16,
-    Int32,
-    Message,
-    String,
-    message,
-    struct,
-    wire,
-)
+from ottla.protocol.schema import ArrayOf, Boolean, Bytes, Int16, Int32, Message, String, Words, message, struct, wire
 
 
 @message(versions=range(7), flexible_from=5)
@@ -41,7 +30,7 @@ class DescribedGroup:
     """A group: state, protocol and members."""
 
     error_code: int = wire(Int16)
-    error_message: str | None = wire(String, since=6, nullable_since=6, default=None)
+    error_message: str | None = wire(Words, since=6, nullable_since=6, default=None)
     group_id: str = wire(String)
     group_state: str = wire(String)
     protocol_type: str = wire(String)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.protocol.schema import ArrayOf, Int16, Int32, Int64, Message, String, message, struct, wire
+from ottla.protocol.schema import ArrayOf, Int16, Int32, Int64, Message, String, Words, message, struct, wire
 
 
 @struct
@@ -38,7 +38,7 @@ class PartitionResponse:
 
     partition_index: int = wire(Int32)
     error_code: int = wire(Int16)
-    error_message: str | None = wire(String, nullable_since=0, default=None)
+    error_message: str | None = wire(Words, nullable_since=0, default=None)
     active_producers: list[ProducerState] = wire(ArrayOf(ProducerState))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.protocol.schema import ArrayOf, Int8, Int16, Int32, Message, String, message, struct, wire
+from ottla.protocol.schema import ArrayOf, Int8, Int16, Int32, Message, String, Words, message, struct, wire
 
 
 @struct
@@ -33,7 +33,7 @@ class DescribeUserScramCredentialsResult:
 
     user: str = wire(String)
     error_code: int = wire(Int16)
-    error_message: str | None = wire(String, nullable_since=0)
+    error_message: str | None = wire(Words, nullable_since=0)
     credential_infos: list[CredentialInfo] = wire(ArrayOf(CredentialInfo))
 
 
@@ -43,5 +43,5 @@ class DescribeUserScramCredentialsResponse(Message):
 
     throttle_time_ms: int = wire(Int32)
     error_code: int = wire(Int16)
-    error_message: str | None = wire(String, nullable_since=0)
+    error_message: str | None = wire(Words, nullable_since=0)
     results: list[DescribeUserScramCredentialsResult] = wire(ArrayOf(DescribeUserScramCredentialsResult))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.protocol.schema import ArrayOf, Int8, Int16, Int32, Message, String, message, struct, wire
+from ottla.protocol.schema import ArrayOf, Int8, Int16, Int32, Message, String, Words, message, struct, wire
 
 
 @message(versions=range(7), flexible_from=3)
@@ -23,7 +23,7 @@ class Coordinator:
     host: str = wire(String, since=4)
     port: int = wire(Int32, since=4)
     error_code: int = wire(Int16, since=4)
-    error_message: str | None = wire(String, since=4, nullable_since=4)
+    error_message: str | None = wire(Words, since=4, nullable_since=4)
 
 
 @message(versions=range(7), flexible_from=3)
@@ -32,7 +32,7 @@ class FindCoordinatorResponse(Message):
 
     throttle_time_ms: int = wire(Int32, since=1)
     error_code: int = wire(Int16, until=3)
-    error_message: str | None = wire(String, since=1, until=3, nullable_since=1)
+    error_message: str | None = wire(Words, since=1, until=3, nullable_since=1)
     node_id: int = wire(Int32, until=3)
     host: str = wire(String, until=3)
     port: int = wire(Int32, until=3)

@@ -13,6 +13,7 @@ from ottla.protocol.schema import (
     Records,
     String,
     Uuid,
+    Words,
     message,
     struct,
     wire,
@@ -51,7 +52,7 @@ class BatchIndexAndErrorMessage:
     """A record that was refused, and why (KIP-467)."""
 
     batch_index: int = wire(Int32, since=8)
-    batch_index_error_message: str | None = wire(String, since=8, nullable_since=8, default=None)
+    batch_index_error_message: str | None = wire(Words, since=8, nullable_since=8, default=None)
 
 
 @struct
@@ -72,7 +73,7 @@ class PartitionProduceResponse:
     log_append_time_ms: int = wire(Int64, default=-1)
     log_start_offset: int = wire(Int64, since=5, default=-1)
     record_errors: list[BatchIndexAndErrorMessage] = wire(ArrayOf(BatchIndexAndErrorMessage), since=8)
-    error_message: str | None = wire(String, since=8, nullable_since=8, default=None)
+    error_message: str | None = wire(Words, since=8, nullable_since=8, default=None)
     current_leader: LeaderIdAndEpoch = wire(LeaderIdAndEpoch, since=10, tag=0)
 
 

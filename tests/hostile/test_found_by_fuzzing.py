@@ -1,0 +1,69 @@
+"""Faults that the fuzzer has found, each as the shortest request that shows it."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ottla.protocol.apis import ApiKey, api
+from ottla.protocol.errors import ErrorCode, MalformedFrame
+from ottla.protocol.messages.create_topics import CreatableTopicResult
+from ottla.protocol.messages.heartbeat import HeartbeatRequest
+from ottla.protocol.primitives import uvarint_bytes
+from tests.hostile.victim import Victim
+from tests.pitfalls.client import Client
+
+LONG = "x" * 32_767
+
+
+@pytest.fixture(scope="module")
+def victim() -> Iterator[Victim]:
+    with Victim() as victim:
+        yield victim
+        assert "Traceback" not in victim.log_text()
+
+
+@pytest.fixture
+def client(victim: Victim) -> Iterator[Client]:
+    with Client(victim.port) as client:
+        yield client
+
+
+@pytest.mark.e2e
+def test_a_refusal_that_quotes_the_longest_name(client: Client) -> None:
+    """The sentence around the name made it longer than a string can be, and the answer could not be encoded."""
+    resources = [{"resource_type": 8, "resource_name": LONG, "configs": [{"name": LONG, "value": "x"}]}]
+    told = client.call(ApiKey.ALTER_CONFIGS, 1, resources=resources).responses[0]
+    assert told.error_code == ErrorCode.INVALID_REQUEST and LONG[:1000] in told.error_message
+
+
+@pytest.mark.e2e
+def test_a_refusal_of_a_handler_that_answers_at_once(client: Client) -> None:
+    components = [{"entity_type": LONG, "match_type": 1, "match": None}]
+    told = client.call(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, components=components, strict=False)
+    assert told.error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+@pytest.mark.parametrize("form", ["fused", "construct"])
+def test_long_words_are_cut_between_characters(form: str) -> None:
+    layout = api(ApiKey.CREATE_TOPICS).response.layout(2)
+    told = api(ApiKey.CREATE_TOPICS).response(topics=[CreatableTopicResult(name="t", error_message="ü" * 20_000)])
+    data = layout.encode(told) if form == "fused" else layout.build(told)
+    assert layout.decode(data).topics[0].error_message == "ü" * 16_383
+
+
+@pytest.mark.parametrize("read", ["decode", "parse"])
+def test_no_string_is_longer_than_an_old_version_can_say(read: str) -> None:
+    """A group id that came in by a flexible version could not be listed by an older one, for anybody."""
+    layout = HeartbeatRequest.layout(4)
+
+    def request(size: int) -> bytes:
+        return uvarint_bytes(size + 1) + b"g" * size + struct.pack(">i", 1) + b"\2m\0\0"
+
+    reader: Any = layout.decode if read == "decode" else layout.parse
+    assert reader(request(32_767)).group_id == "g" * 32_767
+    with pytest.raises(MalformedFrame, match="32768"):
+        reader(request(32_768))
