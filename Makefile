@@ -12,7 +12,7 @@ MINUTES ?= 10
 COMMA := ,
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-why demo-pipeline test test-spark pipeline-long unit e2e sim chaos differential client-on-kafka interop interop-java-churn types lint format bench image-check docs dist clean
+.PHONY: help demo demo-why demo-pipeline test test-spark pipeline-long unit e2e sim chaos hostile fuzz differential client-on-kafka interop interop-java-churn types lint format bench image-check docs dist clean
 
 help: ## show the targets
 	@grep -E '^[a-z0-9%-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -72,6 +72,13 @@ sim: $(VENV)/.test ## the long simulation: many seeds, every planted bug
 chaos: $(VENV)/.test ## kill a broker under load, and applications besides (ROUNDS=200; about ten minutes)
 	@$(BIN)/python -m tests.chaos.run load --rounds $(ROUNDS) $(ARGS)
 	@$(BIN)/python -m tests.chaos.run exactly-once --rounds $$(( ($(ROUNDS) + 1) / 2 )) $(ARGS)
+
+hostile: $(VENV)/.test ## attacks from outside, what each costs and what honest groups feel of it (under three minutes)
+	@$(BIN)/python -m tests.hostile.attacks $(ARGS)
+
+fuzz: MINUTES = 1
+fuzz: $(VENV)/.test ## seeded nonsense over all APIs and versions, against brokers of their own (MINUTES=1)
+	@$(BIN)/python -m tests.hostile.fuzz --minutes $(MINUTES) --without patterns $(ARGS)
 
 differential: $(VENV)/.test ## hold Ottla against a real Apache Kafka; SEEDS=300; needs Java 17 and, the first time, Maven
 	@if command -v java >/dev/null && { command -v mvn >/dev/null || ls $${OTTLA_DIFFERENTIAL_CACHE:-$$HOME/.cache/ottla-differential}/jars-* >/dev/null 2>&1; }; \
