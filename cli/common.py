@@ -111,7 +111,7 @@ def run(main: Coroutine[Any, Any, T], bootstrap: str) -> T:
     except KafkaConnectionError as error:
         raise no_broker(bootstrap, error) from None
     except SomeFailed as error:
-        raise Refused("\n  ".join(_sentence(str(one)) for one in error.errors.values())) from None
+        raise Refused(*(_sentence(str(one)) for one in error.errors.values())) from None
     except KafkaError as error:
         raise Refused(_sentence(str(error))) from None
     except OptionError as error:

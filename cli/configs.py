@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ottla.cli.common import bootstrap_option, format_option, names, with_admin
-from ottla.cli.output import Cell, Refused, note, print_json, print_table
+from ottla.cli.output import Cell, Refused, note, print_json, print_table, say
 
 if TYPE_CHECKING:
     from ottla.clients import Admin, ConfigEntry
@@ -96,7 +96,7 @@ def describe(
         return
     for number, one in enumerate(described):
         if number:
-            click.echo()
+            say()
         _print(one)
 
 
@@ -147,7 +147,7 @@ def alter(
     known = with_admin(bootstrap, ask)
     for name in wanted:
         what = "topic" if entity_type == TOPICS else "broker"
-        click.echo(f"{'Could change' if validate_only else 'Changed'} {what} {name!r}: {_in_words(changes)}.")
+        say(f"{'Could change' if validate_only else 'Changed'} {what} {name!r}: {_in_words(changes)}.")
 
     for key, value in changes.items():
         if value is not None and key in known and (known[key].documentation or "").endswith(NO_EFFECT):
@@ -238,7 +238,7 @@ def _row(entry: ConfigEntry) -> dict[str, Any]:
 
 def _print(described: dict[str, Any]) -> None:
     what = "Topic" if described["entity_type"] == TOPICS else "Broker"
-    click.secho(f"{what} {described['entity_name']}", bold=True)
+    say(f"{what} {described['entity_name']}", bold=True)
     rows: list[tuple[Cell, ...]] = [
         (
             row["name"],

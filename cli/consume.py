@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import json
 import os
 import select
 import signal
@@ -17,7 +16,7 @@ import click
 
 from ottla.cli.common import bootstrap_option, names, run, topic_partitions
 from ottla.cli.escapes import compile_format
-from ottla.cli.output import Refused, note
+from ottla.cli.output import Refused, json_text, note, on_terminal
 from ottla.cli.silence import silence_told
 from ottla.cli.starts import Start, parse_start
 
@@ -94,6 +93,8 @@ def command(
     Without --group it reads all partitions, from now on unless told otherwise, and commits nothing. With --group it
     shares the partitions with the other members and commits what it has printed.
 
+    On a terminal, control characters of records are shown as escapes; into a file or a pipe goes what the records hold.
+
     \b
       ottla consume orders --from-beginning
       ottla consume orders --group billing --max-messages 100
@@ -150,7 +151,7 @@ def _renderer(output_format: str) -> Callable[[ConsumerRecord[Any, Any]], bytes]
     if output_format == "json":
         return as_json
     try:
-        return compile_format(output_format)
+        return compile_format(output_format, is_safe=on_terminal())
     except ValueError as error:
         raise click.UsageError(f"--format: {error}") from None
 
@@ -166,7 +167,7 @@ def as_json(record: ConsumerRecord[Any, Any]) -> bytes:
     for name, data in (("key", record.key), ("value", record.value)):
         row.update(_json_bytes(name, data))
     row["headers"] = [{"name": name, **_json_bytes("value", value)} for name, value in record.headers]
-    return json.dumps(row, ensure_ascii=False).encode() + b"\n"
+    return json_text(row).encode() + b"\n"
 
 
 def _json_bytes(name: str, data: bytes | None) -> dict[str, str | None]:

@@ -28,7 +28,7 @@ from ottla.cli.doctor_checks import (
     disk_lines,
     worst,
 )
-from ottla.cli.output import print_json
+from ottla.cli.output import print_json, say
 
 if TYPE_CHECKING:
     from ottla.clients import Admin
@@ -158,11 +158,9 @@ def _ask(bootstrap: str) -> dict[str, Any]:
 def _print(findings: list[Finding]) -> None:
     width = max(len(one.check) for one in findings)
     for one in findings:
-        click.secho(
-            f"{one.verdict.upper() if one.verdict == FAIL else one.verdict:<4}", fg=_COLORS[one.verdict], nl=False
-        )
-        click.echo(f"  {one.check:<{width}}  {one.found}")
+        say(f"{one.verdict.upper() if one.verdict == FAIL else one.verdict:<4}", fg=_COLORS[one.verdict], nl=False)
+        say(f"  {one.check:<{width}}  {one.found}")
         for line in disk_lines(one):
-            click.echo(f"{'':{width + 8}}{line}")
+            say(f"{'':{width + 8}}{line}")
         if one.advice:
-            click.echo(f"{'':{width + 8}}→ {one.advice}")
+            say(f"{'':{width + 8}}→ {one.advice}")

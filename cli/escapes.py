@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ottla.broker.observe.printable import printable
+
 if TYPE_CHECKING:
     from ottla.clients import ConsumerRecord
 
@@ -24,12 +26,16 @@ def unescape(text: str) -> bytes:
     return b"".join(part for part in _parts(text, {}) if isinstance(part, bytes))
 
 
-def compile_format(text: str) -> Callable[[ConsumerRecord[Any, Any]], bytes]:
+def compile_format(text: str, *, is_safe: bool = False) -> Callable[[ConsumerRecord[Any, Any]], bytes]:
     r"""A function that prints a record as kcat's ``-f`` does.
 
     ``%s`` value, ``%S`` its length, ``%k`` key, ``%K`` its length, ``%t`` topic, ``%p`` partition, ``%o`` offset,
     ``%T`` timestamp in Unix ms, ``%h`` headers as ``a=1,b=2``, ``%%`` a percent sign; escapes as in `unescape`.
     The length of null is -1, and null is printed as nothing.
+
+    Args:
+        is_safe: what the record holds goes to a terminal, which no control character of it may reach but tabs and line
+            breaks. The escapes of the format itself are followed.
 
     Raises:
         ValueError: an escape or a letter that does not exist.
@@ -37,9 +43,15 @@ def compile_format(text: str) -> Callable[[ConsumerRecord[Any, Any]], bytes]:
     parts = _parts(text, _LETTERS)
 
     def render(record: ConsumerRecord[Any, Any]) -> bytes:
-        return b"".join(part if isinstance(part, bytes) else part(record) for part in parts)
+        return b"".join(part if isinstance(part, bytes) else shown(part(record)) for part in parts)
 
+    shown = _for_terminal if is_safe else bytes
     return render
+
+
+def _for_terminal(data: bytes) -> bytes:
+    text = data.decode(errors="backslashreplace")
+    return "".join(one if one in "\n\t" else printable(one) for one in text).encode()
 
 
 def _parts(text: str, letters: dict[str, Piece]) -> list[bytes | Piece]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from ottla.cli.output import printable
 from ottla.cli.resets import parse_duration_ms
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ def count_of(count: int, noun: str) -> str:
 
 def quoted(group_id: str) -> str:
     """A group's id in a sentence."""
-    return f"'{printable(group_id)}'"
+    return f"'{group_id}'"
 
 
 async def look_at(admin: Admin, group_ids: Collection[str], *, lag_of: Collection[str] = ()) -> dict[str, Look]:

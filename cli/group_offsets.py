@@ -9,7 +9,7 @@ import click
 
 from ottla.cli.common import bootstrap_option, format_option, topic_partitions, with_admin
 from ottla.cli.group_words import group_option, has_members, one_group
-from ottla.cli.output import Cell, Refused, note, print_json, print_table, warn
+from ottla.cli.output import Cell, Refused, note, print_json, print_table, say, warn
 from ottla.cli.resets import CannotReset, Move, Place, Target, To, move, parse_datetime_ms, parse_duration_ms
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def delete_offsets(group: str | None, more: tuple[str, ...], topics: tuple[str, 
             )
         await admin.delete_group_offsets(name, places)
         for tp in places:
-            click.echo(f"Deleted the offset of {tp.topic} {tp.partition}, which was {committed[tp].offset}.")
+            say(f"Deleted the offset of {tp.topic} {tp.partition}, which was {committed[tp].offset}.")
 
     with_admin(bootstrap, ask)
 

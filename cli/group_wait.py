@@ -11,7 +11,7 @@ import click
 from ottla.cli.common import bootstrap_option, format_option, reason, run
 from ottla.cli.group_looks import Look, count_of, look_at, may_pass, quoted, seconds
 from ottla.cli.group_words import group_option, no_group, one_group
-from ottla.cli.output import Refused, duration, print_json
+from ottla.cli.output import Refused, duration, print_json, say
 
 if TYPE_CHECKING:
     from ottla.clients import Admin
@@ -94,7 +94,7 @@ def wait(
             raise SystemExit(1)
     elif outcome.reached and outcome.look is not None:
         seen = outcome.look.words(lag=lag is not None)
-        click.echo(f"Group {quoted(name)}: {seen} (after {duration(outcome.waited_s)})")
+        say(f"Group {quoted(name)}: {seen} (after {duration(outcome.waited_s)})")
     else:
         raise _in_vain(name, wanted, outcome, timeout)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -14,7 +13,7 @@ import click
 from ottla.cli.common import bootstrap_option, format_option, reason, run
 from ottla.cli.group_looks import Look, count_of, look_at, may_pass, seconds
 from ottla.cli.group_words import group_option, host, partitions_in_words
-from ottla.cli.output import Cell, note, on_terminal, printable, state
+from ottla.cli.output import Cell, note, on_terminal, print_json, say, state, styled, table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -137,7 +136,7 @@ async def _look(admin: Admin, wanted: Sequence[str], lags: dict[str, int | None]
 
 
 async def _lines(
-    bootstrap: str, wanted: Sequence[str], interval_s: float, line: Callable[[Change, datetime], str]
+    bootstrap: str, wanted: Sequence[str], interval_s: float, print_change: Callable[[Change, datetime], None]
 ) -> None:
     def tell(text: str) -> None:
         note(f"{_time(datetime.now(UTC))}  The broker at {bootstrap} {text}")
@@ -154,20 +153,20 @@ async def _lines(
             tell("answers again")
             out = False
         for change in watched.update(turn.looks, time.monotonic()):
-            click.echo(line(change, datetime.now(UTC)))
+            print_change(change, datetime.now(UTC))
 
 
-def _text_line(change: Change, now: datetime) -> str:
+def _text_line(change: Change, now: datetime) -> None:
     words = "gone" if change.look is None else change.look.words(lag=True)
-    return f"{_time(now)}  {printable(change.group_id)}: {words}"
+    say(f"{_time(now)}  {change.group_id}: {words}")
 
 
-def _json_line(change: Change, now: datetime) -> str:
+def _json_line(change: Change, now: datetime) -> None:
     look = change.look
     fields: dict[str, Any] = {"time": _time(now), "group": change.group_id, "exists": look is not None}
     if look is not None:
         fields |= {"state": look.state, "members": look.members, "assignor": look.assignor or None, "lag": look.lag}
-    return json.dumps(fields, ensure_ascii=False)
+    print_json(fields, indent=None)
 
 
 def _time(now: datetime) -> str:
@@ -193,19 +192,20 @@ async def _table(bootstrap: str, wanted: Sequence[str], interval_s: float) -> No
 def page(watched: Watched, wanted: Sequence[str], now: float, trouble: str) -> RenderableType:
     """The page at a moment: a line for each group, and the members where there is one group only."""
     from rich.console import Group
-    from rich.text import Text
 
     parts: list[RenderableType] = []
     if watched.looks:
         headings = ("group", "state", "for", "members", "assignor", "lag")
-        parts.append(_grid(headings, [_row(watched, group_id, now) for group_id in sorted(watched.looks)]))
+        parts.append(table(headings, [_row(watched, group_id, now) for group_id in sorted(watched.looks)]))
     elif not trouble:
-        parts.append(Text("There are no groups." if not wanted else f"No such group yet: {', '.join(wanted)}", "dim"))
+        parts.append(
+            styled(("There are no groups." if not wanted else f"No such group yet: {', '.join(wanted)}", "dim"))
+        )
     if len(watched.looks) == len(wanted) == 1:
         [look] = watched.looks.values()
-        parts += [Text(), _members(look)]
+        parts += [styled(), _members(look)]
     if trouble:
-        parts.append(Text(f"The broker does not answer ({trouble}); trying again.", "yellow"))
+        parts.append(styled((f"The broker does not answer ({trouble}); trying again.", "yellow")))
     return Group(*parts)
 
 
@@ -214,40 +214,19 @@ def _row(watched: Watched, group_id: str, now: float) -> tuple[Cell, ...]:
     held_s = int(now - watched.since[group_id])
     age = f"{held_s} s" if held_s < 60 else f"{held_s // 60} min" if held_s < 3600 else f"{held_s // 3600} h"
     lag = None if look.lag is None else f"{look.lag:,}"
-    return printable(group_id), state(look.state), age, look.members, look.assignor or None, lag
+    return group_id, state(look.state), age, look.members, look.assignor or None, lag
 
 
 def _members(look: Look) -> RenderableType:
-    from rich.text import Text
-
     members = look.description.members
     if not members:
-        return Text(count_of(0, "member"), "dim")
+        return styled((count_of(0, "member"), "dim"))
     rows: list[tuple[Cell, ...]] = [
         (
-            printable(one.client_id),
+            one.client_id,
             host(one.client_host),
             partitions_in_words([(tp.topic, tp.partition) for tp in one.assignment]) or None,
         )
         for one in sorted(members, key=lambda one: (one.client_id, one.member_id))
     ]
-    return _grid(("client", "host", "partitions"), rows)
-
-
-def _grid(headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> RenderableType:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
-    for heading in headings:
-        table.add_column(heading, justify="right" if heading in ("for", "members", "lag") else "left")
-    for row in rows:
-        table.add_row(*(Text("-") if one is None else _cell(one) for one in row))
-    return table
-
-
-def _cell(cell: Cell) -> Any:
-    from rich.text import Text
-
-    return Text(cell.text, cell.style) if isinstance(cell, tuple) else Text(str(cell))
+    return table(("client", "host", "partitions"), rows)

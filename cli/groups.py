@@ -12,7 +12,7 @@ from ottla.cli.group_wait import wait
 from ottla.cli.group_watch import watch
 from ottla.cli.group_words import group_option, has_members, host, no_group, partitions_in_words
 from ottla.cli.kafka_habits import CommandFirst
-from ottla.cli.output import Cell, note, print_json, print_table, state
+from ottla.cli.output import Cell, note, print_json, print_table, say, state
 
 if TYPE_CHECKING:
     from ottla.clients import Admin, GroupDescription, MemberDescription, TopicPartition
@@ -93,13 +93,13 @@ def describe(
     everything = not (only_state or only_members or only_offsets)
     for number, group in enumerate(found):
         if number:
-            click.echo("\n")
+            say("", "")
         _print_head(group)
         if everything or only_members:
-            click.echo()
+            say()
             _print_members(group)
         if everything or only_offsets:
-            click.echo()
+            say()
             _print_offsets(group)
 
 
@@ -120,7 +120,7 @@ def delete(groups: tuple[str, ...], more: tuple[str, ...], bootstrap: str) -> No
                 raise has_members(described[name], "deleted")
         await admin.delete_groups(wanted)
         for name in wanted:
-            click.echo(f"Deleted group {name!r}.")
+            say(f"Deleted group {name!r}.")
 
     with_admin(bootstrap, ask)
 
@@ -191,13 +191,13 @@ def _print_head(group: dict[str, Any]) -> None:
     if group["offsets"]:
         unknown = sum(row["lag"] is None for row in group["offsets"])
         words.append(f"lag {group['lag']:,}" if not unknown else f"lag unknown ({unknown} without a committed offset)")
-    click.secho(f"Group {group['group']}", bold=True, nl=False)
-    click.echo(f": {', '.join(words)}")
+    say(f"Group {group['group']}", bold=True, nl=False)
+    say(f": {', '.join(words)}")
 
 
 def _print_members(group: dict[str, Any]) -> None:
     if not group["members"]:
-        click.echo("No members.")
+        say("No members.")
         return
     static = any(member["group_instance_id"] for member in group["members"])
     rows: list[tuple[Cell, ...]] = [
@@ -215,7 +215,7 @@ def _print_members(group: dict[str, Any]) -> None:
 
 def _print_offsets(group: dict[str, Any]) -> None:
     if not group["offsets"]:
-        click.echo("Nothing committed.")
+        say("Nothing committed.")
         return
     rows: list[tuple[Cell, ...]] = [
         (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ottla.broker.observe.printable import printable
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
 from ottla.protocol.errors import MalformedFrame
 from ottla.protocol.offsets_topic import (
@@ -181,7 +182,8 @@ def _status(number: int) -> str:
 
 
 def in_words(row: dict[str, Any]) -> str:
-    """What `described` gave, as one line."""
+    """What `described` gave, as a line; a group has one more for each member. Names cannot add lines."""
+    row = _printable(row)
     kind = row["type"]
     if kind == UNREADABLE:
         return f"unreadable: {row['reason']}"
@@ -203,6 +205,14 @@ def in_words(row: dict[str, Any]) -> str:
     elif "value_bytes" in row:
         words.append(f"({row['value_bytes']} bytes)")
     return " ".join(words)
+
+
+def _printable(value: Any) -> Any:
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, list):
+        return [_printable(one) for one in value]
+    return {name: _printable(one) for name, one in value.items()} if isinstance(value, dict) else value
 
 
 def _offset_in_words(row: dict[str, Any]) -> str:

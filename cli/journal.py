@@ -6,16 +6,13 @@ all of a log reads them as far as the checkpoint vouches for them, and goes on w
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import click
-
 from ottla.cli.log_rows import INTERNAL, record_json, record_line, records_of
-from ottla.cli.output import Refused
+from ottla.cli.output import Refused, print_json, say
 from ottla.cli.segments import StoredBatch, partition_of
 from ottla.protocol.batch import BatchError
 from ottla.protocol.batch import parse_header as parse_batch_header
@@ -144,8 +141,8 @@ def print_journal(path: Path, with_records: bool, as_json: bool) -> None:
     names = {state.log_id: state.name for state in view.checkpoint.logs} if view.checkpoint is not None else {}
     reader = view.reader()
     if not as_json:
-        click.secho(str(path), bold=True)
-        click.echo(f"  {'LSN':>14}  {'KIND':<6}  {'EPOCH':>5}  {'BYTES':>9}  {'SYNCED':>14}  LOG")
+        say(str(path), bold=True)
+        say(f"  {'LSN':>14}  {'KIND':<6}  {'EPOCH':>5}  {'BYTES':>9}  {'SYNCED':>14}  LOG")
     for frame in reader.frames(first_lsn):
         if reader.first_lsn != first_lsn:
             break
@@ -178,16 +175,16 @@ def _print_frame(row: dict[str, Any], batch: StoredBatch | None, name: str, with
             row |= {"base_offset": batch.header.base_offset, "last_offset": batch.header.last_offset}
             if with_records:
                 row["records"] = [record_json(record, batch, decode_as) for record in records]
-        click.echo(json.dumps(row, ensure_ascii=False))
+        print_json(row, indent=None)
         return
     offsets = "" if batch is None else f" {batch.header.base_offset}–{batch.header.last_offset}"
-    click.echo(
+    say(
         f"  {row['lsn']:>14}  {row['kind']:<6}  {row['epoch']:>5}  {row['bytes']:>9}  {row['synced_lsn']:>14}  "
         f"{name}{offsets}".rstrip()
     )
     for record in records:
         if batch is not None:
-            click.echo(f"    | {record_line(record, batch, decode_as)}")
+            say(*f"    | {record_line(record, batch, decode_as)}".split("\n"))
 
 
 class JournalFaults(NamedTuple):

@@ -6,7 +6,7 @@ import shlex
 
 import click
 
-from ottla.cli.output import printable
+from ottla.broker.observe.printable import printable
 
 
 class CommandFirst(click.Group):

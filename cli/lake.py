@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.output import Refused, note, print_table, warn
+from ottla.cli.output import Refused, note, print_table, say, warn
 from ottla.cli.pipeline_options import SPARK, STREAM, with_config
 from ottla.pipeline.config import Config
 
@@ -285,4 +285,4 @@ def snapshot(folder: str) -> None:
         from ottla.pipeline.topic_lake.folder import TopicFolder
         from ottla.pipeline.topic_lake.snapshot import take
 
-        click.echo(take(TopicFolder(folder)))
+        say(str(take(TopicFolder(folder))))

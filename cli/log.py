@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from ottla.cli.log_rows import (
 )
 from ottla.cli.log_tail import Follower
 from ottla.cli.log_verify import verify
-from ottla.cli.output import Refused, note
+from ottla.cli.output import Refused, note, print_json, say
 from ottla.cli.segment_indexes import (
     INDEX,
     TIME_INDEX,
@@ -154,8 +153,8 @@ class _Printer:
     def _print_part(self, partition: PartitionFiles, path: Path, batches: Iterator[StoredBatch]) -> None:
         if not self.wish.as_json:
             where = "  (in the journal, not yet in a segment)" if path.suffix == WAL else ""
-            click.secho(f"{partition.name}  {path}{where}", bold=True)
-            click.echo(f"  {BATCH_HEADING}")
+            say(f"{partition.name}  {path}{where}", bold=True)
+            say(f"  {BATCH_HEADING}")
         try:
             for batch in batches:
                 self._print_batch(partition, path, batch)
@@ -177,11 +176,11 @@ class _Printer:
             row["in_journal"] = path.suffix == WAL
             if wish.with_records:
                 row["records"] = [record_json(record, batch, decode_as) for record in records]
-            click.echo(json.dumps(row, ensure_ascii=False))
+            print_json(row, indent=None)
         else:
-            click.echo(f"  {batch_line(batch)}")
+            say(f"  {batch_line(batch)}")
             for record in records:
-                click.echo(f"    | {record_line(record, batch, decode_as)}")
+                say(*f"    | {record_line(record, batch, decode_as)}".split("\n"))
         if self.left is not None:
             self.left -= count
             if self.left <= 0:
@@ -200,10 +199,13 @@ def _print_index(path: Path, wish: Wish) -> None:
     except ValueError as error:
         raise Refused(f"{path} is no index: {error}.") from None
     if not wish.as_json:
-        click.secho(str(path), bold=True)
+        say(str(path), bold=True)
     for entry in entries[: wish.max_records]:
         row = entry._asdict()
-        click.echo(json.dumps(row) if wish.as_json else "  " + "  ".join(f"{name} {row[name]}" for name in row))
+        if wish.as_json:
+            print_json(row, indent=None)
+        else:
+            say("  " + "  ".join(f"{name} {row[name]}" for name in row))
 
 
 command.add_command(verify)
@@ -248,7 +250,7 @@ def follow(followers: Sequence[tuple[PartitionFiles, Follower]], wish: Wish, wai
             for batch in follower.poll():
                 found = True
                 for record in records_of(batch):
-                    click.echo(_tailed(partition, batch, record, wish))
+                    _print_tailed(partition, batch, record, wish)
                     if left is not None:
                         left -= 1
                         if not left:
@@ -257,9 +259,10 @@ def follow(followers: Sequence[tuple[PartitionFiles, Follower]], wish: Wish, wai
             wait()
 
 
-def _tailed(partition: PartitionFiles, batch: StoredBatch, record: Any, wish: Wish) -> str:
+def _print_tailed(partition: PartitionFiles, batch: StoredBatch, record: Any, wish: Wish) -> None:
     decode_as = wish.decode_as(partition.topic)
-    if not wish.as_json:
-        return f"{partition.name}  {record_line(record, batch, decode_as)}"
-    row = {"topic": partition.topic, "partition": partition.partition, **record_json(record, batch, decode_as)}
-    return json.dumps(row, ensure_ascii=False)
+    if wish.as_json:
+        row = {"topic": partition.topic, "partition": partition.partition, **record_json(record, batch, decode_as)}
+        print_json(row, indent=None)
+    else:
+        say(*f"{partition.name}  {record_line(record, batch, decode_as)}".split("\n"))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import base64
-import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from ottla.broker.observe.printable import printable
 from ottla.cli.internal_records import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, described, in_words
+from ottla.cli.output import json_text
 from ottla.cli.segments import StoredBatch, Unreadable
 from ottla.protocol.batch import BatchError, Record
 from ottla.protocol.batch_reader import decode_batch
@@ -135,7 +136,7 @@ def record_line(record: Record, batch: StoredBatch, decode_as: str | None) -> st
     if decode_as is not None:
         return f"{start}  {in_words(described(decode_as, record.key, record.value))}"
     words = [f"key {_quoted(record.key)}", f"value {_quoted(record.value)}"]
-    words += [f"header {name}={_quoted(value)}" for name, value in record.headers]
+    words += [f"header {printable(name)}={_quoted(value)}" for name, value in record.headers]
     return f"{start}  {'  '.join(words)}"
 
 
@@ -143,6 +144,6 @@ def _quoted(data: bytes | None) -> str:
     if data is None:
         return "null"
     try:
-        return json.dumps(data.decode(), ensure_ascii=False)
+        return json_text(data.decode())
     except UnicodeDecodeError:
         return f"base64:{base64.b64encode(data).decode()}"

@@ -106,7 +106,7 @@ def _print(verdicts: list[Verdict]) -> None:
         if verdict.remark:
             note(f"{verdict.path}: {verdict.remark}")
         for path, at, reason in verdict.faults:
-            click.secho(f"{path}, byte {at}: {reason}", err=True)
+            note(f"{path}, byte {at}: {reason}")
 
 
 def verify_path(path: Path, *, deep: bool = False) -> list[Verdict]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
+from typing import Any
 
 import click
 
@@ -30,6 +33,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
 class LazyGroup(click.Group):
     """A click group whose commands are modules with a ``command`` attribute."""
 
+    def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
+        with _harmless_errors():
+            return super().make_context(*arguments, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _harmless_errors():
+            return super().invoke(ctx)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
@@ -42,6 +53,18 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@contextmanager
+def _harmless_errors() -> Iterator[None]:
+    """Let no control character of an argument into what ends a command."""
+    try:
+        yield
+    except click.ClickException as error:
+        from ottla.broker.observe.printable import printable
+
+        error.message = "\n".join(map(printable, error.message.split("\n")))  # type: ignore[misc]
+        raise
 
 
 @click.group(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,7 +11,7 @@ import click
 from ottla.cli.common import DEFAULT_BOOTSTRAP, run
 from ottla.cli.internal_records import GROUP, OFFSET, OFFSETS_TOPIC, OTHER_TYPES, described, in_words
 from ottla.cli.log_rows import control_type, records_of, when
-from ottla.cli.output import Cell, Refused, note, print_table, printable
+from ottla.cli.output import Cell, Refused, note, print_json, print_table, say
 from ottla.cli.segments import StoredBatch, Unreadable
 from ottla.cli.stored_logs import StoredLog, stored_logs
 
@@ -82,7 +81,10 @@ def decode(
             row = _row(entry)
             if _wanted(row, groups):
                 printed = True
-                click.echo(json.dumps(row, ensure_ascii=False) if as_json else _line(row))
+                if as_json:
+                    print_json(row, indent=None)
+                else:
+                    say(*_line(row).split("\n"))
         if not printed:
             note(f"There is no record of {_either(groups)}." if groups else "There are no records.")
     if reading.damaged:
@@ -252,14 +254,14 @@ def _print_state(rows: list[dict[str, Any]], as_json: bool) -> None:
     rows.sort(key=place)
     if as_json:
         for row in rows:
-            click.echo(json.dumps(row, ensure_ascii=False))
+            print_json(row, indent=None)
         return
     if not rows:
         note("There is nothing in force.")
         return
     for row in rows:
         if row["type"] != OFFSET:
-            click.echo(in_words(row))
+            say(*in_words(row).split("\n"))
     committed: list[tuple[Cell, ...]] = [
         (
             row["group"],
@@ -268,12 +270,12 @@ def _print_state(rows: list[dict[str, Any]], as_json: bool) -> None:
             row["offset"],
             row["leader_epoch"] if row["leader_epoch"] >= 0 else None,
             when(row["commit_timestamp"]),
-            printable(row["metadata"]) or None,
+            row["metadata"] or None,
         )
         for row in rows
         if row["type"] == OFFSET
     ]
     if committed:
         if any(row["type"] == GROUP for row in rows):
-            click.echo()
+            say()
         print_table(("group", "topic", "partition", "offset", "epoch", "committed", "metadata"), committed)

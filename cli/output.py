@@ -1,6 +1,9 @@
 """What commands print: tables for people, JSON for programs, one clear sentence for what failed.
 
 A terminal gets coloured tables; a pipe gets the same rows as plain aligned text, untruncated.
+
+Everything that commands print as text goes through here, and here everything is made `printable`: names that others
+chose, text of a broker, of a log or of a file cannot steer a terminal, nor look like a line of ours.
 """
 
 from __future__ import annotations
@@ -9,18 +12,27 @@ import json
 import re
 import sys
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import click
 
+from ottla.broker.observe.printable import printable
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
+WIDEST = 250
+"""Rows are padded up to here, as wide as a topic's name: a longer cell pushes what follows it in its own row only."""
+
 
 class Refused(click.ClickException):
-    """The command was refused or failed: printed as one sentence, and what to do next; exit code 1."""
+    """The command was refused or failed: printed as a sentence, and below it what to do next; exit code 1."""
 
     exit_code = 1
 
-    def __init__(self, message: str, advice: str = "") -> None:
-        super().__init__(message if not advice else f"{message}\n  {advice}")
+    def __init__(self, message: str, *advice: str) -> None:
+        super().__init__("\n  ".join(printable(line) for line in (message, *advice) if line))
 
 
 class Styled(NamedTuple):
@@ -53,28 +65,52 @@ def on_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def print_json(value: Any) -> None:
-    """One JSON document on standard output."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+def say(*lines: str, fg: str | None = None, bold: bool = False, dim: bool = False, nl: bool = True) -> None:
+    """Lines on standard output, each of them one line whatever is in it; an empty one if there are none."""
+    text = "\n".join(map(printable, lines))
+    click.secho(text, fg=fg, bold=bold or None, dim=dim or None, nl=nl)
+
+
+def json_text(value: Any, *, indent: int | None = None) -> str:
+    """JSON in which nothing but visible characters and its own line breaks stands as it is."""
+    return _harmless(json.dumps(value, indent=indent, ensure_ascii=False))
+
+
+def _harmless(text: str) -> str:
+    """The same JSON. It may hold C1 controls and marks of direction as they are: here they are escapes."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or one == "\n" else json.dumps(one)[1:-1] for one in text)
+
+
+def print_json(value: Any, *, indent: int | None = 2) -> None:
+    """One JSON document on standard output; without indent it is a line."""
+    click.echo(json_text(value, indent=indent))
+
+
+def print_json_text(text: str) -> None:
+    """A JSON document that somebody else has written."""
+    click.echo(_harmless(text))
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[Cell]], *, title: str = "") -> None:
     """A table with a heading line, unless all headings are empty. Columns that hold only numbers are right-aligned."""
-    right = [all(row[at] is None or _NUMBER.fullmatch(_text(row[at])) for row in rows) for at in range(len(headings))]
     if on_terminal():
-        _print_rich(headings, rows, right, title)
+        from rich.console import Console
+
+        Console().print(table(headings, rows, title=title))
         return
     if title:
-        click.echo(title)
-    click.echo(plain(headings, rows, right))
+        say(title)
+    click.echo(plain(headings, rows, _right(headings, rows)))
 
 
 def plain(headings: Sequence[str], rows: Sequence[Sequence[Cell]], right: Sequence[bool]) -> str:
     """The table as aligned text, two spaces between columns."""
     lines = [[_text(cell) for cell in row] for row in rows]
     if any(headings):
-        lines.insert(0, [heading.upper() for heading in headings])
-    widths = [max(len(line[at]) for line in lines) for at in range(len(headings))]
+        lines.insert(0, [_text(heading).upper() for heading in headings])
+    widths = [min(max(len(line[at]) for line in lines), WIDEST) for at in range(len(headings))]
     return "\n".join(
         "  ".join(
             text.rjust(width) if flush else text.ljust(width)
@@ -84,21 +120,14 @@ def plain(headings: Sequence[str], rows: Sequence[Sequence[Cell]], right: Sequen
     )
 
 
-def _text(cell: Cell) -> str:
-    if cell is None:
-        return "-"
-    return cell.text if isinstance(cell, Styled) else str(cell)
-
-
-def _print_rich(headings: Sequence[str], rows: Sequence[Sequence[Cell]], right: Sequence[bool], title: str) -> None:
+def table(headings: Sequence[str], rows: Sequence[Sequence[Cell]], *, title: str = "") -> Table:
+    """The table for a terminal. Markup in names is shown, not followed."""
     from rich.box import SIMPLE_HEAD
-    from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
 
-    table = Table(
+    made = Table(
         box=SIMPLE_HEAD,
-        title=title or None,
+        title=styled((title, "")) if title else None,
         title_justify="left",
         title_style="bold",
         header_style="bold",
@@ -106,26 +135,39 @@ def _print_rich(headings: Sequence[str], rows: Sequence[Sequence[Cell]], right: 
         show_edge=False,
         show_header=any(headings),
     )
-    for heading, flush in zip(headings, right, strict=True):
-        table.add_column(heading, justify="right" if flush else "left", overflow="fold")
+    for heading, flush in zip(headings, _right(headings, rows), strict=True):
+        made.add_column(styled((heading, "")), justify="right" if flush else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(_text(cell), style=cell.style if isinstance(cell, Styled) else "") for cell in row))
-    Console().print(table)
+        made.add_row(*(styled((_text(cell), cell.style if isinstance(cell, Styled) else "")) for cell in row))
+    return made
+
+
+def styled(*pieces: tuple[str, str]) -> Text:
+    """A line for what rich prints, of texts with their styles."""
+    from rich.text import Text
+
+    return Text.assemble(*((printable(text), style) for text, style in pieces))
+
+
+def _right(headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[bool]:
+    """Which columns hold only numbers."""
+    return [all(row[at] is None or _NUMBER.fullmatch(_text(row[at])) for row in rows) for at in range(len(headings))]
+
+
+def _text(cell: Cell) -> str:
+    if cell is None:
+        return "-"
+    return printable(cell.text if isinstance(cell, Styled) else str(cell))
 
 
 def note(text: str) -> None:
     """A remark for people, on standard error, so that it never mixes with data."""
-    click.secho(text, err=True, dim=sys.stderr.isatty())
+    click.secho(printable(text), err=True, dim=sys.stderr.isatty())
 
 
 def warn(text: str) -> None:
     """A warning, on standard error."""
-    click.secho(f"Warning: {text}", err=True, fg="yellow" if sys.stderr.isatty() else None)
-
-
-def printable(text: str) -> str:
-    """Text of others for a line or a cell: control characters as escapes."""
-    return text if text.isprintable() else repr(text)[1:-1]
+    click.secho(f"Warning: {printable(text)}", err=True, fg="yellow" if sys.stderr.isatty() else None)
 
 
 def duration(seconds: float) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.output import Refused, note, print_table
+from ottla.cli.output import Refused, note, print_json, print_table, say
 from ottla.cli.pipeline_alerts import command as alerts
 from ottla.cli.pipeline_options import GOLD, READ, SPARK, STREAM, WRITE, since_option, with_config
 from ottla.pipeline.config import Config, ConfigError, near
@@ -332,7 +332,7 @@ def report(config: Config, out: Path | None, group: str | None, since: str | Non
             raise click.UsageError(str(error)) from None
         except OSError as error:
             raise Refused(f"{out} cannot be written: {error.strerror}.") from None
-    click.echo(made)
+    say(str(made))
 
 
 class _Questions(click.Command):
@@ -406,17 +406,13 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def print_rows(asked: DataFrame, limit: int, as_json: bool) -> None:
-    import json
-
-    from ottla.cli.output import printable
-
     # Arrow says which zone its times are in; rows of Spark's are in that of this machine, and do not say so.
     rows = asked.toArrow().to_pylist()
     more, rows = len(rows) > limit, rows[:limit]
     if as_json:
-        click.echo(json.dumps([_plain(row) for row in rows], indent=2, ensure_ascii=False))
+        print_json([_plain(row) for row in rows])
     elif rows:
-        cells = [[None if one is None else printable(_text(one)) for one in row.values()] for row in rows]
+        cells = [[None if one is None else _text(one) for one in row.values()] for row in rows]
         print_table([name.replace("_", " ") for name in asked.columns], cells)
     else:
         note("There are no rows.")

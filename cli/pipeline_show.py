@@ -7,7 +7,8 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from ottla.cli.output import note, print_table, printable, warn
+from ottla.broker.observe.printable import printable
+from ottla.cli.output import note, print_table, warn
 
 if TYPE_CHECKING:
     from ottla.pipeline.cluster import Cluster
@@ -50,7 +51,7 @@ class Bars:
             self._line(name, done, of)
             return
         if name not in self._bars:
-            self._bars[name] = self._progress.add_task(name, total=of, rows="", count="")
+            self._bars[name] = self._progress.add_task(printable(name), total=of, rows="", count="")
         text = "" if rows is None else f"{rows:,} rows" + (f"  {rate:,.0f} rows/s" if rate else "")
         count = (f"{done:,}" if of is None else f"{done:,}/{of:,}") + f" {self._unit}"
         self._progress.update(self._bars[name], completed=done, total=of, rows=text, count=count)
@@ -62,7 +63,7 @@ class Bars:
             self._line(name, done, of)
         else:
             self.show(name, done, of)
-            self._progress.update(self._bars[name], rows=what)
+            self._progress.update(self._bars[name], rows=printable(what))
 
     def finish(self, name: str, rows: int | None = None) -> None:
         """It is done, whatever was counted."""
@@ -99,11 +100,11 @@ def _rich_progress() -> Any:
 
     return Progress(
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
         TextColumn("{task.fields[count]}", justify="right"),
         TimeElapsedColumn(),
-        TextColumn("{task.fields[rows]}"),
+        TextColumn("{task.fields[rows]}", markup=False),
         console=Console(stderr=True),
         refresh_per_second=_REDRAWN_PER_S,
     )
@@ -122,4 +123,4 @@ def quarantined(rows: list[tuple[str, int]]) -> None:
     """Records that could not be read, by reason."""
     if rows:
         warn(f"{sum(count for _, count in rows):,} records could not be read; they are kept in quarantine:")
-        print_table(("why", "records"), [(printable(error), f"{count:,}") for error, count in rows])
+        print_table(("why", "records"), [(error, f"{count:,}") for error, count in rows])

@@ -9,7 +9,7 @@ import click
 
 from ottla.cli.common import format_option
 from ottla.cli.damage import CATALOG, catalog_problem, reading_progress, topics_by_directory
-from ottla.cli.output import Cell, Refused, print_json, print_table
+from ottla.cli.output import Cell, Refused, print_json, print_table, say
 
 if TYPE_CHECKING:
     from ottla.broker.storage.local.repair import RepairReport
@@ -72,12 +72,12 @@ def _as_json(report: RepairReport) -> dict[str, Any]:
 
 def _print(report: RepairReport, data_dir: Path, accepted: bool) -> None:
     if not report.problems:
-        click.echo("Nothing is damaged: a broker starts with this directory.")
+        say("Nothing is damaged: a broker starts with this directory.")
         return
     for problem in report.problems:
-        click.echo(f"{problem}.")
+        say(f"{problem}.")
     if report.lost:
-        click.echo("\nGiven up:" if accepted else "\nWould be given up:")
+        say("", "Given up:" if accepted else "Would be given up:")
         rows: list[tuple[Cell, ...]] = [
             (
                 one.log,
@@ -90,31 +90,35 @@ def _print(report: RepairReport, data_dir: Path, accepted: bool) -> None:
         ]
         print_table(("log", "from offset", "to offset (incl.)", "records", "why"), rows)
     elif not report.cannot_be_mended:
-        click.echo(
-            "\nAcknowledged records at the end of one or more logs are lost; which ones, nothing that is left can tell."
+        say(
+            "",
+            "Acknowledged records at the end of one or more logs are lost; which ones, nothing that is left can tell.",
         )
     if report.kept_batches:
-        click.echo(f"{report.kept_batches} batches of the journal {'were' if accepted else 'can be'} kept.")
+        say(f"{report.kept_batches} batches of the journal {'were' if accepted else 'can be'} kept.")
     for path in report.set_aside:
-        click.echo(f"Set aside: {path}")
+        say(f"Set aside: {path}")
     if report.cannot_be_mended:
         return
     if accepted:
-        click.echo(f"A broker starts with it now: ottla serve --data-dir {data_dir}")
+        say(f"A broker starts with it now: ottla serve --data-dir {data_dir}")
     else:
-        click.echo(
-            f"\nRestore {data_dir} from a backup, or copy it and give this up with:\n"
-            f"  ottla recover {data_dir} --accept-loss"
+        say(
+            "",
+            f"Restore {data_dir} from a backup, or copy it and give this up with:",
+            f"  ottla recover {data_dir} --accept-loss",
         )
 
 
 def _print_catalog(data_dir: Path) -> None:
     """What can be done where the catalog is lost: it is the only place with the settings and the ids given out."""
-    click.echo(
-        f"\nThe catalog has the topics with their settings, and which producer ids were given: no other file has them, "
-        f"and --accept-loss cannot make it again.\nRestore {data_dir / CATALOG} from a backup. "
-        "Until then the logs are not touched, and can be read:\n"
-        f"  ottla log dump {data_dir} --print-data-log"
+    say(
+        "",
+        "The catalog has the topics with their settings, and which producer ids were given: no other file has them, "
+        "and --accept-loss cannot make it again.",
+        f"Restore {data_dir / CATALOG} from a backup. Until then the logs are not touched, and can be read:",
+        f"  ottla log dump {data_dir} --print-data-log",
     )
     if topics := topics_by_directory(data_dir):
-        print_table(("topic", "partitions"), list(topics.items()), title="\nTopics that have logs:")
+        say()
+        print_table(("topic", "partitions"), list(topics.items()), title="Topics that have logs:")

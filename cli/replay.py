@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.cli.common import format_option
-from ottla.cli.output import Refused, note, print_json, printable
+from ottla.cli.output import Refused, note, print_json, say
 
 if TYPE_CHECKING:
     from ottla.broker.observe.recording import Recording
@@ -75,26 +75,26 @@ def _print(recording: Recording, verdict: Verdict) -> None:
     header = recording.header
     began = datetime.fromtimestamp(header.started_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     parts = f" in {len(recording.parts)} parts" if len(recording.parts) > 1 else ""
-    click.echo(f"{verdict.events:,} events{parts}, of node {header.node_id} (Ottla {header.version}) since {began}")
+    say(f"{verdict.events:,} events{parts}, of node {header.node_id} (Ottla {header.version}) since {began}")
     for text in recording.notes:
         note(text)
     if recording.unknown:
         note(f"{recording.unknown:,} events are of kinds that this version does not know")
     if verdict.left_out:
-        names = ", ".join(printable(one) for one in sorted(verdict.left_out)[:MOST_NAMES])
+        names = ", ".join(sorted(verdict.left_out)[:MOST_NAMES])
         more = ", …" if len(verdict.left_out) > MOST_NAMES else ""
         note(f"left out, because their beginning is not recorded: {names}{more}")
     if verdict.missing is not None:
         note(f"played up to number {verdict.missing - 1}: what is missing behind it may have changed everything")
     played = f"{verdict.inputs:,} inputs of {_groups(len(verdict.groups))}"
     if verdict.is_same:
-        click.echo(f"Same: {played} led to the {verdict.compared:,} events that were recorded.")
+        say(f"Same: {played} led to the {verdict.compared:,} events that were recorded.")
         return
-    click.echo(f"Different: {played} did not lead to the events that were recorded.")
+    say(f"Different: {played} did not lead to the events that were recorded.")
     for one in verdict.differences:
         recorded, replayed = ("nothing" if it is None else it.summary() for it in (one.recorded, one.replayed))
-        who = f" of group {printable(one.group_id)}" if one.group_id else ""
-        click.echo(f"  event {one.seq}{who}\n    recorded: {printable(recorded)}\n    replayed: {printable(replayed)}")
+        who = f" of group {one.group_id}" if one.group_id else ""
+        say(f"  event {one.seq}{who}", f"    recorded: {recorded}", f"    replayed: {replayed}")
 
 
 def _groups(count: int) -> str:

@@ -17,6 +17,7 @@ import click
 
 from ottla.broker.setting_sources import ALIASES, CONTROLLER_LISTENERS, Loaded, from_environment, load, parse_properties
 from ottla.broker.settings import FIELDS, BadSetting, Settings
+from ottla.cli.output import say
 
 CLOSE = 0.85
 """Spellings that have this much in common are one slip of a finger apart; other settings of Kafka's have less."""
@@ -169,7 +170,7 @@ async def _serve(
         return 1
     if ready is not None:
         _write_atomically(ready, f"{broker.listening}\n")
-    print(broker.listening, flush=True)
+    say(broker.listening)
     broker.tell_ready()
     _collect_garbage_rarely()
     await stopping.wait()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.cli.common import bootstrap_option, format_option, with_admin
-from ottla.cli.output import Refused, note, on_terminal
+from ottla.cli.output import Refused, note, on_terminal, print_json_text, say, styled
 from ottla.cli.why import since
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def command(
     elif output_format == "json":
         import msgspec
 
-        click.echo(msgspec.json.encode(timeline))
+        print_json_text(msgspec.json.encode(timeline).decode())
     else:
         _draw(timeline, width, is_ascii, members)
 
@@ -138,17 +138,16 @@ def _draw(timeline: Timeline, width: int | None, is_ascii: bool, members: int) -
     drawing = Drawing(timeline, columns, is_ascii=is_ascii or not terminal, most=members, clock=_clock)
     title = f"{timeline.group_id}: {_title(timeline)}"
     if not terminal:
-        click.echo(title)
+        say(title)
         for line in drawing.lines():
-            click.echo("".join(text for text, _ in line).rstrip())
+            say("".join(text for text, _ in line).rstrip())
         return
     from rich.console import Console
-    from rich.text import Text
 
     console = Console(width=columns, highlight=False)
-    console.print(Text(title, style="bold"))
+    console.print(styled((title, "bold")))
     for line in drawing.lines():
-        console.print(Text.assemble(*line), soft_wrap=False)
+        console.print(styled(*line), soft_wrap=False)
 
 
 def _title(timeline: Timeline) -> str:

@@ -9,7 +9,7 @@ import click
 
 from ottla.cli.common import bootstrap_option, format_option, names, with_admin
 from ottla.cli.kafka_habits import CommandFirst
-from ottla.cli.output import Cell, Refused, note, print_json, print_table
+from ottla.cli.output import Cell, Refused, note, print_json, print_table, say
 
 if TYPE_CHECKING:
     from ottla.clients import Admin, KafkaError, OffsetAndTimestamp, TopicInfo, TopicPartition
@@ -84,7 +84,7 @@ def describe(
         return
     for number, topic in enumerate(found):
         if number:
-            click.echo()
+            say()
         _print_topic(topic)
 
 
@@ -123,9 +123,9 @@ def create(
                 failed[name] = error
         for name, created in made.items():
             count = created.num_partitions if created.num_partitions > 0 else partitions
-            click.echo(f"Created topic {name!r}" + (f" with {count} partition{'s' * (count != 1)}." if count else "."))
+            say(f"Created topic {name!r}" + (f" with {count} partition{'s' * (count != 1)}." if count else "."))
         for name in _with_code(failed, "TOPIC_ALREADY_EXISTS") if if_not_exists else ():
-            click.echo(f"Topic {name!r} exists already.")
+            say(f"Topic {name!r} exists already.")
             del failed[name]
         for name in _with_code(failed, "TOPIC_ALREADY_EXISTS"):
             text = f"topic {name!r} exists already; with --if-not-exists that is no failure"
@@ -151,11 +151,11 @@ def delete(topics: tuple[str, ...], more: tuple[str, ...], if_exists: bool, boot
         if not if_exists:
             _all_exist(wanted, known)
         for name in missing:
-            click.echo(f"There is no topic {name!r}.")
+            say(f"There is no topic {name!r}.")
         if present := [name for name in wanted if name in known]:
             await admin.delete_topics(present)
         for name in present:
-            click.echo(f"Deleted topic {name!r}.")
+            say(f"Deleted topic {name!r}.")
 
     with_admin(bootstrap, ask)
 
@@ -174,7 +174,7 @@ def grow(topics: tuple[str, ...], more: tuple[str, ...], partitions: int, bootst
         before = await admin.describe_topics(wanted)
         await admin.create_partitions(dict.fromkeys(wanted, partitions))
         for name in wanted:
-            click.echo(f"Topic {name!r} has grown from {len(before[name].partitions)} to {partitions} partitions.")
+            say(f"Topic {name!r} has grown from {len(before[name].partitions)} to {partitions} partitions.")
 
     with_admin(bootstrap, ask)
 
@@ -257,10 +257,10 @@ def _partitions(topic: TopicInfo, starts: Offsets, ends: Offsets) -> list[dict[s
 
 def _print_topic(topic: dict[str, Any]) -> None:
     count = topic["partition_count"]
-    click.secho(f"Topic {topic['topic']}", bold=True, nl=False)
-    click.echo(f": {count} partition{'s' * (count != 1)}, id {topic['topic_id']}")
+    say(f"Topic {topic['topic']}", bold=True, nl=False)
+    say(f": {count} partition{'s' * (count != 1)}, id {topic['topic_id']}")
     if topic["configs"]:
-        click.echo("  " + "  ".join(f"{key}={value}" for key, value in topic["configs"].items()))
+        say("  " + "  ".join(f"{key}={value}" for key, value in topic["configs"].items()))
     rows: list[tuple[Cell, ...]] = [
         (
             row["partition"],

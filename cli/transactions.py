@@ -11,7 +11,7 @@ import click
 from ottla.cli.common import bootstrap_option, format_option, names, with_admin
 from ottla.cli.group_words import partitions_in_words
 from ottla.cli.log_rows import when
-from ottla.cli.output import Cell, Refused, note, print_json, print_table
+from ottla.cli.output import Cell, Refused, note, print_json, print_table, say
 
 if TYPE_CHECKING:
     from ottla.clients import Admin, ProducerDescription, TopicPartition, TransactionDescription, TransactionListing
@@ -312,4 +312,4 @@ def abort(
         return producer
 
     producer = with_admin(bootstrap, ask)
-    click.echo(f"Aborted the transaction of producer {producer} in {topic}-{partition}.")
+    say(f"Aborted the transaction of producer {producer} in {topic}-{partition}.")

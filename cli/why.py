@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from ottla.cli.common import bootstrap_option, format_option, with_admin
-from ottla.cli.output import Refused, note, on_terminal, printable
+from ottla.cli.output import Refused, note, on_terminal, print_json, print_json_text, say
 from ottla.cli.resets import parse_duration_ms
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def command(
     if by_default and episodes:
         _print_choice(episodes, body if output_format == "json" else None)
     elif output_format == "json":
-        click.echo(body)
+        print_json_text(body)
     elif episodes:
         print_episodes(episodes)
     else:
@@ -138,7 +138,7 @@ def _print_groups(path: Path) -> None:
     history, _ = _history_of(path)
     note("The groups in the recording; name one to be told of it:")
     for group_id in history.group_ids():
-        click.echo(printable(group_id))
+        say(group_id)
 
 
 def _generations(episodes: Sequence[Episode]) -> str:
@@ -178,13 +178,13 @@ def _print_choice(episodes: Sequence[Episode], body: str | None) -> None:
         document = json.loads(body)
         numbers = {one.number for one in choice.all}
         document["episodes"] = [one for one in document["episodes"] if one["number"] in numbers]
-        click.echo(json.dumps(document, separators=(",", ":"), ensure_ascii=False))
+        print_json(document, indent=None)
         return
     print_episodes([choice.main])
     if text := beginning(choice):
-        click.echo(text)
+        say(text)
     for one in choice.later:
-        click.echo(printable(in_a_line(one)))
+        say(in_a_line(one))
 
 
 def _nothing(asked: Asked) -> str:
@@ -205,14 +205,11 @@ def print_episodes(episodes: Sequence[Episode]) -> None:
         names = member_names(episode)
         culprit = f", culprit {names[episode.culprit]}" if 0 <= episode.culprit < len(names) else ""
         if at:
-            click.echo()
+            say()
         begun = clock(episode.started_ms)
-        click.secho(
-            printable(f"{episode.kind} {episode.number} at {begun}, cause {episode.cause}{culprit}"),
-            dim=on_terminal(),
-        )
-        click.secho(printable(headline), bold=True)
+        say(f"{episode.kind} {episode.number} at {begun}, cause {episode.cause}{culprit}", dim=on_terminal())
+        say(headline, bold=True)
         for text in sentences:
-            click.echo(f"  {printable(text)}")
+            say(f"  {text}")
         for advice in episode.advice:
-            click.secho(f"  What to do: {printable(advice.text)}", fg="green" if on_terminal() else None)
+            say(f"  What to do: {advice.text}", fg="green" if on_terminal() else None)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from itertools import groupby
 from typing import NamedTuple
 
+from ottla.broker.observe.printable import printable
 from ottla.broker.observe.timeline.model import FATES, Kind, Lane, Mark, Timeline
 from ottla.broker.observe.timeline.scale import Scale, end_of
 from ottla.broker.observe.why.plain import SHORT_ID
@@ -235,11 +236,6 @@ def _id(lane: Lane) -> str:
 def _what(change: tuple[int, int, int]) -> str | Kind:
     _, kind, count = change
     return IDLE if kind == Kind.OWNING and not count else Kind(kind)
-
-
-def printable(text: str) -> str:
-    """Text of others, with control characters as escapes."""
-    return text if text.isprintable() else repr(text)[1:-1]
 
 
 def shorten(text: str, width: int) -> str:
