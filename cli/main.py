@@ -63,7 +63,9 @@ def _harmless_errors() -> Iterator[None]:
     except click.ClickException as error:
         from ottla.broker.observe.printable import printable
 
-        error.message = "\n".join(map(printable, error.message.split("\n")))  # type: ignore[misc]
+        # A failure may have lines of ours, of which each is printable; what is wrong with an argument is one.
+        lines = [error.message] if isinstance(error, click.UsageError) else error.message.split("\n")
+        error.message = "\n".join(map(printable, lines))  # type: ignore[misc]
         raise
 
 

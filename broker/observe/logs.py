@@ -12,6 +12,8 @@ import sys
 from collections.abc import Mapping, MutableMapping
 from typing import Any, TextIO
 
+from ottla.broker.observe.printable import printable
+
 LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -81,10 +83,12 @@ def _structlog(log_format: str, out: TextIO) -> Any:
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
+    # Plain tracebacks: structlog's own for consoles show what variables hold, and one may hold the token of HTTP.
+    processors.append(structlog.processors.format_exc_info)
     if log_format == "json":
-        processors += [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
+        processors.append(structlog.processors.JSONRenderer(default=str))
     else:
-        processors += [_line_alone, _further_lines, structlog.dev.ConsoleRenderer(colors=out.isatty())]
+        processors += [_line_alone, _further_lines, _harmless, structlog.dev.ConsoleRenderer(colors=out.isatty())]
     return structlog.wrap_logger(
         structlog.PrintLogger(out),
         processors=processors,
@@ -94,10 +98,19 @@ def _structlog(log_format: str, out: TextIO) -> Any:
 
 
 def _further_lines(logger: Any, method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
-    """Of a reason of several lines all but the first stand below, as they are: a command can be copied from there."""
+    """Of a reason of several lines all but the first stand below: a command can be copied from there."""
     reason = event.get("reason")
     if isinstance(reason, str) and "\n" in reason:
         event["reason"], _, event["stack"] = reason.partition("\n")
+    return event
+
+
+def _harmless(logger: Any, method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    """Text of clients steers no terminal and begins no line: what stands below a line is indented."""
+    for key, value in event.items():
+        if isinstance(value, str):
+            below = key in ("stack", "exception")
+            event[key] = "\n".join(f"    {printable(one)}" for one in value.split("\n")) if below else printable(value)
     return event
 
 
