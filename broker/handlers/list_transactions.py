@@ -9,5 +9,7 @@ from ottla.protocol.messages.list_transactions import ListTransactionsRequest, L
 VERSIONS = range(3)
 
 
-def handle(request: ListTransactionsRequest, ctx: RequestContext, services: Services) -> ListTransactionsResponse:
-    return services.transactions.list(request, ctx)
+async def handle(
+    request: ListTransactionsRequest, ctx: RequestContext, services: Services
+) -> ListTransactionsResponse | None:
+    return await services.transactions.list(request, ctx)

@@ -8,7 +8,7 @@ the coordinator is entered, so that it never has to wait.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -23,6 +23,7 @@ from ottla.broker.core.transactions.config import TransactionConfig
 from ottla.broker.core.transactions.coordinator import TransactionCoordinator
 from ottla.broker.core.transactions.effects import WriteMarker
 from ottla.broker.core.transactions.initialising import refusal
+from ottla.broker.core.transactions.pattern import BadPattern, Pattern
 from ottla.broker.core.transactions.requests import Refused
 from ottla.broker.storage.engine import Corrupt, DamagedLog, EngineError
 from ottla.protocol.errors import ErrorCode, MalformedFrame
@@ -31,7 +32,11 @@ from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequ
 from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from ottla.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from ottla.protocol.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    TransactionState,
+)
 from ottla.protocol.offsets_topic import CoordinatorRecord
 from ottla.protocol.records import (
     BatchError,
@@ -45,6 +50,9 @@ from ottla.protocol.records import (
 
 LOAD_BYTES = 5 << 20
 """How much of a partition is read at a time while it is loaded (``transaction.state.log.load.buffer.size``)."""
+
+MATCHED_AT_A_TIME = 65_536
+"""Characters of transactional ids that are held against a pattern before it is asked whether somebody still waits."""
 
 SPARE_PRODUCER_IDS = 2
 """Producer ids at hand, so that whoever needs one within a turn of the loop finds it."""
@@ -74,6 +82,23 @@ class _Caller:
 
     def __init__(self, then: Callable[[Mapping[TopicPartition, ErrorCode]], None]) -> None:
         self.reply = then
+
+
+def _in_parts(rows: list[TransactionState]) -> Iterator[list[TransactionState]]:
+    """The rows in parts with `MATCHED_AT_A_TIME` characters of ids, or little more."""
+    part: list[TransactionState] = []
+    size = 0
+    for row in rows:
+        part.append(row)
+        size += len(row.transactional_id)
+        if size >= MATCHED_AT_A_TIME:
+            yield part
+            part, size = [], 0
+    yield part
+
+
+def _matching(pattern: Pattern, rows: list[TransactionState]) -> list[TransactionState]:
+    return [row for row in rows if pattern.matches(row.transactional_id)]
 
 
 class TransactionDriver:
@@ -109,6 +134,7 @@ class TransactionDriver:
         self._loaded = False
         self._spare: list[int] = []
         self._preparing: asyncio.Task[None] | None = None
+        self._matching = asyncio.Lock()
         self._waiting: list[Callable[[ErrorCode], None]] = []
         self._settling = False
         self._outcomes: list[Callable[[], None]] = []  # of appends and markers, in their order
@@ -236,8 +262,27 @@ class TransactionDriver:
     def describe(self, request: DescribeTransactionsRequest, ctx: RequestContext) -> DescribeTransactionsResponse:
         return self.coordinator.describe(request, self._clock.monotonic_ms())
 
-    def list(self, request: ListTransactionsRequest, ctx: RequestContext) -> ListTransactionsResponse:
-        return self.coordinator.list(request, *self._now())
+    async def list(self, request: ListTransactionsRequest, ctx: RequestContext) -> ListTransactionsResponse | None:
+        """None if its client has gone away meanwhile."""
+        text = request.transactional_id_pattern
+        if not text:
+            return self.coordinator.list(request, *self._now())
+        async with self._matching:  # one at a time, so that patterns keep no more than one thread busy
+            answer = self.coordinator.list(request, *self._now())
+            if answer.error_code:
+                return answer
+            try:
+                pattern = await asyncio.to_thread(Pattern, text)
+            except BadPattern:
+                return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
+            found: list[TransactionState] = []
+            for rows in _in_parts(answer.transaction_states):
+                if ctx.is_gone:
+                    ctx.close("its client has gone away while transactional ids were matched")
+                    return None
+                found += await asyncio.to_thread(_matching, pattern, rows)
+            answer.transaction_states = found
+            return answer
 
     def verify(
         self,

@@ -60,6 +60,7 @@ class Exchange:
     client_host = "/127.0.0.1"
     local_host = "127.0.0.1"
     local_port = 9092
+    half_closed = False
 
     def __init__(self, layout):
         self.layout = layout

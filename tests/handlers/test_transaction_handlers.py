@@ -249,6 +249,23 @@ async def test_the_list(world):
         assert answer.unknown_state_filters == ["No"]
 
 
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [("[ab]", "a b"), ("", "a ab b"), ("x|b", "b"), ("A", ""), ("a", "a"), ("a.*", "a ab"), (r"\pL{2}", "ab")],
+)
+async def test_a_pattern_must_match_the_whole_id(world, pattern, found):
+    for name in ("a", "ab", "b"):
+        await begun(world, name)
+    answer = await world.ask(ListTransactionsRequest(transactional_id_pattern=pattern), 2)
+    assert " ".join(sorted(row.transactional_id for row in answer.transaction_states)) == found
+
+
+async def test_a_pattern_that_is_none(world):
+    await begun(world)
+    answer = await world.ask(ListTransactionsRequest(transactional_id_pattern="("), 2)
+    assert (answer.error_code, answer.transaction_states) == (E.INVALID_REGULAR_EXPRESSION, [])
+
+
 @pytest.mark.parametrize(("version", "supported", "finalized"), [(2, [], []), (3, [], [2]), (4, [(0, 2)], [2])])
 async def test_the_features_that_clients_see(world, version, supported, finalized):
     request = ApiVersionsRequest(client_software_name="a", client_software_version="1")

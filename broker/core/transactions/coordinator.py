@@ -128,7 +128,7 @@ class TransactionCoordinator:
         return DescribeTransactionsResponse(transaction_states=rows)
 
     def list(self, request: ListTransactionsRequest, now_ms: int, wall_ms: int) -> ListTransactionsResponse:
-        """ListTransactions."""
+        """ListTransactions, without a look at its pattern."""
         self._m.begin(now_ms, wall_ms)
         return listing.list_transactions(self._m, request)
 

@@ -65,10 +65,6 @@ def test_the_list(world: World) -> None:
         ({"duration_filter": 1_000, "state_filters": ["Ongoing"]}, ""),
         ({"duration_filter": -1}, "abc"),
         ({"duration_filter": 0}, "ab"),
-        ({"transactional_id_pattern": "[ab]"}, "ab"),
-        ({"transactional_id_pattern": ""}, "abc"),
-        ({"transactional_id_pattern": "x|c"}, "c"),
-        ({"transactional_id_pattern": "A"}, ""),
     ],
 )
 def test_filters(world: World, filters: dict[str, Any], found: str) -> None:
@@ -79,16 +75,6 @@ def test_names_of_states_that_there_are_not(world: World) -> None:
     answer = world.list(state_filters=["Nowhere", "Empty", "Nowhere"])
     assert answer.unknown_state_filters == ["Nowhere"]
     assert names(answer) == ["a"]
-
-
-def test_a_pattern_must_match_the_whole_id(world: World) -> None:
-    world.producer("ab")
-    assert names(world.list(transactional_id_pattern="a")) == ["a"]
-    assert names(world.list(transactional_id_pattern="a.*")) == ["a", "ab"]
-
-
-def test_a_pattern_that_is_none(world: World) -> None:
-    assert world.list(transactional_id_pattern="(").error_code == E.INVALID_REGULAR_EXPRESSION
 
 
 def test_while_a_partition_is_loading(world: World) -> None:

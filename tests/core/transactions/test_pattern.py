@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
+import re2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.core.transactions.pattern import BadPattern, Pattern
+from ottla.broker.core.transactions.pattern import MAX_LENGTH, BadPattern, Pattern
 
 SAME = [
     *("", "a", "ab", ".", ".*", "a*b+c?", "a|b", "a|", "(a|b)*c", "(?:ab)+", "(?P<name>a)b", "[abc]", "[^abc]"),
@@ -46,6 +47,7 @@ def test_as_python_does(pattern: str) -> None:
         ("(a(?i)b)b", "aBb", "aBB"),
         ("a{,2}", "a{,2}", "aa"),
         (r"\Q(", "(", "Q"),
+        (r"\p{Greek}\pN\PL", "λ1-", "l1-"),
     ],
 )
 def test_what_is_re2s_own(pattern: str, yes: str, no: str) -> None:
@@ -57,9 +59,9 @@ def test_what_is_re2s_own(pattern: str, yes: str, no: str) -> None:
     "pattern",
     [
         *("(", ")", "a)", "(a", "[", "[a", "[]", "*", "+a", "?", "a**", "a++", "a*+", "a{2}{3}", "a{2,1}", "a{1001}"),
-        *("(?=a)", "(?!a)", "(?<=a)", "(?<!a)", "(?>a)", "(?P=n)", r"(a)\1", r"\p{L}", r"\8", r"\y", "\\", "[b-a]"),
+        *("(?=a)", "(?!a)", "(?<=a)", "(?<!a)", "(?>a)", "(?P=n)", r"(a)\1", r"\p{Nowhere}", r"\8", r"\y", "\\", "[b-a]"),
         *("[[:nothing:]]", "(?P<n", "(?P<a-b>x)", "(?z)", "(?--i)", r"\xzz", r"\x{110000}", "(a{1000}){1000}"),
-        "(" * 200,
+        *("(" * 200, "((((){1000}){1000}){1000})", "(((){1000}){1000})", r"\pL" * 1_300, "a" * (MAX_LENGTH + 1)),
     ],
 )
 def test_what_is_not_a_pattern(pattern: str) -> None:
@@ -69,7 +71,12 @@ def test_what_is_not_a_pattern(pattern: str) -> None:
 
 @pytest.mark.parametrize("pattern", ["(a+)+$", "(a|a)*b", "(a*)*b", "a*a*a*a*a*a*b", "(.*)(.*)(.*)(.*)x"])
 def test_no_pattern_takes_long(pattern: str) -> None:
-    assert not Pattern(pattern).matches("a" * 300 + "!")
+    assert not Pattern(pattern).matches("a" * 32_000 + "!")
+
+
+def test_nothing_is_kept_of_patterns() -> None:
+    assert Pattern("kept?").matches("kep")
+    assert re2._Regexp._make.cache_info().currsize == 0
 
 
 @given(st.text("ab|()*+?.[]^$-{}12\\", max_size=12), st.text("ab12-", max_size=6))

@@ -1,0 +1,51 @@
+"""Texts of clients that drive a search: patterns of ListTransactions."""
+
+from __future__ import annotations
+
+import random
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.errors import ErrorCode
+from tests.hostile.victim import Victim
+from tests.pitfalls.client import Client
+
+pytestmark = pytest.mark.e2e
+
+IDS = 15
+LETTERS = 32_000
+SLOW = "[0-9]+-[ab]*a[ab]{500}"
+"""Needs more states than RE2 may keep, so each character is held against hundreds of places: 60 ms for one id."""
+
+
+def listed(victim: Victim, pattern: str) -> Any:
+    with Client(victim.port) as client:
+        client.socket.settimeout(60)
+        filters = {"state_filters": [], "producer_id_filters": [], "duration_filter": -1}
+        return client.call(ApiKey.LIST_TRANSACTIONS, 2, transactional_id_pattern=pattern, **filters)
+
+
+def test_a_pattern_holds_nobody_up() -> None:
+    chance = random.Random(1)
+    with Victim() as victim:
+        with Client(victim.port) as client:
+            client.producer("short")
+            for number in range(IDS):
+                name = f"{number}-" + "".join(chance.choices("ab", k=LETTERS))
+                assert client.producer(name).error_code == 0
+        used_s = victim.cpu_s()
+        refused = listed(victim, "((((){1000}){1000}){1000})")
+        with victim.calm() as felt, ThreadPoolExecutor(4) as clients:
+            began = time.monotonic()
+            found = list(clients.map(lambda pattern: listed(victim, pattern), [".*c", "s.*t", SLOW, SLOW]))
+            took_s = time.monotonic() - began
+        used_s = victim.cpu_s() - used_s
+    assert refused.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+    counts = [len(answer.transaction_states) for answer in found]
+    assert counts[:2] == [0, 1] and counts[2] == counts[3] < IDS
+    assert used_s < took_s * 1.6 + 3, "patterns of several clients keep more than one thread busy"
+    assert felt.longest_ms < 400, "a listing holds up the loop"
