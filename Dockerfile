@@ -4,8 +4,13 @@
 FROM python:3.13.7-slim-trixie AS build
 
 WORKDIR /src
-# A virtual environment moves between stages as it is; without pip it holds nothing that is not run.
-RUN python -m venv --without-pip /opt/ottla
+# A virtual environment moves between stages as it is; without pip it holds nothing that is not run. What goes into it,
+# and into the one that makes the wheel, is known by hash: see locks/make.py.
+COPY locks locks
+RUN python -m venv --without-pip /opt/ottla \
+    && python -m pip --python /opt/ottla/bin/python install --no-cache-dir --disable-pip-version-check --require-hashes -r locks/image.txt \
+    && python -m venv /opt/build \
+    && python -m pip --python /opt/build/bin/python install --no-cache-dir --disable-pip-version-check --require-hashes -r locks/build.txt
 COPY pyproject.toml setup.py README.md LICENSE ./
 COPY protocol protocol
 COPY broker broker
@@ -13,7 +18,8 @@ COPY clients clients
 COPY testing testing
 COPY cli cli
 COPY pipeline pipeline
-RUN python -m pip --python /opt/ottla/bin/python install --no-cache-dir --disable-pip-version-check '.[http]'
+RUN python -m pip --python /opt/build/bin/python wheel --disable-pip-version-check --no-deps --no-build-isolation -w /opt/build . \
+    && python -m pip --python /opt/ottla/bin/python install --no-cache-dir --disable-pip-version-check --no-deps /opt/build/*.whl
 
 
 FROM python:3.13.7-slim-trixie

