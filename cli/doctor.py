@@ -101,9 +101,9 @@ def _configured(
     try:
         loaded = serve.settings_of(config_file, pairs)
         directory = Path(loaded.settings.log_dirs or directory)
-        findings.append(check_settings(loaded, serve.did_you_mean))
         serve.check_http(loaded.settings)
         address = serve.listening_address(listen, loaded.settings)
+        findings.append(check_settings(loaded, serve.did_you_mean))
     except BadSetting as error:
         findings.append(Finding("settings", FAIL, str(error), "A broker would not start with this."))
     return directory, address

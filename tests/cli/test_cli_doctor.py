@@ -317,10 +317,24 @@ def test_the_directory_and_the_port_are_those_of_the_settings(tmp_path: Path) ->
     assert "disk" not in found
 
 
-def test_a_setting_that_no_broker_starts_with(tmp_path: Path) -> None:
-    found = checks("--data-dir", tmp_path, "--no-disk", "--set", "num.partitions=0", expect=1)
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("num.partitions", "0"),
+        ("listeners", "PLAINTEXT://:0"),
+        ("ottla.http.listen", "0.0.0.0:9644"),
+        ("ssl.keystore.location", "/keys"),
+    ],
+)
+def test_a_setting_that_no_broker_starts_with(key: str, value: str, tmp_path: Path) -> None:
+    properties = tmp_path / "server.properties"
+    properties.write_text(f"{key}={value}\n")
+    found = checks("--data-dir", tmp_path, "--no-disk", "--config", properties, expect=1)
     assert (found["verdict"], found["settings"]["verdict"]) == (FAIL, FAIL)
-    assert "num.partitions" in found["settings"]["found"]
+    assert key in found["settings"]["found"]
+
+
+def test_a_slip_of_set(tmp_path: Path) -> None:
     ottla("--no-disk", "--set", "log.retension.ms=1", expect=1)
 
 
