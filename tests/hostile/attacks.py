@@ -78,9 +78,9 @@ HEAD = """\
 def idle_connections(victim: Victim) -> None:
     """More connections than descriptors, then a produce that needs new segments."""
     with Client(victim.port) as client, many(victim, 1_100):
-        topic = client.topic()
+        topic = client.topic(segment_bytes=str(1 << 20))
         for _ in range(8):
-            assert client.produce(topic, batch(b"v" * 3_000)).error_code == 0, "a record is refused"
+            assert client.produce(topic, batch(b"v" * 900_000)).error_code == 0, "a record is refused"
 
 
 def nested_pattern(victim: Victim) -> None:
@@ -269,10 +269,9 @@ def send_bombs(victim: Victim, **configs: str) -> None:
 
 # Running them
 
-SMALL_SEGMENTS = {"log.segment.bytes": 4096}
 ATTACKS: dict[str, tuple[Attack, dict[str, Any]]] = {
-    "1,100 idle connections, then new segments": (idle_connections, {"settings": SMALL_SEGMENTS}),
-    "the same, the soft limit alone": (idle_connections, {"settings": SMALL_SEGMENTS, "ulimit": ("-Sn 1024",)}),
+    "1,100 idle connections, then new segments": (idle_connections, {}),
+    "the same, the soft limit alone": (idle_connections, {"ulimit": ("-Sn 1024",)}),
     "ListTransactions, nested pattern": (nested_pattern, {}),
     "ListTransactions, pattern over long ids": (pattern_over_long_ids, {}),
     "15 million records, then ListOffsets by time": (records_by_the_million, {}),

@@ -64,7 +64,7 @@ QUICK: dict[str, Any] = {
 ROUNDS: list[dict[str, Any]] = [
     {"ottla.unenforced.security.apis.enable": True, "ottla.durability": "os"},
     {"protocol.codec": "construct", "ottla.durability": "os"},
-    {"log.segment.bytes": 4_096, "ottla.unenforced.security.apis.enable": True},
+    {"log.segment.bytes": 1_048_576, "ottla.unenforced.security.apis.enable": True},
     {"compression.type": "zstd", "log.message.timestamp.type": "LogAppendTime", "group.max.size": 3},
 ]
 """Settings by round, again from the first when there are more rounds. Quotas come from the cases themselves."""
