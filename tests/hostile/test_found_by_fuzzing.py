@@ -47,6 +47,16 @@ def test_a_refusal_of_a_handler_that_answers_at_once(client: Client) -> None:
     assert told.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
+@pytest.mark.e2e
+def test_a_retention_time_that_does_not_end(client: Client) -> None:
+    """The sum with the time of day did not fit the record, and the write that was begun never ended."""
+    topic = client.topic()
+    for retention_ms in (2**63 - 1, -(2**63)):
+        assert client.commit("kept", topic, 5, version=4, retention_time_ms=retention_ms) == 0
+        told = client.committed("kept", topic, require_stable=True)
+        assert (told.error_code, told.committed_offset) == (0, 5)
+
+
 LONG_NAMES = [f"{number:04}".ljust(32_000, "n") for number in range(300)]
 
 

@@ -15,6 +15,7 @@ from ottla.broker.core.groups.replies import append_error
 from ottla.broker.core.groups.shard import Shard
 from ottla.broker.core.groups.state import COMPLETING_REBALANCE, DEAD, EMPTY
 from ottla.broker.observe.events import Commit, GroupCreated, OffsetsCommitted
+from ottla.broker.settings import INT64_MAX
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition, utf16_length
 from ottla.protocol.messages.offset_commit import (
@@ -287,7 +288,7 @@ def _committed(
     offset, leader_epoch = partition.committed_offset, partition.committed_leader_epoch
     if retention != -1:
         # The record that can tell its own expiry has no place for the id, and what the log does not have is not so.
-        return CommittedOffset(offset, leader_epoch, metadata, timestamp_ms, m.wall_ms + retention)
+        return CommittedOffset(offset, leader_epoch, metadata, timestamp_ms, min(m.wall_ms + retention, INT64_MAX))
     return CommittedOffset(offset, leader_epoch, metadata, timestamp_ms, -1, topic_id)
 
 
