@@ -90,9 +90,14 @@ def nested_pattern(victim: Victim) -> None:
 
 def pattern_over_long_ids(victim: Victim) -> None:
     """A harmless regular expression over a thousand transactional ids of 32 KB."""
-    with Client(victim.port) as client:
-        for number in range(1_000):
-            client.producer(f"{number:04}" + "a" * 32_000)
+    fields = {"transaction_timeout_ms": 60_000, "producer_id": -1, "producer_epoch": -1}
+    with many(victim, 50) as clients:
+        for number in range(20):
+            for index, client in enumerate(clients):
+                name = f"{number}-{index}-" + "a" * 32_000
+                client.start(ApiKey.INIT_PRODUCER_ID, 4, transactional_id=name, **fields)
+            for client in clients:
+                client.answer()
     ask_for_transactions(victim, ".*b")
 
 

@@ -397,7 +397,7 @@ def main() -> int:
     parser.add_argument("--cases", type=int, help="at most so many in each round")
     parser.add_argument("--rounds", type=int, help="brokers; by default four, and one for every ten minutes more")
     parser.add_argument("--case", type=int, help="play this one alone")
-    parser.add_argument("--without", action="append", default=[], help="patterns: regular expressions that explode")
+    parser.add_argument("--without", action="append", default=[], choices=("patterns", "bombs"))
     wanted = parser.parse_args()
     for what in wanted.without:
         leave_out(what)

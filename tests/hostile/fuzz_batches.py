@@ -52,7 +52,7 @@ def hostile_batches(rng: Random, pools: Mapping[str, list[Any]]) -> bytes | None
         return honest_batch(rng, pools)
     if kind < 0.53:
         return rng.choice((None, b"", b"\0", rng.randbytes(rng.randrange(200)), bytes(HEADER_SIZE), _old_message_set()))
-    data = bytearray(rng.choice((honest_batch, honest_batch, _bomb, _garbled, _marker))(rng, pools))
+    data = bytearray(rng.choice(KINDS)(rng, pools))
     for _ in range(rng.choice((0, 1, 1, 2))):
         _spoil_header(rng, data)
     if rng.random() < 0.75:
@@ -96,7 +96,7 @@ def _spoil_header(rng: Random, batch: bytearray) -> None:
     batch[at : at + bits // 8] = value.to_bytes(bits // 8, "big")
 
 
-def _bomb(rng: Random, pools: Mapping[str, list[Any]]) -> bytes:
+def bomb(rng: Random, pools: Mapping[str, list[Any]]) -> bytes:
     """Few bytes that become many, or many records."""
     codec = rng.choice((Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD))
     one = b"\x0c\0\0\0\1\1\0"  # a record without key and value
@@ -135,3 +135,6 @@ def _old_message_set() -> bytes:
     """A message of magic 1, as clients wrote before 0.11."""
     message = struct.pack(">bbqi", 1, 0, 0, -1) + struct.pack(">i", 1) + b"v"
     return struct.pack(">qiI", 0, len(message) + 4, 0) + message
+
+
+KINDS = [honest_batch, honest_batch, bomb, _garbled, _marker]

@@ -11,7 +11,7 @@ from typing import Any
 from ottla.broker.handlers import HANDLERS, handler
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.schema import ArrayOf, WireField, WireType
-from tests.hostile.fuzz_batches import hostile_batches
+from tests.hostile.fuzz_batches import KINDS, bomb, hostile_batches
 from tests.protocol.wire_values import at_version, zero
 from tests.wire.requests import SUBSCRIBED
 
@@ -117,11 +117,12 @@ _LEARNT = 30
 
 
 def leave_out(what: str) -> None:
-    """Keep a kind of attack out of what is written from here on."""
-    if what != "patterns":
-        raise ValueError(f"{what!r}: only patterns can be left out")
-    STRINGS.remove(_NESTED)
-    _ALWAYS["patterns"].remove(_NESTED)
+    """Keep patterns that explode, or bombs, out of what is written from here on."""
+    if what == "bombs":
+        KINDS.remove(bomb)
+    else:
+        STRINGS.remove(_NESTED)
+        _ALWAYS["patterns"].remove(_NESTED)
 
 
 @dataclass(slots=True)

@@ -22,6 +22,7 @@ from tests.wire.requests import request
 @pytest.mark.e2e
 def test_a_sample() -> None:
     leave_out("patterns")
+    leave_out("bombs")
     told = play(seed=11, seconds=5, rounds=1, warm_up_s=1)
     assert told.faults == []
     assert told.cases > 20 and sum(told.counts.values()) > 500 and len(told.counts) > 40, told.line()
