@@ -361,8 +361,15 @@ class Settings(ObserveSettings):
     ottla_http_token_file: str = setting(
         "", "A file with the token that has to be sent to see more than health. Empty: none has to be."
     )
+    ottla_http_allowed_hosts: str = setting(
+        "", "More names by which the HTTP port is reached, as in the Host header: a proxy's. `*`: any.", is_list=True
+    )
     ottla_http_max_connections: int = setting(
-        128, "HTTP connections open at a time, streams included; more are closed at once.", low=1, high=INT32_MAX
+        128,
+        "HTTP connections open at a time. When one more comes, the longest idle one of the busiest address is closed; "
+        "streams are half of them at most.",
+        low=1,
+        high=INT32_MAX,
     )
     ottla_http_stream_max_bytes: int = setting(
         4_194_304, "How far a reader of the HTTP stream may be behind; then it is dropped.", low=65_536, high=INT32_MAX

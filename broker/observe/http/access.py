@@ -1,13 +1,17 @@
 """Who may look: checked before anything else is done for a request.
 
-On loopback the ``Host`` header must name this machine, or a page of the web whose name is made to point here could read
-everything (DNS rebinding). With a token, programs send it as ``Authorization: Bearer``; a browser, which sends no such
-header for a page or a stream, is asked for it once and gets a cookie.
+The ``Host`` header must name this machine, or a page of the web whose name is made to point here could read everything
+(DNS rebinding). On loopback that is loopback's names. Elsewhere it is any address, and any name without a dot, which
+nobody of the web can have; behind a token it is any name, as such a page has no cookie of ours.
+
+With a token, programs send it as ``Authorization: Bearer``; a browser, which sends no such header for a page or a
+stream, is asked for it once and gets a cookie.
 """
 
 from __future__ import annotations
 
 import hmac
+from collections.abc import Sequence
 from hashlib import sha256
 from html import escape
 from http.cookies import CookieError, SimpleCookie
@@ -18,7 +22,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ottla.broker.observe.http.address import is_loopback
+from ottla.broker.observe.http.address import is_address, is_loopback
 from ottla.broker.observe.http.parts import Log
 from ottla.broker.observe.http.problems import problem
 
@@ -49,15 +53,28 @@ class Access:
 
     Args:
         host: where the port listens.
+        allowed_hosts: more names that are ours; ``*`` is any.
         token: what has to be known, empty for nothing.
         secret: makes cookies that nobody else can.
         cookie: the cookie's name; cookies do not tell ports apart.
     """
 
-    def __init__(self, app: ASGIApp, log: Log, *, host: str, token: str, secret: bytes, cookie: str) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        log: Log,
+        *,
+        host: str,
+        token: str,
+        secret: bytes,
+        cookie: str,
+        allowed_hosts: Sequence[str] = (),
+    ) -> None:
         self.app = app
         self._log = log
-        self._hosts = {"localhost", "127.0.0.1", "::1", host.lower()} if is_loopback(host) else None
+        self._hosts = {"localhost", "127.0.0.1", "::1", host.lower(), *map(str.lower, allowed_hosts)}
+        self._is_any_host = "*" in allowed_hosts or (bool(token) and not is_loopback(host))
+        self._is_loopback = is_loopback(host)
         self._token = token.encode()
         self._pass = hmac.new(secret, self._token, sha256).hexdigest()
         self._cookie = cookie
@@ -88,8 +105,11 @@ class Access:
 
     async def _refusal(self, scope: Scope, receive: Receive) -> Response | None:
         headers = Headers(scope=scope)
-        if self._hosts is not None and _host_of(headers.get("host", "")) not in self._hosts:
-            return problem(421, "the Host header does not name this machine: use localhost or 127.0.0.1")
+        if not self._is_ours(_host_of(headers.get("host", ""))):
+            how = "localhost or 127.0.0.1" if self._is_loopback else "an address"
+            return problem(
+                421, f"the Host header does not name this machine: use {how}, or set ottla.http.allowed.hosts"
+            )
         if not self._token or scope["path"] in FOR_ALL:
             return None
         if scope["path"] == LOGIN and scope["method"] == "POST":
@@ -99,6 +119,11 @@ class Access:
         if "text/html" in headers.get("accept", "") and scope["method"] == "GET":
             return _page("This console is behind a token.", 401)
         return problem(401, "send the token: Authorization: Bearer …", {"WWW-Authenticate": "Bearer"})
+
+    def _is_ours(self, host: str) -> bool:
+        if self._is_any_host or host in self._hosts:
+            return True
+        return not self._is_loopback and ("." not in host or is_address(host))
 
     def _knows(self, headers: Headers) -> bool:
         scheme, _, token = headers.get("authorization", "").partition(" ")
@@ -123,6 +148,8 @@ class Access:
         if not hmac.compare_digest(given.strip().encode(), self._token):
             return _page("That is not the token.", 401)
         cookie = f"{self._cookie}={self._pass}; Path=/; HttpOnly; SameSite=Strict"
+        if request.headers.get("x-forwarded-proto", "").lower() == "https":  # a proxy with TLS is before us
+            cookie += "; Secure"
         return Response(status_code=303, headers={"Location": "/", "Set-Cookie": cookie, "Cache-Control": "no-store"})
 
 

@@ -25,6 +25,15 @@ def parse_address(text: str, option: str) -> tuple[str, int]:
     return (match["host"] or LOOPBACK).strip("[]"), int(match["port"])
 
 
+def is_address(host: str) -> bool:
+    """Whether a host is an IP address, and no name."""
+    try:
+        ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return True
+
+
 def is_loopback(host: str) -> bool:
     """Whether only this machine reaches a host."""
     if host == "localhost":

@@ -20,6 +20,8 @@ STATES = ("Stable", "PreparingRebalance", "CompletingRebalance", "Empty", "Dead"
 MOST_GROUPS = 1_000
 MOST_TOPICS = 1_000
 MOST_EVENTS = 10_000
+MOST_NAMES = 1_000_000
+"""Characters of the names of one page: a name may have 32,767 of them."""
 MOST_EPISODES = 1_000
 
 Query = dict[str, Any]
@@ -89,15 +91,17 @@ async def _groups(parts: Parts, names: dict[str, str], query: Query) -> answers.
         query["after"],
     )
     found: list[GroupBrief] = []
+    room = MOST_NAMES
     ids = sorted(one for one in view.group_ids() if q in one and (after is None or one > after))
     for group_id in ids:
         await pause()
         brief = view.brief(group_id)
         if brief is None or (state is not None and brief.state != state):
             continue
-        if len(found) == limit:
+        if len(found) == limit or room <= 0:
             return answers.Groups(found, found[-1].group_id)
         found.append(brief)
+        room -= len(group_id)
     return answers.Groups(found)
 
 

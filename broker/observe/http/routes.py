@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import quote, unquote, unquote_to_bytes
@@ -22,6 +21,7 @@ from ottla.broker.observe.http.console import Files
 from ottla.broker.observe.http.openapi import document
 from ottla.broker.observe.http.parameters import read_query
 from ottla.broker.observe.http.parts import Health, Parts
+from ottla.broker.observe.http.pauses import Turns
 from ottla.broker.observe.http.problems import Problem, problem
 from ottla.broker.observe.http.stream import PARAMETERS, EventStream, Feed
 
@@ -56,16 +56,16 @@ class EncodedPaths:
         await self._app({**scope, "path": path}, receive, send)
 
 
-def application(parts: Parts, feed: Feed, *, protected: bool) -> ASGIApp:
+def application(parts: Parts, feed: Feed, turns: Turns, *, protected: bool) -> ASGIApp:
     """What is served once the broker is composed; ``protected``: to those who know the token."""
     shown = list(endpoints(parts))
     routes: list[BaseRoute] = health_routes(parts.health)
-    routes += [Route(_pattern(endpoint.path), _serve(parts, endpoint)) for endpoint in shown]
+    routes += [Route(_pattern(endpoint.path), _serve(parts, endpoint, turns)) for endpoint in shown]
     routes.append(Route("/v1/stream", _stream(feed)))
     openapi = msgspec.json.encode(document(shown, protected=protected))
     routes.append(Route("/v1/openapi.json", _fixed(openapi)))
     if parts.metrics is not None:
-        routes.append(Route("/metrics", _metrics(parts)))
+        routes.append(Route("/metrics", _metrics(parts, turns)))
     routes.append(Route("/{file:path}", _file(Files())))
     return EncodedPaths(starlette(routes))
 
@@ -98,14 +98,15 @@ def _pattern(path: str) -> str:
     return path.replace("}", ":name}")
 
 
-def _serve(parts: Parts, endpoint: Endpoint) -> Callable[[Request], Any]:
+def _serve(parts: Parts, endpoint: Endpoint, turns: Turns) -> Callable[[Request], Any]:
     async def serve(request: Request) -> Response:
         names = {name: _name(text) for name, text in request.path_params.items()}
         query = read_query(request.scope["query_string"], endpoint.parameters)
-        answer = endpoint.handle(parts, names, query)
-        if isinstance(answer, Awaitable):
-            answer = await answer
-        body = answer if isinstance(answer, bytes) else msgspec.json.encode(answer)
+        async with turns.taken():
+            answer = endpoint.handle(parts, names, query)
+            if isinstance(answer, Awaitable):
+                answer = await answer
+            body = answer if isinstance(answer, bytes) else msgspec.json.encode(answer)
         return Response(body, 200, NOT_KEPT, JSON)
 
     return serve
@@ -126,12 +127,10 @@ def _stream(feed: Feed) -> Callable[[Request], Any]:
     return stream
 
 
-def _metrics(parts: Parts) -> Callable[[Request], Any]:
-    one_by_one = asyncio.Lock()  # whoever asks again and again gets no more of the broker's time
-
+def _metrics(parts: Parts, turns: Turns) -> Callable[[Request], Any]:
     async def metrics(request: Request) -> Response:
         assert parts.metrics is not None
-        async with one_by_one:
+        async with turns.taken():
             body, media_type = await parts.metrics.scrape(request.headers.get("accept", ""))
         return Response(body, 200, {**NOT_KEPT, "Content-Type": media_type})
 
@@ -160,7 +159,7 @@ def _file(files: Files) -> Callable[[Request], Any]:
 
 async def _problem(request: Request, error: Exception) -> Response:
     assert isinstance(error, Problem)
-    return problem(error.status, error.detail)
+    return problem(error.status, error.detail, {"Retry-After": "1"} if error.status == 503 else None)
 
 
 async def _refusal(request: Request, error: Exception) -> Response:

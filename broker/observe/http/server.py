@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +21,21 @@ from uvicorn.server import ServerState
 
 from ottla.broker.observe.http.access import Access, cookie_name
 from ottla.broker.observe.http.address import is_loopback, parse_address, url_of
+from ottla.broker.observe.http.crowd import first_to_go
 from ottla.broker.observe.http.parts import Health, Log, Parts
+from ottla.broker.observe.http.pauses import Turns
 from ottla.broker.observe.http.problems import MEDIA_TYPE, ProblemDetails, problem
 from ottla.broker.observe.http.routes import application, health_routes, starlette
 from ottla.broker.observe.http.stream import Feed
 from ottla.broker.settings import BadSetting, Settings
 
 KEEP_ALIVE_S = 75
-REQUEST_S = 30
+REQUEST_S = 5
 """A request has to be there so long after the connection, or its own first byte, was."""
+UNREAD_S = 30
+"""A client that reads nothing of an answer for so long is given up."""
+MOST_UNREAD_BYTES = 64 << 20
+"""Of all answers together that were made, and that clients have not read."""
 STOP_S = 2.0
 MOST_HEADER_BYTES = 131_072
 """Of the request line and the headers. The longest name that Kafka's protocol can hold takes 98,301 once encoded."""
@@ -41,7 +47,8 @@ class HttpPort:
     Args:
         host, port: where to listen; port 0 for any free one.
         token: what has to be sent to see more than health, empty for nothing.
-        max_connections: more are closed at once.
+        max_connections: when one more comes, one that waits for its client is closed, or else the new one. Streams are
+            half of them at most.
         stream_max_bytes: how far a reader of the stream may be behind.
     """
 
@@ -52,6 +59,7 @@ class HttpPort:
         log: Log,
         *,
         token: str = "",
+        allowed_hosts: Sequence[str] = (),
         max_connections: int = 128,
         stream_max_bytes: int = 1 << 20,
     ) -> None:
@@ -59,6 +67,7 @@ class HttpPort:
         self.health = Health()
         self._log = log
         self._token = token
+        self._allowed_hosts = allowed_hosts
         self._max_connections = max_connections
         self._stream_max_bytes = stream_max_bytes
         self._app: ASGIApp = starlette(health_routes(self.health))
@@ -79,7 +88,8 @@ class HttpPort:
             host,
             port,
             log,
-            token=_token(settings.ottla_http_token_file),
+            token=_token(settings.ottla_http_token_file, log),
+            allowed_hosts=[name.strip() for name in settings.ottla_http_allowed_hosts.split(",") if name.strip()],
             max_connections=settings.ottla_http_max_connections,
             stream_max_bytes=settings.ottla_http_stream_max_bytes,
         )
@@ -103,6 +113,7 @@ class HttpPort:
             self._log,
             host=self.host,
             token=self._token,
+            allowed_hosts=self._allowed_hosts,
             secret=secrets.token_bytes(32),
             cookie=cookie_name(self.port),
         )
@@ -137,8 +148,9 @@ class HttpPort:
         """Show everything."""
         parts.health = self.health
         self.health.status = "ready"
-        self._feed = Feed(parts, self._log, self._stream_max_bytes)
-        self._app = application(parts, self._feed, protected=bool(self._token))
+        self._feed = Feed(parts, self._log, self._stream_max_bytes, max(self._max_connections // 2, 1))
+        turns = Turns(max(self._max_connections // 4, 1))
+        self._app = application(parts, self._feed, turns, protected=bool(self._token))
 
     def stopping(self) -> None:
         """Say that the broker is not ready any more, and end every stream."""
@@ -175,6 +187,15 @@ class HttpPort:
             await problem(503, "the broker is starting", {"Retry-After": "1"})(scope, receive, send)
         else:
             await self._app(scope, receive, send)
+            self._shed()
+
+    def _shed(self) -> None:
+        """Give clients up that read too little of what they asked for, so that it does not pile up."""
+        unread = {one: size for one in _guests(self._state) if (size := one.transport.get_write_buffer_size())}
+        while len(unread) > 1 and sum(unread.values()) > MOST_UNREAD_BYTES:
+            crowded = max(unread, key=unread.__getitem__)
+            del unread[crowded]
+            crowded.give_up()
 
 
 class _Connection(H11Protocol):
@@ -194,17 +215,44 @@ class _Connection(H11Protocol):
         self._log = log
         self._max_connections = max_connections
         self._request_timer: asyncio.TimerHandle | None = None
+        self._unread_timer: asyncio.TimerHandle | None = None
+        self._unread_bytes = 0
+        self._turned_s = 0.0
+
+    @property
+    def address(self) -> str:
+        """The client's host."""
+        return self.client[0] if self.client else ""
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is the client's turn: to send a request or the rest of one, or to read what was answered."""
+        answered = self.cycle is None or self.cycle.response_complete
+        return answered or self.conn.their_state is h11.SEND_BODY
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        if len(self.connections) >= self._max_connections():
-            self._log.debug("Too many HTTP connections, closing the newest", limit=self._max_connections())
-            self.connection_lost = lambda exc: None  # type: ignore[method-assign]
-            transport.abort()
-            return
         super().connection_made(transport)
+        self._turned_s = self.loop.time()
         self._wait_for_request()
+        if len(self.connections) > self._max_connections():
+            self._make_room()
+
+    def _make_room(self) -> None:
+        """Close the connection that has waited for its client for longest, of the address with most; or this one."""
+        most, guests = self._max_connections(), _guests(self.server_state)
+        waiting = [one for one in guests if one.waits and one is not self] if most else []
+        crowded = first_to_go(guests, sorted(waiting, key=lambda one: one._turned_s)) or self
+        self._log.debug("Too many HTTP connections, closing one", limit=most, of=crowded.address)
+        crowded.give_up()
+
+    def give_up(self) -> None:
+        """Close at once, and count no more."""
+        self.connections.discard(self)
+        self._abort()
 
     def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
         super().data_received(data)
         if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
             self._wait_for_request()
@@ -213,7 +261,25 @@ class _Connection(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
+        if self._unread_timer is not None:
+            self._unread_timer.cancel()
         super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        self._turned_s = self.loop.time()
+        if self._unread_timer is None and self.transport.get_write_buffer_size():
+            self._unread_bytes = self.transport.get_write_buffer_size()
+            self._unread_timer = self.loop.call_later(UNREAD_S, self._look_at_unread)
+        super().on_response_complete()
+
+    def _look_at_unread(self) -> None:
+        """Whoever reads on may take long."""
+        self._unread_timer, before = None, self._unread_bytes
+        self._unread_bytes = self.transport.get_write_buffer_size()
+        if self._unread_bytes >= before:
+            self._abort()
+        elif self._unread_bytes:
+            self._unread_timer = self.loop.call_later(UNREAD_S, self._look_at_unread)
 
     def _wait_for_request(self) -> None:
         """Whoever sends a byte now and then must not hold one of so few connections for good."""
@@ -237,6 +303,11 @@ class _Connection(H11Protocol):
 
     def _abort(self) -> None:
         self.transport.abort()
+
+
+def _guests(state: ServerState) -> list[_Connection]:
+    """All connections."""
+    return [one for one in state.connections if isinstance(one, _Connection)]
 
 
 class _Lines:
@@ -265,9 +336,12 @@ def _bind(host: str, port: int) -> socket.socket:
     return socket.create_server(address[:2], family=family, backlog=128, dualstack_ipv6=host == "::")
 
 
-def _token(file: str) -> str:
+def _token(file: str, log: Log) -> str:
     if not file:
         return ""
+    mode = Path(file).stat().st_mode
+    if mode & 0o004:
+        log.warning("Every user of this machine can read the token for HTTP", file=file, mode=f"{mode & 0o777:03o}")
     token = Path(file).read_text(encoding="utf-8").strip()
     if not token:
         raise BadSetting(f"ottla.http.token.file={file!r}: there is no token in it")

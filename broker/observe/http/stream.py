@@ -21,6 +21,7 @@ from ottla.broker.clock import TimerHandle
 from ottla.broker.observe.events import Event
 from ottla.broker.observe.http.answers import GroupChanges, GroupNow, Hello
 from ottla.broker.observe.http.api import event_json
+from ottla.broker.observe.http.crowd import first_to_go
 from ottla.broker.observe.http.parameters import Choice, Text, Whole
 from ottla.broker.observe.http.parts import Log, Parts, Recorder
 from ottla.broker.observe.http.problems import Problem
@@ -39,6 +40,8 @@ DIRTY_PER_TICK = 500
 SWEEP_PER_TICK = 100
 EPISODES_PER_TICK = 100
 RAW_PER_TURN = 500
+MOST_BEHIND_BYTES = 64 << 20
+"""How far all readers together may be behind."""
 PING_S = 15.0
 STUCK_S = 30.0
 """A reader that takes nothing for so long is given up."""
@@ -62,22 +65,29 @@ class Reader:
 
     Args:
         limit_bytes: one that is further behind is dropped; it connects again when it can.
+        address: whose it is.
     """
 
-    def __init__(self, limit_bytes: int, group_id: str | None = None) -> None:
+    def __init__(self, limit_bytes: int, group_id: str | None = None, address: str = "") -> None:
         self.group_id = group_id
+        self.address = address
         self.ended = False
         self._limit_bytes = limit_bytes
         self._chunks: list[bytes] = []
         self._held_bytes = 0
         self._due = asyncio.Event()
 
+    @property
+    def held_bytes(self) -> int:
+        """How far it is behind."""
+        return self._held_bytes
+
     def put(self, chunk: bytes) -> None:
-        """Have a chunk sent."""
-        self._held_bytes += len(chunk)
-        if self._held_bytes > self._limit_bytes:
+        """Have a chunk sent. One that is larger than the limit is, if nothing else waits."""
+        if self._held_bytes and self._held_bytes + len(chunk) > self._limit_bytes:
             self.end()
         if not self.ended:
+            self._held_bytes += len(chunk)
             self._chunks.append(chunk)
             self._due.set()
 
@@ -93,6 +103,7 @@ class Reader:
     def end(self) -> None:
         """Send nothing more."""
         self.ended = True
+        self._held_bytes = 0
         self._chunks.clear()
         self._due.set()
 
@@ -104,8 +115,8 @@ class Reader:
 class RawReader(Reader):
     """The events of a group as the recorder holds them: what is not sent yet stays there, so that nothing piles up."""
 
-    def __init__(self, recorder: Recorder, group_id: str, after: int) -> None:
-        super().__init__(0, group_id)
+    def __init__(self, recorder: Recorder, group_id: str, after: int, address: str = "") -> None:
+        super().__init__(0, group_id, address)
         self._recorder = recorder
         self._after = after
         self._names = {group_id, group_id if recorder.hashes is None else recorder.hashes.group(group_id)}
@@ -137,14 +148,16 @@ class Feed:
 
     Args:
         limit_bytes: how far a reader may be behind.
+        most_readers: so many may read at a time.
     """
 
-    def __init__(self, parts: Parts, log: Log, limit_bytes: int) -> None:
+    def __init__(self, parts: Parts, log: Log, limit_bytes: int, most_readers: int = 64) -> None:
         self._parts = parts
         self._view = parts.view
         self._clock = parts.clock
         self._log = log
         self._limit_bytes = limit_bytes
+        self._most_readers = most_readers
         self._readers: dict[Reader, None] = {}
         self._timer: TimerHandle | None = None
         self._dirty: dict[str, None] = {}
@@ -161,26 +174,39 @@ class Feed:
 
     # -- readers
 
-    def open(self, group_id: str | None) -> Reader:
-        """A new reader. The first things it is sent are the cluster, and its group if it has one."""
-        if not self._readers:
+    def open(self, group_id: str | None, address: str = "") -> Reader:
+        """A new reader. The first things it is sent are the cluster, and its group if it has one. Raises `Problem`."""
+        self._make_room(address)
+        if self._timer is None:
             self._begin()
-        reader = Reader(self._limit_bytes, group_id)
+        reader = Reader(self._limit_bytes, group_id, address)
         self._readers[reader] = None
         reader.put(message("hello", Hello(self._view.cluster())))
         if group_id is not None:
             reader.put(self._group_now(group_id))
         return reader
 
-    def open_raw(self, group_id: str | None, after: int) -> Reader:
+    def open_raw(self, group_id: str | None, after: int, address: str = "") -> Reader:
         """A new reader of the recorder's events. Raises `Problem`."""
         if self._parts.recorder is None:
             raise Problem(404, "nothing is recorded")
         if group_id is None:
             raise Problem(400, "raw=1 goes with a group: add group=ID")
-        reader = RawReader(self._parts.recorder, group_id, after)
+        self._make_room(address)
+        reader = RawReader(self._parts.recorder, group_id, after, address)
         self._readers[reader] = None
         return reader
+
+    def _make_room(self, address: str) -> None:
+        """End the oldest stream of the address with most, unless the new one would have as many. Raises `Problem`."""
+        if len(self._readers) < self._most_readers:
+            return
+        crowded = first_to_go(self._readers, list(self._readers))
+        assert crowded is not None
+        held = [one.address for one in self._readers]
+        if held.count(crowded.address) <= held.count(address) + 1:
+            raise Problem(503, f"{len(held)} streams are open, and there are no more: close one")
+        self.close(crowded)
 
     def close(self, reader: Reader) -> None:
         """Forget a reader that is gone."""
@@ -224,6 +250,7 @@ class Feed:
             self._send_watched()
             self._send_episodes()
             self._send(self._new_alarms())
+            self._shed()
         except Exception:  # whoever looks must not hurt who is looked at, and the next look may go well
             self._log.error("The stream could not be written", exc_info=True)
 
@@ -233,8 +260,17 @@ class Feed:
                 if type(reader) is Reader:
                     reader.put(chunk)
 
+    def _shed(self) -> None:
+        """End those that are behind by most, if all together are behind by too much."""
+        behind = {reader: reader.held_bytes for reader in self._readers if reader.held_bytes}
+        while len(behind) > 1 and sum(behind.values()) > MOST_BEHIND_BYTES:
+            crowded = max(behind, key=behind.__getitem__)
+            del behind[crowded]
+            crowded.end()
+
     def _group_changes(self) -> bytes:
         self._seen = []
+        room = self._limit_bytes // 8  # a character may take six bytes
         until_ms = self._clock.monotonic_ms() + LONGEST_LOOK_MS
         changed, removed = [], []
         for group_id in self._due():
@@ -245,7 +281,8 @@ class Feed:
             elif self._known.get(group_id) != brief:
                 self._known[group_id] = brief
                 changed.append(brief)
-            if self._clock.monotonic_ms() >= until_ms:
+            room -= len(group_id)
+            if self._clock.monotonic_ms() >= until_ms or room <= 0:
                 break
         return message("groups", GroupChanges(changed, removed)) if changed or removed else b""
 
@@ -335,7 +372,9 @@ class EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it."""
         raw, group_id = self._query["raw"] == "1", self._query["group"]
-        reader = self._feed.open_raw(group_id, self._after) if raw else self._feed.open(group_id)
+        address = scope["client"][0] if scope["client"] else ""
+        feed = self._feed
+        reader = feed.open_raw(group_id, self._after, address) if raw else feed.open(group_id, address)
         leaving = asyncio.ensure_future(_until_gone(receive, reader))
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})

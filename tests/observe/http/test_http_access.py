@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -46,8 +45,8 @@ def test_the_names_of_this_machine_are_taken(get: Ask, host: str) -> None:
     assert get("/healthz", Host=host).status == 200
 
 
-def test_beyond_loopback_names_are_not_known() -> None:
-    with Broker({"ottla.http.listen": "0.0.0.0:0"}) as broker:
+def test_beyond_loopback_names_are_those_that_are_told() -> None:
+    with Broker({"ottla.http.listen": "0.0.0.0:0", "ottla.http.allowed.hosts": "broker.example"}) as broker:
         assert ask(broker.http_url, "/v1/cluster", Host="broker.example:80").status == 200
 
 
@@ -118,22 +117,17 @@ def test_the_token_is_shown_to_nobody(broker: Broker) -> None:
     assert all(TOKEN not in row.value for row in broker.settings.describe())
 
 
-def test_more_connections_than_allowed_are_closed() -> None:
+def test_more_connections_than_allowed_close_the_idle() -> None:
     with Broker({"ottla.http.max.connections": 3}, http=True) as broker:
         address = ("127.0.0.1", int(broker.http_url.rpartition(":")[2]))
         held = [socket.create_connection(address, timeout=10) for _ in range(3)]
         for one in held:
             one.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert one.recv(12) == b"HTTP/1.1 200"
-        with socket.create_connection(address, timeout=10) as refused, pytest.raises(ConnectionResetError):
-            if not refused.recv(1):
-                raise ConnectionResetError
-        held.pop().close()
-        port = broker._running.http
-        assert port is not None
-        deadline = time.monotonic() + 10
-        while broker.run(lambda: len(port._state.connections)) > 2:
-            assert time.monotonic() < deadline
         assert ask(broker.http_url, "/healthz").status == 200
+        with pytest.raises(ConnectionResetError):
+            while held[0].recv(4096):  # the one that was idle for longest
+                pass
+            raise ConnectionResetError
         for one in held:
             one.close()
