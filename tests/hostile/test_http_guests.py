@@ -9,7 +9,6 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -244,17 +243,20 @@ def test_many_who_ask_at_once_do_not_delay_heartbeats() -> None:
             client.create("orders")
             for number in range(1_000):
                 assert client.commit(f"group-{number}", "orders") == 0
-        statuses: list[int] = []
-
-        def greedy(number: int) -> None:
+        request = b"GET /v1/groups?limit=1000 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        port, statuses = int(victim.http_url.rpartition(":")[2]), []
+        with victim.calm() as felt:
             for _ in range(3):
-                statuses.append(ask(victim.http_url, "/v1/groups?limit=1000").status)
-
-        with victim.calm() as felt, ThreadPoolExecutor(60) as threads:
-            list(threads.map(greedy, range(60)))
+                crowd = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(100)]
+                assert ask(victim.http_url, "/healthz").status == 200  # all of them are accepted
+                for one in crowd:
+                    one.sendall(request)
+                for one in crowd:
+                    with one, one.makefile("rb") as answer:
+                        statuses.append(int(answer.read().split()[1]))
         assert set(statuses) <= {200, 503}
-        assert statuses.count(200) > 30
-        assert felt.longest_ms < 100, felt
+        assert statuses.count(200) >= 3 * 32, "so many may wait"
+        assert felt.longest_ms < 150, felt
 
 
 @pytest.mark.parametrize(
