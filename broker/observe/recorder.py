@@ -79,7 +79,7 @@ class Recorder:
 
     @property
     def file_lost_events(self) -> int:
-        """How many events the file lacks, because the disk was too slow."""
+        """How many events the file lacks, because the disk was too slow or they were too large."""
         return 0 if self.file is None else self.file.lost_events
 
     def taker(self, kind: type[Event]) -> Emit:

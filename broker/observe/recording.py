@@ -29,10 +29,13 @@ FORMAT = 1
 
 MAGIC = b"ottla-recording\n"
 HEAD = Packed(">IQ")
-LARGEST_BYTES = 256 << 20
-"""An event that claims to be larger is damage."""
+LARGEST_BYTES = 8 << 20
+"""No event takes more in the file: what is larger is not written, and not read."""
+LARGEST_HEADER_BYTES = 1 << 20
 MOST_NAMED = 5
 """So many earlier runs are named."""
+MOST_NOTES = 100
+"""So much that is missing is told; the rest in one note."""
 
 
 class NoRecording(Exception):
@@ -159,7 +162,7 @@ class Recording:
         for path in self.parts:
             for seq, event in self._read(path):
                 if seq > due:
-                    self.notes.append(f"{path.name}: the events {due} to {seq - 1} are missing")
+                    self._note(f"{path.name}: the events {due} to {seq - 1} are missing")
                 due = seq + 1
                 self.unknown += event is None
                 yield seq, event
@@ -167,11 +170,17 @@ class Recording:
     def _read(self, path: Path) -> Iterator[Numbered]:
         with open(path, "rb") as file:
             _, is_lines = _read_header(file, path)
-            for seq, event, trouble in (_lines if is_lines else _frames)(file):
+            for seq, event, trouble in (_lines if is_lines else _frames)(file, path):
                 if trouble:
-                    self.notes.append(f"{path.name}: {trouble}")
+                    self._note(f"{path.name}: {trouble}")
                 else:
                     yield seq, event
+
+    def _note(self, text: str) -> None:
+        if len(self.notes) < MOST_NOTES:
+            self.notes.append(text)
+        elif len(self.notes) == MOST_NOTES:
+            self.notes.append("more is missing, or cannot be read")
 
 
 def read_recording(path: Path | str) -> tuple[Header, Iterator[Event]]:
@@ -189,7 +198,7 @@ def open_recording(path: Path | str) -> Recording:
     An end that was torn off, as by a crash, is noted and no error.
 
     Raises:
-        NoRecording: it is none, or of a newer version.
+        NoRecording: it is none, or of a newer version. Reading the events raises it too, of one that is too large.
     """
     path = Path(path)
     header = newest = _header(path)
@@ -234,16 +243,16 @@ def _read_header(file: BinaryIO, path: Path) -> tuple[Header, bool]:
     is_lines = begin[:1] == b"{"
     try:
         if is_lines:
-            found = msgspec.json.decode(begin + file.readline(LARGEST_BYTES))
+            found = msgspec.json.decode(begin + file.readline(LARGEST_HEADER_BYTES))
         elif begin == MAGIC:
             size, _ = HEAD.unpack(file.read(HEAD.size))
-            found = msgspec.msgpack.decode(file.read(min(size - 8, LARGEST_BYTES)))
+            found = msgspec.msgpack.decode(file.read(min(max(size - 8, 0), LARGEST_HEADER_BYTES)))
         else:
             raise ValueError("it does not begin like one")
         if (version := found["ottla_recording"]) > FORMAT:
             raise NoRecording(f"{path} has version {version} of the form; this Ottla reads up to {FORMAT}")
         return msgspec.convert(found, Header), is_lines
-    except (ValueError, TypeError, KeyError, StructError, msgspec.DecodeError) as wrong:
+    except (ValueError, TypeError, KeyError, StructError, RecursionError, msgspec.DecodeError) as wrong:
         raise NoRecording(f"{path} is no recording of Ottla: {wrong}") from wrong
 
 
@@ -251,12 +260,20 @@ _Read: TypeAlias = Iterator[tuple[int, Event | None, str]]
 """Number, event, and what is wrong with it, if anything is."""
 
 
-def _frames(file: BinaryIO) -> _Read:
+def _too_large(path: Path, position: int) -> NoRecording:
+    return NoRecording(
+        f"{path}, byte {position}: no event takes more than {LARGEST_BYTES >> 20} MiB, and this one does"
+    )
+
+
+def _frames(file: BinaryIO, path: Path) -> _Read:
     while head := file.read(HEAD.size):
         if len(head) < HEAD.size:
             yield 0, None, TORN
             return
         size, seq = HEAD.unpack(head)
+        if size > LARGEST_BYTES and path.stat().st_size - file.tell() >= size - 8:
+            raise _too_large(path, file.tell() - HEAD.size)
         if not 8 <= size <= LARGEST_BYTES:
             yield 0, None, f"what follows event number {seq} is damaged" if seq else TORN
             return
@@ -264,20 +281,22 @@ def _frames(file: BinaryIO) -> _Read:
         if len(data) < size - 8:
             yield 0, None, TORN
             return
-        yield _read_event(seq, data, _decode_msgpack, msgspec.msgpack.decode)
+        yield _read_event(seq, data, _decode_msgpack, _kind_msgpack)
 
 
-def _lines(file: BinaryIO) -> _Read:
-    for line in file:
+def _lines(file: BinaryIO, path: Path) -> _Read:
+    while line := file.readline(LARGEST_BYTES + 1):
+        if len(line) > LARGEST_BYTES:
+            raise _too_large(path, file.tell() - len(line))
         if not line.endswith(b"\n"):
             yield 0, None, TORN
             return
         try:
             seq = msgspec.json.decode(line, type=_Seq).seq
-        except msgspec.DecodeError as wrong:
+        except (msgspec.DecodeError, RecursionError) as wrong:
             yield 0, None, f"a line cannot be read: {wrong}"
             continue
-        yield _read_event(seq, line, _decode_json, msgspec.json.decode)
+        yield _read_event(seq, line, _decode_json, _kind_json)
 
 
 TORN = "its end was torn off; the last event is not whole"
@@ -287,15 +306,23 @@ class _Seq(msgspec.Struct):
     seq: int
 
 
+class _Kind(msgspec.Struct):
+    event: str
+
+
+_kind_msgpack = msgspec.msgpack.Decoder(_Kind).decode
+_kind_json = msgspec.json.Decoder(_Kind).decode
+
+
 def _read_event(
-    seq: int, data: bytes, decode: Callable[[bytes], Event], plain: Callable[[bytes], Any]
+    seq: int, data: bytes, decode: Callable[[bytes], Event], kind: Callable[[bytes], _Kind]
 ) -> tuple[int, Event | None, str]:
     try:
         return seq, decode(data), ""
-    except msgspec.DecodeError as wrong:
+    except (msgspec.DecodeError, RecursionError) as wrong:
         try:
-            if plain(data)["event"] not in _KINDS:
+            if kind(data).event not in _KINDS:
                 return seq, None, ""
-        except (msgspec.DecodeError, TypeError, KeyError):
+        except (msgspec.DecodeError, RecursionError):
             pass
         return seq, None, f"event number {seq} cannot be read: {wrong}"

@@ -19,7 +19,16 @@ from msgspec.structs import replace
 
 from ottla.broker.clock import Clock
 from ottla.broker.observe.events import Event
-from ottla.broker.observe.recording import Header, beginning, earlier_parts, frame, is_json, json_line, part_path
+from ottla.broker.observe.recording import (
+    LARGEST_BYTES,
+    Header,
+    beginning,
+    earlier_parts,
+    frame,
+    is_json,
+    json_line,
+    part_path,
+)
 
 HAND_OVER_MS = 100
 HAND_OVER_BYTES = 256 << 10
@@ -47,7 +56,7 @@ class RecordingWriter:
 
     Attributes:
         failed: why nothing is written any more; empty while all is well.
-        lost_events: how many were left out because the disk was slow.
+        lost_events: how many were left out because the disk was slow, or because they were too large to be read again.
         written_bytes: in all parts of this run.
         pull: writes what has waited for others, before anything is handed over.
     """
@@ -99,10 +108,13 @@ class RecordingWriter:
         if self._waiting_bytes > MOST_WAITING_BYTES:
             self.lost_events += 1
             return
+        entry = json_line(seq, event) if self._as_json else frame(seq, data)
+        if len(entry) > LARGEST_BYTES:
+            self.lost_events += 1
+            return
         if not self._collected:
             self._first_seq = seq
             self.expect()
-        entry = json_line(seq, event) if self._as_json else frame(seq, data)
         self._collected.append(entry)
         self._collected_bytes += len(entry)
         if self._collected_bytes >= HAND_OVER_BYTES:

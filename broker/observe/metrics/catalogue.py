@@ -85,7 +85,11 @@ SPECS = (
     Spec("ottla_recorder_events_total", "counter", "Events that the flight recorder was given."),
     Spec("ottla_recorder_dropped_events_total", "counter", "Events that had to make room for newer ones."),
     Spec("ottla_recorder_file_failed", "gauge", "1 if the file of a recording could not be written any more, else 0."),
-    Spec("ottla_recorder_file_lost_events_total", "counter", "Events that the file lacks, as the disk was too slow."),
+    Spec(
+        "ottla_recorder_file_lost_events_total",
+        "counter",
+        "Events that the file lacks: the disk was too slow, or they took more than 8 MiB.",
+    ),
     Spec("ottla_sentinels_active", "gauge", "Alarms that stand.", ("sentinel",)),
     Spec("ottla_sentinels_raised_total", "counter", "Alarms that were raised.", ("sentinel",)),
     Spec("ottla_sentinels_left_out_total", "counter", "Alarms that were not raised as there were too many."),
