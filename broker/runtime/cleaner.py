@@ -25,6 +25,8 @@ READ_BYTES = 256 * 1024
 """How much of a log is read at a time."""
 TURN_RECORDS = 300
 """Records after which others have their turn; a batch counts as ten."""
+MOST_JOINED = 32
+"""So many segments become one at a time: each is held open for its readers until it has."""
 TURN_LOGS = 10
 """Logs that are looked at in one turn."""
 
@@ -283,7 +285,9 @@ class Cleaner:
                 if segment.base_offset >= end_offset or segment.next_offset > dirt.upto_offset:
                     break
                 group = written.segments
-                if group and not joins(group[0], segment, written.spool.size_bytes, config.segment_bytes):
+                if len(group) == MOST_JOINED or (
+                    group and not joins(group[0], segment, written.spool.size_bytes, config.segment_bytes)
+                ):
                     await self._replace(partition, log, written, sieve)
                     written = _Written(self._directory)
                 await self._sift(log, segment, sieve, written)

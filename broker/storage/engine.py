@@ -266,6 +266,11 @@ class Engine(Protocol):
         ...
 
     @property
+    def refusal(self) -> EngineError | None:
+        """Why no appends are taken at the moment, None while they are. Once ``on_fatal`` was called it says nothing."""
+        ...
+
+    @property
     def logs(self) -> Mapping[TopicPartition, Log]:
         """Those opened and not deleted."""
         ...

@@ -300,6 +300,10 @@ class MemoryEngine:
     def logs(self) -> Mapping[TopicPartition, MemoryLog]:
         return self._open
 
+    @property
+    def refusal(self) -> EngineError | None:
+        return None
+
     async def open(self) -> None:
         self._call_soon = self._given_call_soon or asyncio.get_running_loop().call_soon
         self.leader_epoch += 1

@@ -5,7 +5,9 @@ import asyncio
 import pytest
 
 from ottla.broker.core.configs.alterations import Alteration, Change, Operation
+from ottla.broker.runtime.cleaner import MOST_JOINED
 from ottla.broker.storage.engine import OffsetOutOfRange, StorageFull
+from ottla.broker.storage.local.sizes import Sizes
 from ottla.protocol.records import Record, TopicPartition, build_batch, iter_batches
 from tests.handlers.conftest import NOW_MS
 from tests.runtime.conftest import CleaningWorld
@@ -310,6 +312,24 @@ async def test_merged_segments_hold_what_the_topic_allows(world):
     await compact_all(world)
     assert all(segment.size_bytes <= 300 for segment in world.log_of().segments())
     assert len(world.stored()) == 40
+
+
+async def test_few_segments_become_one_at_a_time(world):
+    """Each of them is held open meanwhile."""
+    await world.topic(cleanup_policy="compact")
+    for _ in range(200):
+        world.write((b"k", b"x" * 100))
+    log = world.log_of()
+    together = []
+
+    async def replace(first_offset, next_offset, batches, replace=log.replace):
+        together.append(sum(first_offset <= segment.base_offset < next_offset for segment in log.segments()))
+        await replace(first_offset, next_offset, batches)
+
+    log.replace = replace
+    await compact_all(world)
+    assert max(together) == MOST_JOINED <= Sizes().most_pinned
+    assert len(world.stored()) < 5
 
 
 # ---------------------------------------------------------------------------------------------------------- timers

@@ -21,6 +21,7 @@ from ottla.protocol.records import Record, build_batch, decode_batch, iter_batch
 
 LOGS = 3
 LIVES = 6
+FAULTS = ["sync", "sync_directory", "write", "open", "rename", "truncate"]
 
 
 @dataclass
@@ -159,6 +160,12 @@ class World:
         if "compaction" in self.focus and self.random.random() < 0.5:
             await self.compact(log, model)
             return
+        if "faults" in self.focus and self.random.random() < 0.3:
+            self.fail_next(self.random.choice(FAULTS))
+        if "handles" in self.focus:
+            if self.random.random() < 0.3:
+                self.run_out_of_handles()
+            action *= 0.97
         if action < 0.75:
             for _ in range(self.random.randrange(1, 6)):
                 index = self.random.randrange(LOGS)
@@ -185,7 +192,18 @@ class World:
             if full and self.random.random() < 0.7:
                 self.disk.capacity = self.disk.used + self.random.randrange(1500)
         else:
-            self.fail_next(self.random.choice(["sync", "sync_directory", "write", "open", "rename", "truncate"]))
+            self.fail_next(self.random.choice(FAULTS))
+
+    def run_out_of_handles(self):
+        """The next few files cannot be opened; nothing is wrong with them."""
+        left = [self.random.randrange(1, 12)]
+
+        def before(name, path):
+            if name in ("open", "list") and left[0]:
+                left[0] -= 1
+                raise OSError(errno.EMFILE, "too many open files", path)
+
+        self.disk.before = before
 
     def fail_next(self, operation):
         def before(name, path):

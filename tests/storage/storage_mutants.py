@@ -34,6 +34,7 @@ MUTANTS = [
         "files:sync",
         'raise SyncFailed(f"syncing {path}: {error.strerror or error}") from error',
         "return",
+        focus=("faults",),
     ),
     StorageMutant(
         "after a failed sync the next group is acknowledged",
@@ -107,13 +108,13 @@ MUTANTS = [
     StorageMutant(
         "new segments' names are not synced",
         "materialise:Materialiser.sync",
-        "sync_directory(self.files, directory)",
+        "sync_directory(self.files, path)",
         "pass",
     ),
     StorageMutant(
         "new journal files' names are not synced",
         "journal:Journal.next_file",
-        "sync_directory(self._files, self._directory)",
+        "sync_names(self._files, self._directory_handle, self._directory)",
         "pass",
     ),
     StorageMutant("the name of a replaced file is not synced", "files:replace_file", "if sync_name:", "if False:"),
@@ -122,13 +123,13 @@ MUTANTS = [
     StorageMutant(
         "segments are removed before their replacement has its name",
         "replace:replace_segments",
-        "sync_directory(files, directory)\n",
+        "    sync_names()\n",
         "",
     ),
     StorageMutant(
         "replacing is not finished after a crash",
         "replace:finish_replacing",
-        "names = files.list(directory)",
+        "names = files.list(path)",
         "return",
         focus=("compaction",),
     ),

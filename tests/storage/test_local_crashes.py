@@ -18,6 +18,12 @@ def test_acknowledged_means_recovered(seed):
     run(seed)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_having_nothing_to_open_files_with_ends_nothing(seed):
+    ends, _ = run(seed, focus=("handles",))
+    assert "failed" not in ends
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, SEEDS, SEEDS_AT_A_TIME))
 def test_acknowledged_means_recovered_at_length(first):

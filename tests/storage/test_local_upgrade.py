@@ -5,6 +5,7 @@ import json
 import pytest
 
 from ottla.broker.storage.engine import Corrupt
+from ottla.broker.storage.local.files import sync_directory
 from tests.storage.simulated_engine import TOPIC_ID, fill, values
 
 pytestmark = pytest.mark.asyncio
@@ -36,7 +37,7 @@ async def make_old(sim, appends, *, with_checkpoint):
     disk.remove_directory("/data/journal")
     disk.remove("/data/checkpoint")
     for directory in ("/data", "/data/logs", "/data/logs/t-0"):
-        disk.sync_directory(directory)
+        sync_directory(disk, directory)
 
 
 async def check(sim, start):

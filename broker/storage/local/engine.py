@@ -130,6 +130,10 @@ class LocalEngine:
     def logs(self) -> Mapping[TopicPartition, LocalLog]:
         return self._logs
 
+    @property
+    def refusal(self) -> EngineError | None:
+        return self._room.refusal
+
     # --- open and close ---
 
     async def open(self) -> None:
@@ -374,7 +378,7 @@ class LocalEngine:
         self._timer = None
         if self._to_keeper is None:
             return
-        if self._dirty or self._room.refusal is not None:
+        if self._gate.held_bytes or self._room.refusal is not None:
             self._hand_over()
         due = self._monotonic() >= self._checkpoint_at + self._sizes.checkpoint_ms / 1000
         if due and self._completed_lsn > self._checkpoint_lsn and not self._checkpoint_runs:
@@ -385,7 +389,7 @@ class LocalEngine:
         """Have ``tick`` called while there is something to wait for."""
         if self._timer is not None or not self._threaded or self._to_keeper is None or self._loop is None:
             return
-        if self._dirty or self._room.refusal is not None:
+        if self._gate.held_bytes or self._room.refusal is not None:
             self._timer = self._loop.call_later(_TICK_S, self.tick)
         elif self._completed_lsn > self._checkpoint_lsn:
             due = self._checkpoint_at + self._sizes.checkpoint_ms / 1000 - self._monotonic()
@@ -441,7 +445,10 @@ class LocalEngine:
                 failures.append(failure)
         for log in moved:
             if self._logs.get(log.tp) is log:  # it may have been deleted meanwhile
-                self.on_appended(log.tp)
+                try:
+                    self.on_appended(log.tp)
+                except Exception as failure:
+                    failures.append(failure)
         if fatal is not None:
             self._keeper.fail(Unavailable(str(fatal)))
             self._tell_fatal(fatal)
@@ -464,12 +471,14 @@ class LocalEngine:
             self._arm()
 
     def _kept(self, operations: Sequence[Operation], fatal: EngineError | None) -> None:
-        for operation in operations:
-            operation.complete()
-        self._arm()
-        if fatal is not None:
-            self._committer.fail(Unavailable(str(fatal)))
-            self._tell_fatal(fatal)
+        try:
+            for operation in operations:
+                operation.complete()
+            self._arm()
+        finally:
+            if fatal is not None:
+                self._committer.fail(Unavailable(str(fatal)))
+                self._tell_fatal(fatal)
 
     def _tell_fatal(self, error: EngineError) -> None:
         if not self._has_failed:

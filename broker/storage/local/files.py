@@ -3,7 +3,8 @@
 import errno
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final, Protocol
 
 from ottla.broker.storage.engine import EngineError, StorageFull, Unavailable
@@ -13,6 +14,8 @@ _MOST_PIECES: Final = 1024
 JOIN_BELOW: Final = 64 * 1024
 """A piece smaller than this costs less to copy than to mention."""
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+NO_HANDLE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+"""Nothing is wrong with the file: there is nothing to open it with at the moment."""
 
 
 class SyncFailed(Exception):
@@ -47,7 +50,13 @@ class Files(Protocol):
         """Make the content and its length durable."""
         ...
 
-    def sync_directory(self, path: str) -> None: ...
+    def open_directory(self, path: str) -> int:
+        """Open a directory for ``sync_directory``."""
+        ...
+
+    def sync_directory(self, handle: int) -> None:
+        """Make the names in a directory durable."""
+        ...
 
     def make_directory(self, path: str) -> None:
         """Make one level; ``FileExistsError`` if there is something of that name."""
@@ -113,12 +122,11 @@ class OsFiles:
         else:
             os.fdatasync(handle)
 
-    def sync_directory(self, path: str) -> None:
-        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+    def open_directory(self, path: str) -> int:
+        return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    def sync_directory(self, handle: int) -> None:
+        os.fsync(handle)
 
     def make_directory(self, path: str) -> None:
         os.mkdir(path)
@@ -212,12 +220,31 @@ def sync(files: Files, handle: int, path: str) -> None:
         raise SyncFailed(f"syncing {path}: {error.strerror or error}") from error
 
 
-def sync_directory(files: Files, path: str) -> None:
-    """Make the names in a directory durable, or raise ``SyncFailed``."""
+@contextmanager
+def directory(files: Files, path: str) -> Iterator[Callable[[], None]]:
+    """Open a directory before names in it are changed, as later nothing may be left to open it with.
+
+    What is given makes its names durable, or raises ``SyncFailed``. Raises ``OSError``.
+    """
+    handle = files.open_directory(path)
     try:
-        files.sync_directory(path)
+        yield lambda: sync_names(files, handle, path)
+    finally:
+        files.close(handle)
+
+
+def sync_names(files: Files, handle: int, path: str) -> None:
+    """Make the names in a directory durable that is open, or raise ``SyncFailed``."""
+    try:
+        files.sync_directory(handle)
     except OSError as error:
         raise SyncFailed(f"syncing the directory {path}: {error.strerror or error}") from error
+
+
+def sync_directory(files: Files, path: str) -> None:
+    """Make the names in a directory durable, or raise ``SyncFailed``; ``OSError`` where it cannot be opened."""
+    with directory(files, path) as sync_its_names:
+        sync_its_names()
 
 
 def read_file(files: Files, path: str) -> bytes | None:
@@ -279,7 +306,8 @@ def replace_file(files: Files, path: str, data: bytes, *, sync_name: bool = True
     Which of both it is is certain once the directory is synced: at the end, unless the caller does it.
     """
     temporary = path + ".tmp"
-    write_file(files, temporary, data)
-    files.rename(temporary, path)
-    if sync_name:
-        sync_directory(files, os.path.dirname(path))
+    with directory(files, os.path.dirname(path)) as sync_its_names:
+        write_file(files, temporary, data)
+        files.rename(temporary, path)
+        if sync_name:
+            sync_its_names()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ottla.broker.storage.local.files import JOIN_BELOW, Files, file_size, joined, sync, sync_directory, write_all
+from ottla.broker.storage.local.files import JOIN_BELOW, Files, file_size, joined, sync, sync_names, write_all
 from ottla.protocol.compression import Buffer
 
 SyncFile = Callable[[Files, int, str], None]
@@ -69,6 +69,8 @@ class Journal:
         self._spares: deque[JournalFile] = deque()
         self._names = 0
         self._handle: int | None = None
+        # Open for good: when a file has got its name it must be possible to sync that.
+        self._directory_handle: int | None = None
         self._unsynced = False
         self.sync_file: SyncFile = sync
         """May be replaced by something that does the same and looks at its watch."""
@@ -85,6 +87,7 @@ class Journal:
         """Begin the journal of this life at ``lsn``, above everything that its files have held. Raises ``OSError``."""
         for name in self._files.list(self._directory):
             self._take_over(name)
+        self._directory_handle = self._files.open_directory(self._directory)
         self.end_lsn = self.synced_lsn = lsn
         self.next_file(1)
         # Whether the zeros are on the disk does not matter before the first frame is, and then one sync does both.
@@ -112,7 +115,8 @@ class Journal:
             with self._guard:
                 self._spares.appendleft(spare)
             raise
-        sync_directory(self._files, self._directory)
+        assert self._directory_handle is not None
+        sync_names(self._files, self._directory_handle, self._directory)
         if self._handle is not None:
             self._files.close(self._handle)
         self._handle = handle
@@ -151,10 +155,11 @@ class Journal:
 
     def close(self) -> None:
         """Let go of the file."""
-        if self._handle is not None:
-            handle, self._handle = self._handle, None
-            with contextlib.suppress(OSError):
-                self._files.close(handle)
+        for handle in (self._handle, self._directory_handle):
+            if handle is not None:
+                with contextlib.suppress(OSError):
+                    self._files.close(handle)
+        self._handle = self._directory_handle = None
 
     # --- the other thread ---
 

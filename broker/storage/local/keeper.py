@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from ottla.broker.storage.engine import EngineError, StorageFull, Unavailable, Unknown
 from ottla.broker.storage.local.changes import Change, finished, prepared, undone
 from ottla.broker.storage.local.checkpoint import Checkpoint, encode_checkpoint
-from ottla.broker.storage.local.files import Files, SyncFailed, engine_error, replace_file
+from ottla.broker.storage.local.files import NO_HANDLE, Files, SyncFailed, engine_error, replace_file
 from ottla.broker.storage.local.journal import Journal
 from ottla.broker.storage.local.kept_log import Batch, KeptLog
 from ottla.broker.storage.local.layout import Layout
@@ -151,15 +151,19 @@ class Keeper:
         replace_file(self.files, self.layout.checkpoint, encode_checkpoint(checkpoint))
 
     def materialise(self, log: KeptLog, batches: Sequence[Batch]) -> list[Written]:
-        """Bring ``batches`` to segments of ``log``; what cannot be written now is kept, and appends are refused."""
+        """Bring ``batches`` to segments of ``log``; what cannot be written now is kept, and appends are refused.
+
+        Where nothing is left to open a file with they are taken still: until a checkpoint finds batches that wait.
+        """
         if log.is_deleted:
             return []
         log.backlog.extend(batches)
         self.logs[log.log_id] = log
         done, error = self.materialiser.write(log)
         if error is not None:
-            self.room.refuse(engine_error(error, f"writing to {log.directory}"))
-            self.room.give_up_ballast()
+            if error.errno not in NO_HANDLE:
+                self.room.refuse(engine_error(error, f"writing to {log.directory}"))
+            self._make_way(error)
             more, error = self.materialiser.write(log)
             done += more
         if log.backlog:
@@ -202,7 +206,7 @@ class Keeper:
                     self._remove_segments(operation)
                 case StoreCatalog():
                     try:
-                        replace_file(self.files, self.layout.catalog, operation.data)
+                        self._store_catalog(operation.data)
                     except OSError as error:
                         operation.error = engine_error(error, f"writing {self.layout.catalog}")
                 case Close():
@@ -231,6 +235,7 @@ class Keeper:
         refused: EngineError | None = None
         if self._waiting:
             refused = self.room.refusal or Unavailable("batches wait to be brought to their segments")
+            self.room.refuse(refused)
         else:
             try:
                 self._write_checkpoint_with_room(lsn)
@@ -248,10 +253,26 @@ class Keeper:
         try:
             self.write_checkpoint(lsn)
         except OSError as error:
-            if not isinstance(engine_error(error, ""), StorageFull):
+            if error.errno not in NO_HANDLE and not isinstance(engine_error(error, ""), StorageFull):
                 raise
-            self.room.give_up_ballast()
+            self._make_way(error)
             self.write_checkpoint(lsn)
+
+    def _store_catalog(self, data: bytes) -> None:
+        try:
+            replace_file(self.files, self.layout.catalog, data)
+        except OSError as error:
+            if error.errno not in NO_HANDLE:
+                raise
+            self._make_way(error)
+            replace_file(self.files, self.layout.catalog, data)
+
+    def _make_way(self, error: OSError) -> None:
+        """Give up what is held for such times: handles that can be opened again, or the ballast."""
+        if error.errno in NO_HANDLE:
+            self.materialiser.give_up_handles()
+        else:
+            self.room.give_up_ballast()
 
     def _remove_segments(self, operation: RemoveSegments) -> None:
         if operation.kept.is_deleted:

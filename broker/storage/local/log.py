@@ -20,6 +20,7 @@ from ottla.broker.storage.engine import (
 )
 from ottla.broker.storage.epochs import EpochHistory
 from ottla.broker.storage.local.changes import Change, EndedSegment, Replace, Trim
+from ottla.broker.storage.local.files import NO_HANDLE
 from ottla.broker.storage.local.keeper import RemoveSegments
 from ottla.broker.storage.local.kept_log import KeptLog
 from ottla.broker.storage.local.materialise import Written
@@ -181,7 +182,10 @@ class LocalLog:
 
     def max_timestamp(self) -> OffsetAndTimestamp | None:
         self._check_open()
-        largest = max((segment.max_timestamp_ms for segment in self._segments), default=NO_TIMESTAMP)
+        try:
+            largest = max((segment.max_timestamp_ms for segment in self._segments), default=NO_TIMESTAMP)
+        except OSError as error:
+            raise self._unreadable(error) from None
         largest = max((append.max_timestamp_ms for append in self._tail), default=largest)
         return self._first_at_or_after(max(largest, NO_TIMESTAMP), 0)
 
@@ -191,7 +195,10 @@ class LocalLog:
     # --- segments ---
 
     def segments(self) -> Sequence[SegmentInfo]:
-        return list(self._infos())
+        try:
+            return list(self._infos())
+        except OSError as error:
+            raise self._unreadable(error) from None
 
     def _infos(self) -> Iterator[SegmentInfo]:
         """The segments, those included that are in the tail alone."""
@@ -229,7 +236,7 @@ class LocalLog:
         offset = self.log_start_offset
         remaining = self.size_bytes
         by_size = max_bytes is not None
-        for segment in self._infos():
+        for segment in self.segments():
             remaining -= segment.size_bytes
             # Nobody knows the age of records without a timestamp, so they stay.
             too_old = oldest_ms is not None and segment.size_bytes and 0 <= segment.max_timestamp_ms < oldest_ms
@@ -242,7 +249,7 @@ class LocalLog:
     async def roll(self) -> None:
         self._check_open()
         async with self._changing:
-            last = next(iter(list(self._infos())[-1:]), None)
+            last = next(iter(self.segments()[-1:]), None)
             if last is not None and not last.is_closed and last.size_bytes:
                 await self._end_segment(EndedSegment(self.kept, self._ended))
 
@@ -267,7 +274,7 @@ class LocalLog:
         self._check_open()
         async with self._changing:
             self._check_open()
-            closed = [info for info in self._infos() if first_offset <= info.base_offset < next_offset]
+            closed = [info for info in self.segments() if first_offset <= info.base_offset < next_offset]
             if (
                 not closed
                 or closed[0].base_offset != first_offset
@@ -429,8 +436,9 @@ class LocalLog:
                     return found
         return None
 
-    def _unreadable(self, error: OSError) -> Corrupt:
-        return Corrupt(f"{self.tp.topic}-{self.tp.partition} cannot be read: {error.strerror or error}")
+    def _unreadable(self, error: OSError) -> EngineError:
+        kind = Unavailable if error.errno in NO_HANDLE else Corrupt
+        return kind(f"{self.tp.topic}-{self.tp.partition} cannot be read: {error.strerror or error}")
 
     def _check_open(self) -> None:
         if self._closed is not None:

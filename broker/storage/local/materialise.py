@@ -9,6 +9,7 @@ from typing import Final
 from ottla.broker.storage.local.files import (
     Files,
     SyncFailed,
+    directory,
     joined,
     sync,
     sync_directory,
@@ -28,6 +29,7 @@ from ottla.broker.storage.local.segment import OFFSET_ENTRY_BYTES, TIME_ENTRY_BY
 
 _MOST_GULP_BYTES: Final = 16 * 1024 * 1024
 _ENTRIES_AT_A_TIME: Final = 128
+_HANDLES_AT_A_TIME: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +103,8 @@ class Materialiser:
                 sync(self.files, log.handle, log.path)
                 log.unsynced = False
         self._touched.clear()
-        for directory in list(self._directories):
-            sync_directory(self.files, directory)
+        for path in list(self._directories):
+            sync_directory(self.files, path)
         self._directories.clear()
 
     def forget(self, log: KeptLog) -> None:
@@ -120,13 +122,19 @@ class Materialiser:
         """
         self._unique += 1
         trash = self.layout.log_directory(deleted_name(name, self._unique))
-        try:
-            self.files.rename(self.layout.log_directory(name), trash)
-        except FileNotFoundError:
-            return
-        sync_directory(self.files, self.layout.logs)
+        with directory(self.files, self.layout.logs) as sync_names:
+            try:
+                self.files.rename(self.layout.log_directory(name), trash)
+            except FileNotFoundError:
+                return
+            sync_names()
         with contextlib.suppress(OSError):
             remove_tree(self.files, trash)
+
+    def give_up_handles(self) -> None:
+        """Close those that were not used for the longest time. Raises ``SyncFailed``."""
+        for log in list(self._handles)[:_HANDLES_AT_A_TIME]:
+            self._close_handle(log)
 
     def close(self) -> None:
         """Let go of all files, without a promise."""

@@ -1,7 +1,7 @@
 """Opening a log that recovery found: its segments, and where its next batch goes."""
 
 from ottla.broker.storage.engine import Corrupt, Unavailable
-from ottla.broker.storage.local.files import Files, SyncFailed, file_size
+from ottla.broker.storage.local.files import NO_HANDLE, Files, SyncFailed, engine_error, file_size
 from ottla.broker.storage.local.kept_log import KeptLog
 from ottla.broker.storage.local.operations import Front
 from ottla.broker.storage.local.recovery import Cut, segment_path, settle
@@ -16,6 +16,8 @@ def open_segments(files: Files, readers: Readers, kept: KeptLog) -> tuple[list[S
         bases, cut_bytes = settle(files, kept)
         sizes = {base: file_size(files, segment_path(kept, base)) for base in bases}
     except OSError as error:
+        if error.errno in NO_HANDLE:
+            raise engine_error(error, f"opening {kept.directory}") from error
         raise Corrupt(f"{kept.directory} cannot be read: {error.strerror or error}") from error
     except SyncFailed as error:
         raise Unavailable(str(error)) from error

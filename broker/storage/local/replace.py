@@ -8,10 +8,10 @@ had come so far, and removes what had not.
 import contextlib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from ottla.broker.storage.local.files import Files, joined, sync, sync_directory, write_all
+from ottla.broker.storage.local.files import Files, directory, joined, sync, write_all
 from ottla.broker.storage.local.layout import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -30,9 +30,9 @@ _GULP: Final = 512
 
 
 def replace_segments(
-    files: Files, directory: str, first_offset: int, next_offset: int, batches: Sequence[Buffer], interval: int
+    files: Files, path: str, first_offset: int, next_offset: int, batches: Sequence[Buffer], interval: int
 ) -> tuple[int, int]:
-    """Replace the segments of these offsets by one with ``batches``; return its size and its largest timestamp.
+    """Replace a log's segments of these offsets by one with ``batches``; return its size and its largest timestamp.
 
     Raises ``OSError`` when nothing has changed, ``SyncFailed`` when that is not certain.
     """
@@ -51,54 +51,60 @@ def replace_segments(
         (TIME_INDEX_SUFFIX, (times,)),
         (LOG_SUFFIX, batches),
     ]
-    try:
-        for suffix, content in contents:
-            _write(files, os.path.join(directory, prefix + suffix + CLEANED_SUFFIX), content)
-        for suffix, _ in contents:
-            path = os.path.join(directory, prefix + suffix)
-            files.rename(path + CLEANED_SUFFIX, path + SWAP_SUFFIX)
-    except OSError:
-        for suffix, _ in contents:
-            for ending in (CLEANED_SUFFIX, SWAP_SUFFIX):
-                with contextlib.suppress(FileNotFoundError):
-                    files.remove(os.path.join(directory, prefix + suffix + ending))
-        raise
-    sync_directory(files, directory)
-    _swap(files, directory, first_offset, next_offset)
+    with directory(files, path) as sync_names:
+        # From the swap on nothing has to be opened.
+        names = files.list(path)
+        try:
+            for suffix, content in contents:
+                _write(files, os.path.join(path, prefix + suffix + CLEANED_SUFFIX), content)
+            for suffix, _ in contents:
+                new = os.path.join(path, prefix + suffix)
+                files.rename(new + CLEANED_SUFFIX, new + SWAP_SUFFIX)
+        except OSError:
+            for suffix, _ in contents:
+                for ending in (CLEANED_SUFFIX, SWAP_SUFFIX):
+                    with contextlib.suppress(FileNotFoundError):
+                        files.remove(os.path.join(path, prefix + suffix + ending))
+            raise
+        sync_names()
+        _swap(files, path, first_offset, next_offset, names, sync_names)
     return size, index.max_timestamp_ms
 
 
-def finish_replacing(files: Files, directory: str) -> None:
-    """Finish or undo what a crash interrupted. Raises ``OSError`` and ``SyncFailed``."""
-    names = files.list(directory)
+def finish_replacing(files: Files, path: str) -> None:
+    """Finish or undo what a crash interrupted in a log's directory. Raises ``OSError`` and ``SyncFailed``."""
+    names = files.list(path)
     for name in names:
         if name.endswith(CLEANED_SUFFIX):
-            files.remove(os.path.join(directory, name))
+            files.remove(os.path.join(path, name))
     swaps = [found for name in names if (found := _SWAP.fullmatch(name)) is not None]
     counting = {(int(found[1]), int(found[2])) for found in swaps if found[3] == LOG_SUFFIX}
     for found in swaps:
         if (int(found[1]), int(found[2])) not in counting:
-            files.remove(os.path.join(directory, found[0]))
+            files.remove(os.path.join(path, found[0]))
     for first_offset, next_offset in sorted(counting):
-        # The process may have died before the names were on the disk: nothing is removed until they are.
-        sync_directory(files, directory)
-        _swap(files, directory, first_offset, next_offset)
+        with directory(files, path) as sync_names:
+            # The process may have died before the names were on the disk: nothing is removed until they are.
+            sync_names()
+            _swap(files, path, first_offset, next_offset, names, sync_names)
 
 
-def _swap(files: Files, directory: str, first_offset: int, next_offset: int) -> None:
-    """Let the swapped files take the place of what they replace."""
+def _swap(
+    files: Files, path: str, first_offset: int, next_offset: int, names: Sequence[str], sync_names: Callable[[], None]
+) -> None:
+    """Let the swapped files take the place of what they replace: of segments that are among ``names``."""
     prefix = f"{first_offset:020d}.{next_offset:020d}"
-    for name in sorted(files.list(directory)):
+    for name in sorted(names):
         base = parse_segment_name(name)
         if base is not None and first_offset <= base < next_offset:
-            remove_segment(files, directory, base)
+            remove_segment(files, path, base)
     for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX):
         with contextlib.suppress(FileNotFoundError):
             files.rename(
-                os.path.join(directory, prefix + suffix + SWAP_SUFFIX),
-                os.path.join(directory, segment_name(first_offset, suffix)),
+                os.path.join(path, prefix + suffix + SWAP_SUFFIX),
+                os.path.join(path, segment_name(first_offset, suffix)),
             )
-    sync_directory(files, directory)
+    sync_names()
 
 
 def _write(files: Files, path: str, pieces: Sequence[Buffer]) -> None:

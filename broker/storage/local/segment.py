@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from ottla.broker.storage.engine import Corrupt, OffsetAndTimestamp, Unavailable
-from ottla.broker.storage.local.files import Files, read_file, write_file
+from ottla.broker.storage.local.files import NO_HANDLE, Files, read_file, write_file
 from ottla.broker.storage.local.layout import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, segment_name
 from ottla.broker.storage.lookup import first_record_at_or_after
 from ottla.protocol.records import HEADER_SIZE, LOG_OVERHEAD, MAGIC, NO_TIMESTAMP
@@ -214,7 +214,10 @@ def walk(files: Files, path: str, handle: int, position: int, end: int) -> Itera
 
 
 class Readers:
-    """Handles to read segments with, opened when needed; the least recently used one is closed when there are many."""
+    """Handles to read segments with, opened when needed; the least recently used one is closed when there are many.
+
+    It is closed too when nothing else is left to open a file with, so that only who has none goes without.
+    """
 
     def __init__(self, files: Files, most: int) -> None:
         self.files = files
@@ -224,11 +227,27 @@ class Readers:
     def handle(self, segment: "Segment") -> int:
         handle = self._handles.pop(segment, None)
         if handle is None:
-            handle = self.files.open(segment.path)
+            handle = self.open(segment.path)
             while len(self._handles) >= self._most:
                 self.close(next(iter(self._handles)))
         self._handles[segment] = handle
         return handle
+
+    def open(self, path: str) -> int:
+        """Open a file, for the caller to close. Raises ``OSError``."""
+        while True:
+            try:
+                return self.files.open(path)
+            except OSError as error:
+                if not self.gives_way(error):
+                    raise
+
+    def gives_way(self, error: OSError, *, but: int = 0) -> bool:
+        """Whether a handle was closed for a file that could not be opened; not one of the ``but`` used last."""
+        if error.errno not in NO_HANDLE or len(self._handles) <= but:
+            return False
+        self.close(next(iter(self._handles)))
+        return True
 
     def close(self, segment: "Segment") -> None:
         """Close the segment's handle if it has one."""
@@ -286,12 +305,17 @@ class Segment:
 
     @property
     def index(self) -> SegmentIndex:
-        if self._index is None:
-            self._index, rebuilt = load_index(
-                self._readers.files, self.path, self._open(), self.base_offset, self.size, self._entries
-            )
-            if not rebuilt and self._max_timestamp_ms is not None:
-                self._index.max_timestamp_ms = self._max_timestamp_ms
+        while self._index is None:
+            try:
+                self._index, rebuilt = load_index(
+                    self._readers.files, self.path, self._open(), self.base_offset, self.size, self._entries
+                )
+            except OSError as error:
+                if not self._readers.gives_way(error, but=1):
+                    raise
+            else:
+                if not rebuilt and self._max_timestamp_ms is not None:
+                    self._index.max_timestamp_ms = self._max_timestamp_ms
         return self._index
 
     @property
@@ -331,7 +355,7 @@ class Segment:
         """Stay readable while the file of this name may be replaced."""
         if self._pinned is None:
             _ = self.index
-            self._pinned = self._readers.files.open(self.path)
+            self._pinned = self._readers.open(self.path)
 
     def unpin(self) -> None:
         if self._pinned is not None:
@@ -421,7 +445,7 @@ class Segment:
         """The last entry of the time index, None if it does not look like one: a search by time asks every segment."""
         files = self._readers.files
         try:
-            handle = files.open(self.path.removesuffix(LOG_SUFFIX) + TIME_INDEX_SUFFIX)
+            handle = self._readers.open(self.path.removesuffix(LOG_SUFFIX) + TIME_INDEX_SUFFIX)
         except FileNotFoundError:
             return None
         try:

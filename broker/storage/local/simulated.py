@@ -61,6 +61,7 @@ class SimulatedDisk:
         data = _Directory()
         self._root.entries["data"] = self._root.durable["data"] = data
         self._handles: dict[int, tuple[_File, str]] = {}
+        self._open_directories: dict[int, tuple[_Directory, str]] = {}
         self._locked: set[str] = set()
         self._next_handle = 3
         # What dies stays dead: no operation has any effect between the crash and ``kill`` or ``lose_power``.
@@ -73,7 +74,7 @@ class SimulatedDisk:
 
     @property
     def open_handles(self) -> int:
-        return len(self._handles)
+        return len(self._handles) + len(self._open_directories)
 
     def path_of(self, handle: int) -> str:
         """The name under which a handle was opened."""
@@ -84,6 +85,7 @@ class SimulatedDisk:
     def kill(self) -> None:
         """The process dies, the machine goes on: handles and locks are gone, everything written is there."""
         self._handles.clear()
+        self._open_directories.clear()
         self._locked.clear()
         self._is_dead = False
         self.crash_at = None
@@ -136,6 +138,7 @@ class SimulatedDisk:
         return self._next_handle
 
     def close(self, handle: int) -> None:
+        self._open_directories.pop(handle, None)
         path = self._handles.pop(handle, (None, ""))[1]
         self._locked.discard(path)
 
@@ -184,10 +187,16 @@ class SimulatedDisk:
         self.syncs += 1
         file.durable, file.written, file.lengths = bytes(file.content), [], []
 
-    def sync_directory(self, path: str) -> None:
+    def open_directory(self, path: str) -> int:
+        self._count("open", path)
+        self._next_handle += 1
+        self._open_directories[self._next_handle] = (self._directory(path), path)
+        return self._next_handle
+
+    def sync_directory(self, handle: int) -> None:
+        directory, path = self._open_directories[handle]
         self._count("sync_directory", path)
         self.syncs += 1
-        directory = self._directory(path)
         directory.durable, directory.history = dict(directory.entries), []
 
     def make_directory(self, path: str) -> None:

@@ -26,3 +26,14 @@ class Sizes:
     most_readers: int = 64
     most_writers: int = 128
     """Segments that are open at a time to be read and to be written."""
+    most_pinned: int = 32
+    """Segments that one may take the place of at a time: they stay open until it has."""
+
+    @property
+    def most_handles(self) -> int:
+        """So many files are open at a time, at most.
+
+        Besides segments these are LOCK, the journal's directory, its file and the one that is to follow; of the keeper
+        a directory, a file in it, and what listing takes; of the event loop an index, and what listing takes.
+        """
+        return self.most_readers + self.most_writers + self.most_pinned + 10
