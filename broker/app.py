@@ -42,7 +42,7 @@ from ottla.broker.runtime.topics import TopicManager
 from ottla.broker.runtime.transaction_config import transaction_config
 from ottla.broker.runtime.transactions import TransactionDriver
 from ottla.broker.settings import Settings
-from ottla.broker.storage.engine import Corrupt, DamagedLog, Engine, EngineError
+from ottla.broker.storage.engine import Corrupt, DamagedLog, Engine, EngineError, StorageFull
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.errors import MalformedFrame
 from ottla.protocol.records import BatchError, TopicPartition
@@ -250,6 +250,7 @@ class Broker:
         timelines = self.timelines if history is not None else None
         parts = Parts(self.view, self._clock, recorder, history, timelines, self.sentinels, metrics)
         self._observing.emit.add(parts.changes)
+        port.health.refusal = self._refusal
         port.open(parts)
 
     def _start_sentinels(self) -> None:
@@ -461,9 +462,17 @@ class Broker:
     def _appended(self, tp: TopicPartition) -> None:
         self._driver.appended(tp, self._engine.logs[tp].size_bytes)
 
+    def _refusal(self) -> str:
+        """Why nothing can be written at the moment, in the word that probes are told."""
+        refusal = self._engine.refusal
+        return "" if refusal is None else "full" if isinstance(refusal, StorageFull) else "degraded"
+
     def _storage_failed(self, error: EngineError) -> None:
-        self.log.error("Storage failed: nothing can be made durable any more", reason=str(error))
-        self._listener.stop_accepting()
-        if self.http is not None:
-            self.http.health.status = "failed"
-        self.on_fatal()
+        try:
+            if self.http is not None:
+                self.http.health.status = "failed"
+            self.log.error("Storage failed: nothing can be made durable any more", reason=str(error))
+            self._listener.stop_accepting()
+        finally:
+            # Whatever fails on the way: a broker that cannot make anything durable must not seem to serve.
+            self.on_fatal()

@@ -172,6 +172,7 @@ async def _serve(
         _write_atomically(ready, f"{broker.listening}\n")
     say(broker.listening)
     broker.tell_ready()
+    log.prepare()
     _collect_garbage_rarely()
     await stopping.wait()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -3,13 +3,15 @@
 Nothing here touches the root logger: an embedded broker leaves its host's logging alone.
 
 structlog, with the rich that it imports, takes a sixth of a broker's start. It is imported when the first line is
-written, which is after the address was printed unless there is something to warn of.
+written, which is after the address was printed unless there is something to warn of; and soon after that at the latest,
+as the line that tells of trouble may come when no file can be opened any more.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, MutableMapping
+from contextlib import suppress
 from typing import Any, TextIO
 
 from ottla.broker.observe.printable import printable
@@ -50,9 +52,18 @@ class Logger:
     def _write(self, level: str, event: str, fields: dict[str, Any]) -> None:
         if LEVELS.index(level) < self._least:
             return
+        try:
+            self.prepare()
+            getattr(self._made, level)(event, **fields)
+        except (OSError, ImportError):
+            # The words count and not their form; and where they cannot be written, what they tell of goes on.
+            with suppress(OSError):
+                self._stream.write(f"[{level}] {event} {fields}\n")
+
+    def prepare(self) -> None:
+        """Import what lines are written with."""
         if self._made is None:
             self._made = _structlog(self._format, self._stream)
-        getattr(self._made, level)(event, **fields)
 
 
 class Silent:

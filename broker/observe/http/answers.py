@@ -76,6 +76,8 @@ class GroupNow(Struct):
 
 
 class HealthNow(Struct):
-    """How far the broker is: ``starting``, ``ready``, ``stopping`` or ``failed``."""
+    """How far the broker is: ``starting``, ``ready``, ``stopping`` or ``failed``; or ``full`` or ``degraded``: it is
+    ready, and nothing can be written at the moment.
+    """
 
     status: str

@@ -82,9 +82,19 @@ class Timelines(Protocol):
 
 @dataclass
 class Health:
-    """How far the broker is. It is ``starting``, ``ready``, ``stopping`` or ``failed``."""
+    """How far the broker is. It is ``starting``, ``ready``, ``stopping`` or ``failed``.
+
+    Attributes:
+        refusal: says while it is ready why nothing can be written, ``full`` or ``degraded``; empty while it can.
+    """
 
     status: str = "starting"
+    refusal: Callable[[], str] = lambda: ""
+
+    @property
+    def now(self) -> str:
+        """One of all these words."""
+        return (self.refusal() if self.status == "ready" else "") or self.status
 
 
 @dataclass
