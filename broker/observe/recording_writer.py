@@ -41,6 +41,11 @@ class Log(Protocol):
     def error(self, event: str, **fields: Any) -> Any: ...
 
 
+def _private(path: str, flags: int) -> int:
+    """Open a file that nobody else may read, if it is made now: it tells of everybody who uses the broker."""
+    return os.open(path, flags, 0o600)
+
+
 def _nothing() -> None:
     """Where nothing waits."""
 
@@ -167,7 +172,7 @@ class RecordingWriter:
             self._file.close()
 
     def _begin(self, first_seq: int) -> None:
-        self._file = open(self.path, "wb", buffering=0)  # noqa: SIM115
+        self._file = open(self.path, "wb", buffering=0, opener=_private)  # noqa: SIM115
         self._part_bytes = 0
         self._write(beginning(replace(self._header, first_seq=first_seq), as_json=self._as_json))
 

@@ -227,14 +227,20 @@ def _decode(data: bytes) -> Any:
     return json.loads(body)
 
 
+def _private(path: str, flags: int) -> int:
+    """Open a file of the data directory: nobody else reads it, and it is no link to one elsewhere."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
+
+
 def _write_all(documents: list[tuple[Path, dict[str, Any]]]) -> list[OSError | None]:
     """Write snapshots; returns for each why it could not be."""
     errors: list[OSError | None] = []
     for path, document in documents:
         try:
-            path.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(0o700, exist_ok=True)
             new = path.with_name(path.name + ".new")
-            new.write_bytes(_encode(document))
+            with open(new, "wb", opener=_private) as file:
+                file.write(_encode(document))
             os.replace(new, path)
         except OSError as error:
             errors.append(error)

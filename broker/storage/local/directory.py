@@ -1,6 +1,8 @@
 """Taking a data directory: making it, locking it, and reading what it says of itself."""
 
+import contextlib
 import os
+import stat
 from collections.abc import Callable
 from uuid import UUID
 
@@ -11,7 +13,10 @@ from ottla.broker.storage.local.layout import FORMAT, Layout, decode_meta, encod
 
 
 def make_data_directory(files: Files, layout: Layout) -> None:
-    """Make the directory, durably, and those above it that are missing. Raises ``OSError`` and ``SyncFailed``."""
+    """Make the directory, durably, and those above it that are missing. Raises ``OSError`` and ``SyncFailed``.
+
+    What earlier versions made was for everybody to read.
+    """
     missing = []
     path = layout.data_dir
     while not os.path.isdir(path) and isinstance(files, OsFiles):
@@ -20,6 +25,22 @@ def make_data_directory(files: Files, layout: Layout) -> None:
     for path in reversed(missing):
         files.make_directory(path)
         sync_directory(files, os.path.dirname(path))
+    if isinstance(files, OsFiles):
+        _keep_others_out(layout)
+
+
+def _keep_others_out(layout: Layout) -> None:
+    """Let a data directory of ours be for its owner alone, if it is open to everybody.
+
+    One that is open to its group only was made so by somebody, and one that holds something else is not ours to change.
+    A file system that knows no permissions has none to take.
+    """
+    found = os.stat(layout.data_dir)
+    is_ours = os.path.exists(layout.meta) or not os.listdir(layout.data_dir)
+    if is_ours and found.st_uid == os.geteuid() and found.st_mode & stat.S_IRWXO:
+        shared = found.st_mode & (stat.S_ISGID | stat.S_IRWXG) if found.st_mode & stat.S_ISGID else 0
+        with contextlib.suppress(OSError):
+            os.chmod(layout.data_dir, stat.S_IRWXU | shared)
 
 
 def take_lock(files: Files, layout: Layout) -> int:

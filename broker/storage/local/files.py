@@ -25,7 +25,8 @@ class SyncFailed(Exception):
 class Files(Protocol):
     """Plain POSIX, by path or by handle. Everything raises ``OSError``; only ``sync…`` make anything durable.
 
-    A directory must be synced for names made, changed or removed in it to be durable.
+    A directory must be synced for names made, changed or removed in it to be durable. What a path names is never
+    reached through a symbolic link, but for the directories above it.
     """
 
     def open(self, path: str, *, create: bool = False) -> int:
@@ -87,7 +88,7 @@ class OsFiles:
     """The disk. Without state, so that the event loop and the writer thread may share one."""
 
     def open(self, path: str, *, create: bool = False) -> int:
-        return os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
+        return _open(path, os.O_RDWR | os.O_NOFOLLOW | (os.O_CREAT if create else 0))
 
     def close(self, handle: int) -> None:
         os.close(handle)
@@ -123,16 +124,20 @@ class OsFiles:
             os.fdatasync(handle)
 
     def open_directory(self, path: str) -> int:
-        return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        return _open(path, os.O_RDONLY | os.O_DIRECTORY)
 
     def sync_directory(self, handle: int) -> None:
         os.fsync(handle)
 
     def make_directory(self, path: str) -> None:
-        os.mkdir(path)
+        os.mkdir(path, 0o700)
 
     def list(self, path: str) -> list[str]:
-        return os.listdir(path)
+        handle = _open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            return os.listdir(handle)
+        finally:
+            os.close(handle)
 
     def rename(self, old: str, new: str) -> None:
         os.rename(old, new)
@@ -163,6 +168,16 @@ class OsFiles:
             os.close(handle)
             raise
         return handle
+
+
+def _open(path: str, flags: int) -> int:
+    """Open a file that, if it is made now, is nobody else's to read: catalogs hold credentials, logs anything."""
+    try:
+        return os.open(path, flags | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if flags & os.O_NOFOLLOW and error.errno in (errno.ELOOP, errno.ENOTDIR) and os.path.islink(path):
+            raise OSError(errno.ELOOP, f"{path} is a symbolic link: none is followed in a data directory") from None
+        raise
 
 
 def engine_error(error: OSError, doing: str) -> EngineError:

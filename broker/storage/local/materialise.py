@@ -1,6 +1,7 @@
 """Bringing batches from the journal to their segments: written in large gulps, synced when a checkpoint needs it."""
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -290,8 +291,15 @@ def _same_segment(backlog: Iterable[Batch]) -> Iterator[Batch]:
         yield batch
 
 
-def remove_tree(files: Files, directory: str) -> None:
-    """Remove a directory of files. Raises ``OSError``."""
-    for entry in files.list(directory):
-        files.remove(os.path.join(directory, entry))
-    files.remove_directory(directory)
+def remove_tree(files: Files, path: str) -> None:
+    """Remove a directory of files, or what has its name: of a link the link alone. Raises ``OSError``."""
+    try:
+        names = files.list(path)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENOTDIR):
+            raise
+        files.remove(path)
+        return
+    for name in names:
+        files.remove(os.path.join(path, name))
+    files.remove_directory(path)
