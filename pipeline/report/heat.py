@@ -83,10 +83,15 @@ def _column(span: Span) -> str:
 def axis(span: Span) -> Html:
     """Times above strips, by their place."""
     labels = [
-        tag("span", tick.label, style=f"left:{tick.at * 100:.2f}%", class_="late" if tick.at > 0.93 else None)
+        tag(
+            "g",
+            tag("rect", x=f"{tick.at * 100:.2f}%"),
+            tag("text", tick.label, x=f"{tick.at * 100:.2f}%", y=11, dx=-3 if tick.at > 0.93 else 4),
+            class_="late" if tick.at > 0.93 else None,
+        )
         for tick in span.ticks()
     ]
-    return tag("div", labels, class_="ticks", aria_hidden="true")
+    return tag("svg", labels, class_="ticks", aria_hidden="true")
 
 
 def _row(group: Group, span: Span, anchors: dict[str, str], cards: dict[str, str]) -> Html:
@@ -270,7 +275,7 @@ def _compact(folded: list[Group], span: Span) -> Html | None:
         viewBox=f"0 0 {span.buckets} {len(shown)}",
         preserveAspectRatio="none",
         class_="compact",
-        style=f"height:{len(shown) * 4}px",
+        height=len(shown) * 4,
         role="img",
         aria_label=f"Lag of {count(len(shown), 'group')}, a line for each",
     )

@@ -290,7 +290,7 @@ def hot(scene: Scene, where: Where) -> Html:
 
 
 def _meter(value: int, most: int) -> Html:
-    return tag("div", tag("i", style=f"width:{value / most * 100:.1f}%"), class_="meter")
+    return tag("svg", tag("rect", width=f"{value / most * 100:.1f}%"), class_="meter", aria_hidden="true")
 
 
 def rebalances(groups: list[Group], where: Where) -> Html:

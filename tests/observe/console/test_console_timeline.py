@@ -18,7 +18,7 @@ from tests.observe.console.test_console_pages import expect
 from tests.observe.timeline.synthetic import T0, Crowd, part, rebalance
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.slow
 
@@ -233,3 +233,26 @@ def _json(timeline: Timeline) -> str:
 
     assert timeline.from_ms < T0
     return msgspec.json.encode(timeline).decode()
+
+
+SLIPPED = """<p id="slipped" style="color: rgb(1, 2, 3)">x</p><img src="data:," onerror="document.title = 'owned'">
+<script>document.title = "owned"</script><style>#slipped { opacity: 0.5 }</style><div id="last"></div>"""
+
+
+def test_what_slips_into_a_file_does_nothing(browser: Browser, tmp_path: Path) -> None:
+    """Its policy knows its own script and style, and takes no other."""
+    text = page_of(build("odd", [rebalance(1, 0, 100, [part("a", fate="new", came_ms=1, synced_ms=60, after=2)])]))
+    assert "<main" in text
+    path = tmp_path / "odd.html"
+    path.write_text(text.replace("<main", f"{SLIPPED}<main", 1))
+    page = browser.new_page()
+    refused: list[str] = []
+    page.on("console", lambda line: refused.append(line.text))
+    page.goto(path.as_uri())
+    expect(page.locator("h1")).to_have_text("odd")
+    looks = "(one) => [getComputedStyle(one).color, getComputedStyle(one).opacity]"
+    assert page.locator("#slipped").evaluate(looks)[0] != "rgb(1, 2, 3)"
+    assert page.locator("#slipped").evaluate(looks)[1] == "1"
+    assert page.title() == "odd · Ottla timeline"
+    assert len([line for line in refused if "Content Security Policy" in line]) >= 4
+    page.close()

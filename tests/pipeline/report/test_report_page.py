@@ -188,7 +188,7 @@ KNOWN = {
     *("", "html", "head", "meta", "title", "style", "script", "body", "header", "main", "footer", "nav", "section"),
     *("h1", "h2", "h3", "p", "div", "span", "a", "b", "i", "q", "bdi", "code", "strong", "time", "ol", "ul", "li"),
     *("dl", "dt", "dd", "table", "caption", "thead", "tbody", "tr", "th", "td", "details", "summary", "figure"),
-    *("figcaption", "svg", "g", "path", "rect"),
+    *("figcaption", "svg", "g", "path", "rect", "text"),
 }
 
 
