@@ -57,6 +57,21 @@ def test_a_retention_time_that_does_not_end(client: Client) -> None:
         assert (told.error_code, told.committed_offset) == (0, 5)
 
 
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    ("client_id", "instance"), [("c" * 32_731, None), ("c", "i" * 32_731)], ids=["client", "static"]
+)
+def test_a_member_id_that_no_answer_can_carry(victim: Victim, client_id: str, instance: str | None) -> None:
+    """It begins with the client's id, or the instance's. Old members of the group could not be told their leader."""
+    with Client(victim.port, client_id) as client:
+        told = client.join("long", 9, instance=instance, rebalance_ms=1_000)
+        assert (told.error_code, told.member_id) == (ErrorCode.UNKNOWN_SERVER_ERROR, "")
+    with Client(victim.port, client_id[:-1]) as client:
+        told = client.join("long", 9, instance=instance and instance[:-1], rebalance_ms=1_000)
+        assert told.error_code in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED)
+        assert len(told.member_id) in (32_767, 38)
+
+
 LONG_NAMES = [f"{number:04}".ljust(32_000, "n") for number in range(300)]
 
 

@@ -497,5 +497,4 @@ class GroupCoordinator:
     def _unavailable_groups(self, group_ids: Sequence[str]) -> dict[str, ErrorCode]:
         if self._started and not any(shard.refusal for shard in self._m.shards):
             return {}  # without a look at the names: hashing a thousand long ones takes seconds
-        errors = {group_id: self._unavailable(group_id) for group_id in group_ids}
-        return {group_id: error for group_id, error in errors.items() if error}
+        return {group_id: error for group_id in group_ids if (error := self._unavailable(group_id))}

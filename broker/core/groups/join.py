@@ -24,9 +24,12 @@ from ottla.broker.observe.events import (
 )
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from ottla.protocol.primitives import MAX_TEXT_BYTES
 
 REQUIRES_KNOWN_MEMBER = 4
 """From this version on a dynamic member is given its id before it may join with it (KIP-394)."""
+
+_UUID_CHARACTERS = 36
 
 
 def client_reason(reason: str | None) -> str:
@@ -36,6 +39,9 @@ def client_reason(reason: str | None) -> str:
 
 def join(m: Machine, shard: Shard, request: JoinGroupRequest, ctx: Asker) -> JoinGroupResponse | None:
     """Let somebody join; None if the request was parked."""
+    if not request.member_id and not _can_be_named(request, ctx):
+        # Kafka answers the same, as it cannot write the answer that it has.
+        return join_error(ctx, ErrorCode.UNKNOWN_SERVER_ERROR, "")
     group = m.groups.get(request.group_id)
     if group is not None:
         return _join_group(m, group, request, ctx)
@@ -65,6 +71,12 @@ def _join_group(m: Machine, group: Group, request: JoinGroupRequest, ctx: Asker)
     if request.group_instance_id is not None:
         return _join_static(m, group, request, ctx, request.group_instance_id)
     return _join_dynamic(m, group, request, ctx)
+
+
+def _can_be_named(request: JoinGroupRequest, ctx: Asker) -> bool:
+    """Whether the id that a new member gets fits into answers, its own and those of others."""
+    begin = ctx.client_id if request.group_instance_id is None else request.group_instance_id
+    return len(begin.encode()) + len("-") + _UUID_CHARACTERS <= MAX_TEXT_BYTES
 
 
 def _admits(m: Machine, group: Group, member_id: str) -> bool:
