@@ -26,7 +26,7 @@ from typing import Any
 
 from ottla.protocol.apis import ApiKey
 from tests.hostile.fuzz_case import STANDING, Case
-from tests.hostile.fuzz_guest import LATE_S, Fault, Guest, Stopwatch
+from tests.hostile.fuzz_guest import LATE_S, Fault, Guest, Machine, Stopwatch
 from tests.hostile.fuzz_requests import HONEST, leave_out
 from tests.hostile.victim import Victim
 from tests.pitfalls.client import Client
@@ -73,7 +73,7 @@ ROUNDS: list[dict[str, Any]] = [
 def _entries(log: str) -> Iterator[str]:
     """The entries of a log that tell of a fault of the broker."""
     for text in re.split(r"^(?=\d{4}-\d\d-\d\dT)", log, flags=re.MULTILINE):
-        if _BUG.search(text):
+        if _BUG.search(text) and "could not be compacted" not in text:  # it was deleted meanwhile
             yield text
 
 
@@ -87,18 +87,19 @@ class Fuzzed(Victim):
         self._bugs: list[str] = []
 
     def command(self) -> list[str]:
-        asked = "import faulthandler, runpy, signal; faulthandler.register(signal.SIGUSR1); "
+        shown = "signal.signal(signal.SIGUSR1, lambda number, frame: traceback.print_stack(frame))"
+        run = "runpy.run_module('ottla.cli', run_name='__main__', alter_sys=True)"
         command = super().command()
         at = command.index("-m")
-        command[at : at + 2] = ["-c", asked + "runpy.run_module('ottla.cli', run_name='__main__', alter_sys=True)"]
+        command[at : at + 2] = ["-c", f"import runpy, signal, traceback; {shown}; {run}"]
         return command
 
     def where(self) -> str:
-        """What each of its threads is at."""
+        """What its event loop is at."""
         os.kill(self.pid, signal.SIGUSR1)
         time.sleep(0.1)
         stack = re.findall(r"^  File .*/((?:broker|protocol)/.*)$", self.news(), re.MULTILINE)
-        return "it is at " + (" < ".join(stack[:6]) or "rest")
+        return "it is at " + (" > ".join(stack[-6:]) or "rest")
 
     def news(self) -> str:
         """What it has logged since the last time."""
@@ -178,6 +179,7 @@ class Round:
         self.lock = threading.Lock()
         self.ended = threading.Event()
         self.playing: set[str] = set()
+        self.machine = Machine(victim.pid)
 
     def play(self, seconds: float, cases: int | None = None) -> None:
         """Cases from here on, on several threads, for so long or so many."""
@@ -186,7 +188,7 @@ class Round:
         if cases is not None:
             self.end_case = self.next_case + cases
         guests = [threading.Thread(target=self._guest, args=(deadline,)) for _ in range(GUESTS)]
-        others = [threading.Thread(target=self._probe), threading.Thread(target=self._keep_house)]
+        others = [threading.Thread(target=work) for work in (self._probe, self._keep_house, self._watch_machine)]
         for thread in guests + others:
             thread.start()
         for thread in guests:
@@ -198,13 +200,13 @@ class Round:
 
     def play_one(self, number: int) -> Case:
         """One case alone, and what it has sent."""
-        case = Case(self.victim.port, self.told.seed, number, Stopwatch(self.victim.pid), self.told.counts)
+        case = Case(self.victim.port, self.told.seed, number, Stopwatch(self.machine), self.told.counts)
         self._play(case, number)
         self.read_log()
         return case
 
     def _guest(self, deadline: float) -> None:
-        watch = Stopwatch(self.victim.pid)
+        watch = Stopwatch(self.machine)
         while time.monotonic() < deadline and self.victim.is_running and len(self.told.faults) < _FAULTS_SHOWN:
             with self.lock:
                 number = self.next_case
@@ -235,7 +237,7 @@ class Round:
 
     def _probe(self) -> None:
         """An honest group, on a connection of its own."""
-        watch = Stopwatch(self.victim.pid)
+        watch = Stopwatch(self.machine)
         try:
             with Guest(self.victim.port, watch, "honest", Counter()) as guest:
                 joined = guest.stable(HONEST, session_ms=2_000)
@@ -259,6 +261,11 @@ class Round:
     def _versions(self, guest: Guest, joined: Any) -> None:
         guest.call(ApiKey.API_VERSIONS, 4, client_software_name="honest", client_software_version="1")
 
+    def _watch_machine(self) -> None:
+        self.machine.look()
+        while not self.ended.wait(0.1):
+            self.machine.look()
+
     def _keep_house(self) -> None:
         """Take away what cases have left, and read the log."""
         while not self.ended.wait(1):
@@ -266,6 +273,7 @@ class Round:
             try:
                 self.tidy()
             except Exception as error:
+                self.read_log()
                 self.told.fault(None, f"the house cannot be kept near case {self.next_case}: {error!r}")
                 return
 
@@ -312,7 +320,8 @@ class Round:
             shown = "\n".join(frames[-3:] + [line[:300] for line in digest[-3:]])
             self.told.fault(int(client[1]) if client else None, f"it has logged: {shown}")
         if not self.victim.is_running:
-            self.told.fault(None, f"the broker has ended near case {self.next_case}")
+            last = self.victim.log_text()[-1500:]
+            self.told.fault(None, f"the broker has ended with {self.victim.stop()} near case {self.next_case}:\n{last}")
 
     def quiet_bytes(self, most_s: float, enough_bytes: int = 0) -> int:
         """Its memory once that is little enough, or after that long: what is left is forgotten meanwhile."""
@@ -340,6 +349,8 @@ def play_round(told: Told, number: int, seconds: float, cases: int | None, warm_
         before, began = told.cases, time.monotonic()
         fire.play(seconds, cases)
         told.seconds += time.monotonic() - began
+        if not victim.is_running:
+            return
         peak = victim.peak_bytes() - idle
         growth = fire.quiet_bytes(8.0, idle + GROWTH_BYTES // 2) - idle
         told.peak_bytes, told.growth_bytes = max(told.peak_bytes, peak), told.growth_bytes + growth
