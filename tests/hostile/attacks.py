@@ -309,19 +309,23 @@ def measure(name: str) -> Cost:
                 time.sleep(0.2)
                 try:
                     attack(victim)
-                finally:
-                    is_ended = watchdog.finished.is_set()
-                    watchdog.cancel()
-                    if not is_ended:
-                        cost.cpu_s, cost.memory_bytes = victim.cpu_s() - cpu_s, victim.peak_bytes() - idle
+                except (AssertionError, ConnectionClosed, OSError) as error:
+                    cost.fault = _told(error)
+                is_ended = watchdog.finished.is_set()
+                watchdog.cancel()
+                if not is_ended:
+                    cost.cpu_s, cost.memory_bytes = victim.cpu_s() - cpu_s, victim.peak_bytes() - idle
             cost.heartbeats, cost.p99_ms, cost.longest_ms = felt.heartbeats, felt.p99_ms, felt.longest_ms
             serve(victim)
         except (AssertionError, ConnectionClosed, OSError) as error:
-            told = (str(error) or repr(error)).splitlines()[0][:80]
-            cost.fault = f"ended after {LONGEST_S} s" if is_ended else told
+            cost.fault = f"ended after {LONGEST_S} s" if is_ended else cost.fault or _told(error)
         finally:
             watchdog.cancel()
     return cost
+
+
+def _told(error: Exception) -> str:
+    return (str(error) or repr(error)).splitlines()[0][:80]
 
 
 def serve(victim: Victim) -> None:

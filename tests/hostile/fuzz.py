@@ -49,7 +49,7 @@ _FRAME = re.compile(r"^│ /.*:\d+ in ")
 QUICK: dict[str, Any] = {
     "fetch.max.wait.ms": 100,
     "group.min.session.timeout.ms": 50,
-    "group.max.session.timeout.ms": 2_000,
+    "group.max.session.timeout.ms": 6_000,
     "transaction.max.timeout.ms": 60_000,
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,
     "transactional.id.expiration.ms": 1_000,
@@ -240,7 +240,7 @@ class Round:
         watch = Stopwatch(self.machine)
         try:
             with Guest(self.victim.port, watch, "honest", Counter()) as guest:
-                joined = guest.stable(HONEST, session_ms=2_000)
+                joined = guest.stable(HONEST, session_ms=6_000)
                 while not self.ended.wait(0.02):
                     for ask in (self._heartbeat, self._versions):
                         watch.again()
@@ -408,7 +408,7 @@ def main() -> int:
     parser.add_argument("--cases", type=int, help="at most so many in each round")
     parser.add_argument("--rounds", type=int, help="brokers; by default four, and one for every ten minutes more")
     parser.add_argument("--case", type=int, help="play this one alone")
-    parser.add_argument("--without", action="append", default=[], choices=("patterns", "bombs"))
+    parser.add_argument("--without", action="append", default=[], choices=("patterns", "bombs", "repeats"))
     wanted = parser.parse_args()
     for what in wanted.without:
         leave_out(what)

@@ -26,6 +26,25 @@ LONGEST_FRAME = 104_857_600
 _LEAVE_S = 0.02  # for so long a request is waited for that may be parked for good
 _CODES = frozenset(int(code) for code in ErrorCode)
 _MAY_PARK = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
+_CHANGES_S = 9.0
+_WAITS_S: dict[ApiKey | None, float] = {ApiKey.FETCH: FETCH_WAIT_S} | dict.fromkeys(
+    (
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.DELETE_RECORDS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
+        ApiKey.INIT_PRODUCER_ID,
+        ApiKey.METADATA,
+    ),
+    _CHANGES_S,
+)
+"""What may take longer: what waits for records, and what changes, or may, the catalog on disk, behind other changes."""
 _SAYS_UNKNOWN = (ApiKey.CREATE_ACLS, ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
 """Where Kafka itself answers UNKNOWN_SERVER_ERROR to some requests. What fails here is in the log, too."""
 
@@ -188,7 +207,8 @@ class Guest(Client):
 
     def _await_frame(self, head: Due, parks: bool) -> bytes | None:
         """The next frame; None if it may be parked for good."""
-        allowed = LATE_S + self.throttled_s + (FETCH_WAIT_S if head.key is ApiKey.FETCH else 0)
+        asked = [head.key] if head.key is not None else [due.key for due in self.due]
+        allowed = LATE_S + self.throttled_s + max((_WAITS_S.get(key, 0.0) for key in asked), default=0.0)
         size: int | None = None
         while True:
             if size is None and len(self._buffer) >= 4:
@@ -252,7 +272,8 @@ class Guest(Client):
             except TimeoutError:
                 if self.throttled_s:
                     raise ConnectionClosed from None
-                if self.watch.elapsed_s() > LATE_S:
+                waits_s = _WAITS_S.get(self.opened[0][0], 0.0) if self.opened else 0.0
+                if self.watch.elapsed_s() > LATE_S + waits_s:
                     asked = f"{self.opened[0][0].name} v{self.opened[0][1]}" if self.opened else "a request"
                     raise Fault(f"{asked}, an honest one, has no answer after {self.watch.elapsed_s():.1f} s") from None
 

@@ -20,6 +20,7 @@ CALLS = [
 ]
 """Every API and version that is served."""
 
+REPEATS = [2, 10, 100, 1000]
 HONEST = "honest"
 """The group that nobody may harm who does not know its members."""
 NOT_UTF8 = "\x01\x02\x03\x04not-utf8"
@@ -117,9 +118,11 @@ _LEARNT = 30
 
 
 def leave_out(what: str) -> None:
-    """Keep patterns that explode, or bombs, out of what is written from here on."""
+    """Keep patterns that explode, bombs, or names said a thousand times, out of what is written from here on."""
     if what == "bombs":
         KINDS.remove(bomb)
+    elif what == "repeats":
+        del REPEATS[1:]
     else:
         STRINGS.remove(_NESTED)
         _ALWAYS["patterns"].remove(_NESTED)
@@ -250,7 +253,7 @@ class Writer:
             case 0:
                 items.append(self.rng.choice(items))
             case 1:
-                items[:] = items * min(self.rng.choice((2, 10, 100, 1000)), max(1, self.most_items // len(items)))
+                items[:] = items * min(self.rng.choice(REPEATS), max(1, self.most_items // len(items)))
             case 2:
                 items.pop(self.rng.randrange(len(items)))
             case 3:

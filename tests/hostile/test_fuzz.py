@@ -21,8 +21,8 @@ from tests.wire.requests import request
 
 @pytest.mark.e2e
 def test_a_sample() -> None:
-    leave_out("patterns")
-    leave_out("bombs")
+    for what in ("patterns", "bombs", "repeats"):
+        leave_out(what)
     told = play(seed=11, seconds=5, rounds=1, warm_up_s=1)
     assert told.faults == []
     assert told.cases > 20 and sum(told.counts.values()) > 500 and len(told.counts) > 40, told.line()
