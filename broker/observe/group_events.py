@@ -48,8 +48,9 @@ MEMBERS = frozenset(("stayed", "new", "returned", "replaced"))
 Put = Callable[[bytes, bytes, int], None]
 """Takes key, value and timestamp (Unix ms) of a record."""
 
-_LIST = re.compile(r"[\[({].*[\])}]", re.DOTALL)
-_NAME = re.compile(r"\S*\d\S*")
+_OPENED = re.compile(r"[\[({]")
+_CLOSED = re.compile(r".*[\])}]", re.DOTALL)
+_DIGIT = re.compile(r"\d")
 
 
 class Groups(Protocol):
@@ -271,7 +272,11 @@ class GroupEvents:
 
 def plain(words: str) -> str:
     """A client's words without what differs from one time to the next: lists, numbers, names with numbers in them."""
-    return _clipped(" ".join(_NAME.sub("…", _LIST.sub("…", words)).split()))
+    # Each expression is tried once, or once for a word: one for the whole would begin anew at each character.
+    opened, closed = _OPENED.search(words), _CLOSED.match(words)
+    if opened and closed and opened.start() < closed.end():
+        words = f"{words[: opened.start()]}…{words[closed.end() :]}"
+    return _clipped(" ".join("…" if _DIGIT.search(word) else word for word in words.split()))
 
 
 def _clipped(text: str) -> str:

@@ -1,8 +1,9 @@
-"""Texts of clients that drive a search: patterns of ListTransactions."""
+"""Texts of clients that drive a search: patterns of ListTransactions, and the reasons that clients give."""
 
 from __future__ import annotations
 
 import random
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -11,10 +12,10 @@ import pytest
 
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
+from ottla.broker.observe.group_events import plain
+from ottla.broker.observe.why.judge import _REASONS
 from tests.hostile.victim import Victim
 from tests.pitfalls.client import Client
-
-pytestmark = pytest.mark.e2e
 
 IDS = 15
 LETTERS = 32_000
@@ -29,6 +30,7 @@ def listed(victim: Victim, pattern: str) -> Any:
         return client.call(ApiKey.LIST_TRANSACTIONS, 2, transactional_id_pattern=pattern, **filters)
 
 
+@pytest.mark.e2e
 def test_a_pattern_holds_nobody_up() -> None:
     chance = random.Random(1)
     with Victim() as victim:
@@ -49,3 +51,32 @@ def test_a_pattern_holds_nobody_up() -> None:
     assert counts[:2] == [0, 1] and counts[2] == counts[3] < IDS
     assert used_s < took_s * 1.6 + 3, "patterns of several clients keep more than one thread busy"
     assert felt.longest_ms < 400, "a listing holds up the loop"
+
+
+@pytest.mark.parametrize("reason", ["[" * 32_000, "a" * 32_000, "(]{" * 10_000, "1" * 32_000, "a1 " * 10_000 + "["])
+def test_the_reason_of_a_client_is_told_in_time(reason: str) -> None:
+    began_s = time.process_time()
+    plain(reason)
+    assert time.process_time() - began_s < 0.5
+
+
+@pytest.mark.parametrize("word", ["Removing a", "Freshly-loaded group ", "when storing group assignment ", "Leader "])
+def test_the_coordinators_words_are_read_in_time(word: str) -> None:
+    text = f"Leader {word * (32_000 // len(word))} re-joining"
+    began_s = time.process_time()
+    for pattern, _ in _REASONS:
+        re.search(pattern, text)
+    assert time.process_time() - began_s < 0.15
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("a1 b [c, (d] e", "… b … e"),
+        ("] a [", "] a ["),
+        ("a [b] (c) d", "a … d"),
+        ("  poll  of t-1[2 3]x took 5ms ", "poll of … took …"),
+    ],
+)
+def test_a_reason_without_what_differs(said: str, told: str) -> None:
+    assert plain(said) == told

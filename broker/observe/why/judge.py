@@ -57,10 +57,10 @@ _REASONS: tuple[tuple[str, str], ...] = (
     (r"because static member (\S+)", "static-replaced-protocol-changed"),
     (r"explicit `LeaveGroup` request for \(([^,)]+)", "left-without-reason"),
     (r"removing member (\S+) on heartbeat expiration", "session-expired"),
-    (r"Removing ([^, ]+).* on pending sync request expiration", "sync-timeout"),
+    (r"^Removing ([^, ]+).* on pending sync request expiration", "sync-timeout"),
     (r"when storing group assignment.*\(member: ([^)]+)", "assignment-write-failed"),
     (r"when storing generation", "generation-write-failed"),
-    (r"Freshly-loaded group .* is over capacity", "over-capacity-on-load"),
+    (r"^Freshly-loaded group .* is over capacity", "over-capacity-on-load"),
     (r"was formed but not assigned", "unassigned-on-load"),
 )
 
