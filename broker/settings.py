@@ -109,6 +109,24 @@ class Settings(ObserveSettings):
         3_000, "How long the first rebalance of an empty group waits for more members.", low=0, high=INT32_MAX
     )
     group_max_size: int = setting(INT32_MAX, "Members that a group may have.", low=1, high=INT32_MAX)
+    ottla_group_max_bytes: int = setting(
+        67_108_864, "What a group may keep of its members: ids, metadata and assignments.", low=1, high=INT64_MAX
+    )
+    ottla_groups_max_bytes: int = setting(
+        536_870_912, "What all groups together may keep; beyond it nobody new can join.", low=1, high=INT64_MAX
+    )
+    ottla_group_max_issued_ids: int = setting(
+        10_000,
+        "Member ids that a group has issued and that have not come back; beyond them the oldest is void.",
+        low=1,
+        high=INT32_MAX,
+    )
+    ottla_groups_max_issued_bytes: int = setting(
+        16_777_216,
+        "What such ids of all groups together may take; client ids are in them.",
+        low=1,
+        high=INT64_MAX,
+    )
     group_generation_persist: str = setting(
         "sync", "When a generation is logged: at sync, as Kafka does, or already at join.", choices=("sync", "join")
     )
@@ -144,6 +162,9 @@ class Settings(ObserveSettings):
     )
     transactional_id_expiration_ms: int = setting(
         604_800_000, "How long a transactional id that is not used is remembered.", low=1, high=INT32_MAX
+    )
+    ottla_transactional_ids_max_bytes: int = setting(
+        268_435_456, "What transactional ids and their open transactions may keep.", low=1, high=INT64_MAX
     )
     transaction_max_timeout_ms: int = setting(
         900_000, "The longest timeout that a transactional producer may ask for.", low=1, high=INT32_MAX

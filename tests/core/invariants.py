@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.core.groups.group import Group
+from ottla.broker.core.groups.group import Group, group_bytes
 from ottla.broker.core.groups.machine import Machine, Timer, TimerKey
 from ottla.broker.core.groups.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
 
@@ -11,7 +11,11 @@ from ottla.broker.core.groups.state import COMPLETING_REBALANCE, EMPTY, PREPARIN
 def check(coordinator: GroupCoordinator, now_ms: int) -> None:
     """Fail if a group contradicts itself, or a member could stay for ever."""
     m = coordinator._m
+    assert m.held_bytes == sum(group.held_bytes for group in m.groups.values())
+    assert sum(len(group.pending_members) for group in m.groups.values()) == len(m.issued)
+    assert (m.issued_bytes > 0) == bool(m.issued)
     for group in m.groups.values():
+        assert group.held_bytes == group_bytes(group.group_id) + sum(m.held_bytes for m in group.members.values())
         assert group.shard.groups[group.group_id] is group
         check_members(group)
         check_state(m, group)

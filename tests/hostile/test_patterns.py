@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from ottla.protocol.apis import ApiKey
-from ottla.protocol.errors import ErrorCode
 from ottla.broker.observe.group_events import plain
 from ottla.broker.observe.why.judge import _REASONS
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.errors import ErrorCode
 from tests.hostile.victim import Victim
 from tests.pitfalls.client import Client
 

@@ -15,13 +15,18 @@ seen. Without this limit clients that retry would pile up members that nobody is
 
 @dataclass(frozen=True, slots=True)
 class GroupConfig:
-    """Settings of the coordinator; the defaults are Kafka's. Times are in milliseconds.
+    """Settings of the coordinator; the defaults are Kafka's, where Kafka has a limit. Times are in milliseconds.
 
     Attributes:
         group_min_session_timeout_ms: smallest session timeout that a member may ask for.
         group_max_session_timeout_ms: largest one. Both are inclusive.
         group_initial_rebalance_delay_ms: how long an Empty group waits for more members.
         group_max_size: how many members a group may have.
+        group_max_bytes: what a group may keep of its members: ids, metadata of all protocols, assignments. A stable
+            group is one record, of which ``message.max.bytes`` is the limit, so honest groups are far below.
+        groups_max_bytes: the same of all groups together, and what the groups themselves take.
+        group_max_issued_ids: how many issued ids of a group may be outstanding; beyond, its oldest one goes.
+        groups_max_issued_bytes: what the issued ids of all groups may take; they have a client's id in them.
         offset_metadata_max_bytes: longest commit metadata, counted in UTF-16 units as Kafka does.
         offsets_retention_ms: how long committed offsets are kept once nobody uses them (KIP-211).
         offsets_retention_check_interval_ms: how often that is checked.
@@ -34,6 +39,10 @@ class GroupConfig:
     group_max_session_timeout_ms: int = 1_800_000
     group_initial_rebalance_delay_ms: int = 3_000
     group_max_size: int = 2_147_483_647
+    group_max_bytes: int = 64 << 20
+    groups_max_bytes: int = 512 << 20
+    group_max_issued_ids: int = 10_000
+    groups_max_issued_bytes: int = 16 << 20
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_ms: int = 10_080 * 60_000
     offsets_retention_check_interval_ms: int = 600_000

@@ -7,11 +7,11 @@ Nothing here answers anybody, arms a timer or writes a record; that is done by t
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.broker.core.effects import Asker
-from ottla.broker.core.groups.member import NO_ASSIGNMENT, Member
+from ottla.broker.core.groups.member import NO_ASSIGNMENT, Member, protocols_bytes, text_bytes
 from ottla.broker.core.groups.state import (
     COMPLETING_REBALANCE,
     EMPTY,
@@ -30,6 +30,15 @@ from ottla.protocol.messages.join_group import JoinGroupResponseMember
 if TYPE_CHECKING:
     from ottla.broker.core.groups.committed import CommittedOffsets
     from ottla.broker.core.groups.shard import Shard
+
+
+GROUP_BYTES = 1_024
+"""What a group takes besides its id and its members, roughly."""
+
+
+def group_bytes(group_id: str) -> int:
+    """What a group without members takes in memory, roughly."""
+    return GROUP_BYTES + text_bytes(group_id)
 
 
 class Recorded(enum.Enum):
@@ -58,6 +67,8 @@ class Group:
         topics: what the members subscribe to, None if that is not known (KIP-211).
         new_member_added: someone new came during the initial delay, which is then extended.
         initial_delay: the delay that runs, and what remains of the rebalance timeout after it.
+        held_bytes: what the group takes in memory, roughly; issued ids and offsets are not in it.
+        noted_bytes: how much of that `Machine.weigh` has taken note of.
         heartbeat_answer: what a heartbeat with the right generation hears, kept by `move`.
         unannounced: the generation is being logged before its members are told (``group.generation.persist=join``).
         assigning: the leader's assignments of this generation are being logged.
@@ -71,10 +82,12 @@ class Group:
         "group_id",
         "group_writes",
         "heartbeat_answer",
+        "held_bytes",
         "initial_delay",
         "leader_id",
         "members",
         "new_member_added",
+        "noted_bytes",
         "offsets",
         "parked_joins",
         "pending_members",
@@ -121,6 +134,8 @@ class Group:
         self.recorded = Recorded.NOTHING
         self.group_writes = 0
         self.revision = 0
+        self.held_bytes = group_bytes(group_id)
+        self.noted_bytes = 0
 
     # State
 
@@ -177,6 +192,7 @@ class Group:
         if self.leader_id is None:
             self.leader_id = member.member_id
         self.members[member.member_id] = member
+        self.held_bytes += member.held_bytes
         self._count_protocols(member, 1)
         self.pending_members.pop(member.member_id, None)
 
@@ -190,6 +206,7 @@ class Group:
         member = self.members.pop(member_id, None)
         if member is None:
             return None
+        self.held_bytes -= member.held_bytes
         self._count_protocols(member, -1)
         if member.parked_join is not None:
             self.parked_joins -= 1
@@ -210,6 +227,7 @@ class Group:
         del self.members[old.member_id]
         successor = old.successor(member_id)
         self.members[member_id] = successor
+        self.held_bytes += successor.held_bytes - old.held_bytes
         self.static_members[old.group_instance_id] = member_id
         if self.leader_id == old.member_id:
             self.leader_id = member_id
@@ -224,6 +242,7 @@ class Group:
     ) -> None:
         """Take over what a JoinGroup of a known member says."""
         self._count_protocols(member, -1)
+        self.held_bytes += protocols_bytes(protocols) - protocols_bytes(member.protocols)
         member.protocols = list(protocols)
         self._count_protocols(member, 1)
         member.rebalance_timeout_ms = rebalance_timeout_ms
@@ -314,10 +333,11 @@ class Group:
         self.recompute_topics()
         self.move(COMPLETING_REBALANCE if self.members else EMPTY, wall_ms)
 
-    def clear_assignments(self) -> None:
-        """Take everybody's assignment back."""
+    def assign(self, assignments: Mapping[str, bytes]) -> None:
+        """Give everybody the assignment under its id; whoever is not named gets none."""
         for member in self.members.values():
-            member.assignment = NO_ASSIGNMENT
+            before, member.assignment = member.assignment, assignments.get(member.member_id, NO_ASSIGNMENT)
+            self.held_bytes += len(member.assignment) - len(before)
 
     def described_members(self) -> list[JoinGroupResponseMember]:
         """The members as the leader is shown them."""

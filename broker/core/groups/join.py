@@ -5,9 +5,10 @@ from __future__ import annotations
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.groups.committed import CommittedOffsets
 from ottla.broker.core.groups.config import NEW_MEMBER_JOIN_TIMEOUT_MS
-from ottla.broker.core.groups.group import Group
+from ottla.broker.core.groups.group import Group, group_bytes
 from ottla.broker.core.groups.machine import GroupWrite, Machine, Timer, TimerKey
-from ottla.broker.core.groups.member import Member
+from ottla.broker.core.groups.member import MEMBER_BYTES, Member, protocols_bytes, text_bytes
+from ottla.broker.core.groups.membership import void
 from ottla.broker.core.groups.rebalance import prepare, rebalance_or_finish, try_finish
 from ottla.broker.core.groups.records import group_record, new_group_record
 from ottla.broker.core.groups.replies import SKIPS_ASSIGNMENT, append_error, join_error, join_success, sync_error
@@ -47,6 +48,8 @@ def join(m: Machine, shard: Shard, request: JoinGroupRequest, ctx: Asker) -> Joi
         return _join_group(m, group, request, ctx)
     if request.member_id:
         return join_error(ctx, ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
+    if not m.has_room(None, group_bytes(request.group_id) + _growth(None, request, ctx)):
+        return join_error(ctx, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
     group = Group(request.group_id, shard, CommittedOffsets(), m.wall_ms)
     m.add_group(group)
     m.emit(GroupCreated(group_id=group.group_id, cause=m.cause, simple=False))
@@ -64,6 +67,12 @@ def _join_group(m: Machine, group: Group, request: JoinGroupRequest, ctx: Asker)
         return join_error(ctx, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
     if group.state is DEAD:
         return join_error(ctx, ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id)
+    member = group.members.get(member_id or group.static_members.get(request.group_instance_id or "", ""))
+    if not m.has_room(group, _growth(member, request, ctx)):
+        m.emit(MemberRejected(group_id=group.group_id, cause=m.cause, member_id=member_id, members=len(group.members)))
+        if member is None:
+            m.remove_member(group, member_id, "the group keeps too much")
+        return join_error(ctx, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
     if not group.supports(request.protocol_type, (protocol.name for protocol in request.protocols)):
         return join_error(ctx, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
     if member_id:
@@ -90,14 +99,24 @@ def _admits(m: Machine, group: Group, member_id: str) -> bool:
     return member is not None or len(group.members) < limit
 
 
+def _growth(member: Member | None, request: JoinGroupRequest, ctx: Asker) -> int:
+    """What a group keeps more, in bytes, once somebody has joined; None for somebody new."""
+    protocols = sum(128 + text_bytes(protocol.name) + len(protocol.metadata) for protocol in request.protocols)
+    if member is not None:
+        return protocols - protocols_bytes(member.protocols)
+    texts = text_bytes(request.protocol_type) + 2 * (text_bytes(ctx.client_id) + text_bytes(request.group_instance_id))
+    return MEMBER_BYTES + texts + protocols
+
+
 def _join_dynamic(m: Machine, group: Group, request: JoinGroupRequest, ctx: Asker) -> JoinGroupResponse | None:
     member_id = f"{ctx.client_id}-{m.new_id()}"
     if ctx.api_version < REQUIRES_KNOWN_MEMBER:
         _add(m, group, request, ctx, member_id)
         return None
-    group.pending_members[member_id] = None
-    m.deadlines.set(TimerKey(Timer.SESSION, group.group_id, member_id), m.now_ms + request.session_timeout_ms)
+    m.issue(group, member_id, request.session_timeout_ms)
     m.emit(MemberIdIssued(group_id=group.group_id, cause=m.cause, member_id=member_id, state=group.state))
+    while (key := m.surplus(group)) is not None:
+        void(m, m.groups[str(key.subject)], key.member_id)
     return join_error(ctx, ErrorCode.MEMBER_ID_REQUIRED, member_id)
 
 
@@ -176,6 +195,7 @@ def _rejoin(
 
 def _update(m: Machine, group: Group, member: Member, request: JoinGroupRequest, ctx: Asker) -> None:
     group.update(member, _protocols(request), _rebalance_timeout(request, ctx), request.session_timeout_ms)
+    m.weigh(group)
     m.shorten_session(group, member)
 
 
@@ -216,6 +236,8 @@ def _add(
     )
     leader_id = group.leader_id
     group.add(member)
+    m.came_back(TimerKey(Timer.SESSION, group.group_id, member_id))
+    m.weigh(group)
     m.note_leader(group, leader_id, "it is the first member")
     _park(m, group, member, ctx)
     m.start_session(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS)
@@ -346,6 +368,7 @@ class ReplacementWrite(GroupWrite):
         group.update(member, old.protocols, old.rebalance_timeout_ms, old.session_timeout_ms)
         leader_id = group.leader_id
         restored = group.replace_static(member, old.member_id)
+        m.weigh(group)
         m.note_leader(group, leader_id, "the replacement was taken back")
         m.cancel_session(group, member.member_id)
         m.start_session(group, restored)

@@ -21,6 +21,7 @@ def activate(m: Machine, shard: Shard) -> None:
     m.groups.update(shard.groups)
     for group in list(shard.groups.values()):
         notes.group_loaded(m, group)
+        m.weigh(group)
         for member in group.members.values():
             m.start_session(group, member)
         if len(group.members) > m.config.group_max_size:
@@ -53,6 +54,7 @@ def give_up(m: Machine, shard: Shard) -> None:
         return
     for group in groups.values():
         del m.groups[group.group_id]
+        m.drop_weight(group)
         m.cancel_timers(group)
         _dismiss(m, group)
     in_flight, shard.in_flight = shard.in_flight, {}

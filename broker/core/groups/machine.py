@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ottla.broker.core.effects import Append, Asker, Effect, Reply
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.group import Group, Recorded
-from ottla.broker.core.groups.member import Member
+from ottla.broker.core.groups.member import Member, text_bytes
 from ottla.broker.core.groups.shard import Shard
 from ottla.broker.core.groups.state import GroupState
 from ottla.broker.core.purgatory import Deadlines
@@ -33,6 +33,10 @@ from ottla.protocol.offsets_topic import CoordinatorRecord
 
 ERROR_NAMES = {int(code): code.name for code in ErrorCode}
 """Names of error codes; looking them up in the enumeration takes longer than the rest of an event."""
+
+
+ISSUED_BYTES = 512
+"""What an issued id takes besides its text, roughly."""
 
 
 class Timer(enum.StrEnum):
@@ -144,6 +148,9 @@ class Machine:
         "deadlines",
         "effects",
         "groups",
+        "held_bytes",
+        "issued",
+        "issued_bytes",
         "new_id",
         "now_ms",
         "observed",
@@ -170,6 +177,11 @@ class Machine:
         self.shards = [Shard(partition) for partition in range(partition_count)]
         self.groups: dict[str, Group] = {}
         """The groups of all active shards."""
+        self.held_bytes = 0
+        """What they take in memory, roughly, as far as `weigh` was told."""
+        self.issued: dict[TimerKey, None] = {}
+        """The issued ids of all groups that have not come back, oldest first."""
+        self.issued_bytes = 0
         self.now_ms = 0
         self.wall_ms = 0
         self.cause = 0
@@ -245,7 +257,36 @@ class Machine:
 
     def cancel_session(self, group: Group, member_id: str) -> None:
         """Forget the deadline of a member or issued id."""
-        self.deadlines.cancel(TimerKey(Timer.SESSION, group.group_id, member_id))
+        key = TimerKey(Timer.SESSION, group.group_id, member_id)
+        self.deadlines.cancel(key)
+        self.came_back(key)
+
+    # Issued ids
+
+    def issue(self, group: Group, member_id: str, timeout_ms: int) -> None:
+        """Await somebody under an id for so long."""
+        key = TimerKey(Timer.SESSION, group.group_id, member_id)
+        group.pending_members[member_id] = None
+        self.deadlines.set(key, self.now_ms + timeout_ms)
+        self.issued[key] = None
+        self.issued_bytes += ISSUED_BYTES + text_bytes(member_id)
+
+    def came_back(self, key: TimerKey) -> None:
+        """An id is not outstanding any more, if it was."""
+        if key in self.issued:
+            del self.issued[key]
+            self.issued_bytes -= ISSUED_BYTES + text_bytes(key.member_id)
+
+    def surplus(self, group: Group) -> TimerKey | None:
+        """The issued id to be given up after one of a group was issued; None if there is room for all.
+
+        It is one of the same group, so that nobody's clients push out those of other groups, unless it has one only.
+        """
+        if len(group.pending_members) > self.config.group_max_issued_ids or (
+            self.issued_bytes > self.config.groups_max_issued_bytes and len(group.pending_members) > 1
+        ):
+            return TimerKey(Timer.SESSION, group.group_id, next(iter(group.pending_members)))
+        return next(iter(self.issued)) if self.issued_bytes > self.config.groups_max_issued_bytes else None
 
     def arm(self, timer: Timer, group: Group, after_ms: int) -> int:
         """Set a deadline of a group; returns when it is."""
@@ -290,10 +331,30 @@ class Machine:
                 )
             )
 
+    def has_room(self, group: Group | None, more_bytes: int) -> bool:
+        """Whether a group, or one that is not there yet, may keep so much more. Less is always welcome."""
+        if more_bytes <= 0:
+            return True
+        config = self.config
+        if group is not None and group.held_bytes + more_bytes > config.group_max_bytes:
+            return False
+        return self.held_bytes + more_bytes <= config.groups_max_bytes
+
+    def weigh(self, group: Group) -> None:
+        """Take note of what a group takes in memory now."""
+        self.held_bytes += group.held_bytes - group.noted_bytes
+        group.noted_bytes = group.held_bytes
+
+    def drop_weight(self, group: Group) -> None:
+        """A group is not among ours any more."""
+        self.held_bytes -= group.noted_bytes
+        group.noted_bytes = 0
+
     def remove_member(self, group: Group, member_id: str, reason: str) -> None:
         """Remove a member or issued id with its deadline; parked requests were answered by the caller."""
         leader_id = group.leader_id
         group.remove(member_id)
+        self.weigh(group)
         self.cancel_session(group, member_id)
         self.note_leader(group, leader_id, reason)
 
@@ -301,11 +362,13 @@ class Machine:
         """Make a group known."""
         self.groups[group.group_id] = group
         group.shard.groups[group.group_id] = group
+        self.weigh(group)
 
     def forget_group(self, group: Group, reason: str) -> None:
         """Make a group unknown and cancel its deadlines."""
         del self.groups[group.group_id]
         del group.shard.groups[group.group_id]
+        self.drop_weight(group)
         self.cancel_timers(group)
         self.emit(GroupRemoved(group_id=group.group_id, cause=self.cause, generation=group.generation, reason=reason))
 

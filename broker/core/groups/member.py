@@ -8,6 +8,19 @@ from ottla.broker.core.effects import Asker
 
 NO_ASSIGNMENT = b""
 
+MEMBER_BYTES = 1_024
+"""What a member takes besides texts and bytes of clients, roughly."""
+
+
+def text_bytes(text: str | None) -> int:
+    """What a text takes in memory, or more."""
+    return 0 if text is None else len(text) if text.isascii() else 4 * len(text)
+
+
+def protocols_bytes(protocols: Sequence[tuple[str, bytes]]) -> int:
+    """What protocols take in memory, or more."""
+    return sum(128 + text_bytes(name) + len(metadata) for name, metadata in protocols)
+
 
 class Member:
     """Who it is, what it supports, what it was assigned, and which request of it is parked.
@@ -63,6 +76,12 @@ class Member:
         self.parked_sync: Asker | None = None
         self.is_new = False
         self.session_deadline_ms = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """What it takes in memory, roughly."""
+        texts = (self.member_id, self.group_instance_id, self.client_id, self.client_host, self.protocol_type)
+        return MEMBER_BYTES + sum(map(text_bytes, texts)) + protocols_bytes(self.protocols) + len(self.assignment)
 
     @property
     def is_static(self) -> bool:

@@ -112,6 +112,13 @@ def _leave_one(m: Machine, group: Group, entry: MemberIdentity, removed: list[st
     return ErrorCode.NONE
 
 
+def void(m: Machine, group: Group, member_id: str) -> None:
+    """An issued id did not come back in time, or there are too many of them: whoever has it must begin anew."""
+    m.emit(PendingMemberExpired(group_id=group.group_id, cause=m.cause, member_id=member_id))
+    m.remove_member(group, member_id, "the issued id expired")
+    finish_if_all_joined(m, group)
+
+
 def session_over(m: Machine, key: TimerKey) -> None:
     """The deadline of a member or issued id passed.
 
@@ -121,9 +128,7 @@ def session_over(m: Machine, key: TimerKey) -> None:
     group = m.groups[str(key.subject)]
     member_id = key.member_id
     if member_id in group.pending_members:
-        m.emit(PendingMemberExpired(group_id=group.group_id, cause=m.cause, member_id=member_id))
-        m.remove_member(group, member_id, "the issued id expired")
-        finish_if_all_joined(m, group)
+        void(m, group, member_id)
         return
     member = group.members[member_id]
     if not member.is_new and (member.parked_join is not None or member.parked_sync is not None):

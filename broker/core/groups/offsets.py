@@ -8,7 +8,7 @@ from uuid import UUID
 
 from ottla.broker.core.effects import Asker, Reply
 from ottla.broker.core.groups.committed import CommittedOffset, CommittedOffsets
-from ottla.broker.core.groups.group import Group, Recorded
+from ottla.broker.core.groups.group import Group, Recorded, group_bytes
 from ottla.broker.core.groups.machine import Machine, Waiter, Write
 from ottla.broker.core.groups.records import offset_record
 from ottla.broker.core.groups.replies import append_error
@@ -253,6 +253,8 @@ def _committing_group(
         if generation >= 0:
             unknown = ctx.api_version >= KNOWS_GROUP_NOT_FOUND
             return None, ErrorCode.GROUP_ID_NOT_FOUND if unknown else ErrorCode.ILLEGAL_GENERATION
+        if not m.has_room(None, group_bytes(request.group_id)):
+            return None, ErrorCode.INVALID_COMMIT_OFFSET_SIZE
         group = new_simple_group(m, shard, request.group_id)
     if group.state is DEAD:
         return None, ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -72,7 +72,8 @@ def prepare(m: Machine, group: Group, reason: str) -> GroupWrite | None:
         The write of an empty generation, if nobody is left and the group became Empty at once.
     """
     if group.state is COMPLETING_REBALANCE:
-        group.clear_assignments()
+        group.assign({})
+        m.weigh(group)
         answer_syncs(m, group, ErrorCode.REBALANCE_IN_PROGRESS)
     group.pending_sync.clear()
     m.disarm(Timer.SYNC, group)

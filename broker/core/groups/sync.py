@@ -31,8 +31,12 @@ def sync(m: Machine, request: SyncGroupRequest, ctx: Asker) -> SyncGroupResponse
     has_synced(m, group, member.member_id)
     if group.state is STABLE:
         return sync_success(group, member)
+    leads = group.leader_id == member.member_id and not group.assigning
+    if leads and not m.has_room(group, sum(len(item.assignment) for item in request.assignments)):
+        # The log has a limit for a group, too, and a lower one; this one is for all groups together.
+        return sync_error(ErrorCode.GROUP_MAX_SIZE_REACHED)
     _park(m, group, member, ctx)
-    if group.leader_id == member.member_id and not group.assigning:
+    if leads:
         _assign(m, group, request)
     return None
 
@@ -117,8 +121,8 @@ class AssignmentWrite(GroupWrite):
             reason = f"Error {shown.name} when storing group assignment during SyncGroup"
             prepare(m, group, f"{reason} (member: {self.leader_id})")
             return
-        for member in group.members.values():
-            member.assignment = self.assignments.get(member.member_id, NO_ASSIGNMENT)
+        group.assign(self.assignments)
+        m.weigh(group)
         answer_syncs(m, group, ErrorCode.NONE)
         m.move(group, STABLE)
         m.emit(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.groups.committed import CommittedOffset
-from ottla.broker.core.groups.group import Group
+from ottla.broker.core.groups.group import Group, group_bytes
 from ottla.broker.core.groups.machine import Machine
 from ottla.broker.core.groups.offsets import CommitWrite, Refusals, new_simple_group
 from ottla.broker.core.groups.records import offset_record
@@ -133,6 +133,8 @@ def _committing_group(m: Machine, shard: Shard, request: TxnOffsetCommitRequest)
     if group is None:
         if generation >= 0:
             return None, ErrorCode.ILLEGAL_GENERATION
+        if not m.has_room(None, group_bytes(request.group_id)):
+            return None, ErrorCode.INVALID_COMMIT_OFFSET_SIZE
         return new_simple_group(m, shard, request.group_id), ErrorCode.NONE
     if group.state is DEAD:
         return None, ErrorCode.COORDINATOR_NOT_AVAILABLE

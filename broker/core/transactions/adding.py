@@ -13,7 +13,7 @@ from functools import partial
 
 from ottla.broker.core.transactions.machine import Machine
 from ottla.broker.core.transactions.state import ONGOING, PREPARED
-from ottla.broker.core.transactions.transaction import Waiter
+from ottla.broker.core.transactions.transaction import PARTITION_BYTES, Waiter
 from ottla.broker.core.transactions.transitions import with_partitions
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import TopicPartition
@@ -62,6 +62,8 @@ def add(
         then(ErrorCode.CONCURRENT_TRANSACTIONS)
     elif tx.state is ONGOING and tx.partitions.issuperset(partitions):
         then(ErrorCode.NONE)
+    elif not m.has_room(PARTITION_BYTES * len(partitions)):
+        then(ErrorCode.POLICY_VIOLATION)
     else:
         m.move(entry, with_partitions(tx, partitions, m.wall_ms, version), then)
 

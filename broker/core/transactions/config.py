@@ -10,6 +10,8 @@ class TransactionConfig:
     """Kafka's settings under Kafka's names, with its defaults; times in milliseconds.
 
     Attributes:
+        transactional_ids_max_bytes: what all ids and the partitions of their transactions may take, roughly; beyond it
+            new ones are refused. Ids are kept for a week, and Kafka keeps any number of them.
         marker_retry_backoff_ms: how long to wait before a marker or a completion that failed is tried again; doubled
             for each further failure, up to ``marker_retry_backoff_max_ms``.
         concurrent_wait_ms: how long a request to add partitions waits for what is under way for its transactional id
@@ -17,6 +19,7 @@ class TransactionConfig:
         tombstone_batch_bytes: keys of expired ids that go into one append.
     """
 
+    transactional_ids_max_bytes: int = 256 << 20
     transaction_max_timeout_ms: int = 900_000
     transactional_id_expiration_ms: int = 604_800_000
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = 10_000

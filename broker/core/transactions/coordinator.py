@@ -225,6 +225,7 @@ class TransactionCoordinator:
         shard.epoch = epoch
         shard.become(ShardState.ACTIVE)
         for entry in shard.entries.values():
+            m.held_bytes += entry.held_bytes
             if entry.current.state is ONGOING:
                 m.ongoing[entry] = None
             elif entry.current.state in PREPARED:
@@ -237,6 +238,8 @@ class TransactionCoordinator:
         m = self._m
         m.begin(now_ms, wall_ms)
         shard = m.shards[partition]
+        if shard.state is ShardState.ACTIVE:
+            m.held_bytes -= sum(entry.held_bytes for entry in shard.entries.values())
         shard.become(ShardState.ABSENT)
         writes, shard.in_flight = list(shard.in_flight), {}
         for entry in shard.entries.values():

@@ -6,7 +6,7 @@ from ottla.broker.core.effects import Asker
 from ottla.broker.core.transactions.ending import fence
 from ottla.broker.core.transactions.machine import Answer, Machine
 from ottla.broker.core.transactions.state import ONGOING, PREPARED
-from ottla.broker.core.transactions.transaction import LAST_GIVEN_EPOCH, Entry, Snapshot
+from ottla.broker.core.transactions.transaction import LAST_GIVEN_EPOCH, Entry, Snapshot, id_bytes
 from ottla.broker.core.transactions.transitions import with_new_producer_id, with_next_epoch
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -66,12 +66,15 @@ def _entry(m: Machine, request: InitProducerIdRequest) -> Entry | ErrorCode:
     found = m.find(transactional_id)
     if found is not ErrorCode.INVALID_PRODUCER_ID_MAPPING:
         return found
+    if not m.has_room(id_bytes(transactional_id)):
+        return ErrorCode.POLICY_VIOLATION  # to give up others that rest would let producers back in that were fenced
     producer_id = m.take_producer_id()
     if producer_id is None:
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # as Kafka says while it waits for the next block of ids
     shard = m.shard_of(transactional_id)
     first = Snapshot(producer_id=producer_id, timeout_ms=request.transaction_timeout_ms, update_ms=m.wall_ms)
     entry = shard.entries[transactional_id] = Entry(transactional_id, shard, first)
+    m.held_bytes += entry.held_bytes
     return entry
 
 

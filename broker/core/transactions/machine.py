@@ -170,6 +170,7 @@ class Machine:
         "config",
         "deadlines",
         "effects",
+        "held_bytes",
         "note",
         "now_ms",
         "ongoing",
@@ -196,6 +197,8 @@ class Machine:
         self.shards = [Shard(partition) for partition in range(partition_count)]
         self.ongoing: dict[Entry, None] = {}
         """Ids with an open transaction, oldest first."""
+        self.held_bytes = 0
+        """What the ids of all partitions that are served take, roughly."""
         self.now_ms = 0
         self.wall_ms = 0
         self.started_ms = 0
@@ -221,8 +224,13 @@ class Machine:
             return shard.refusal
         return shard.entries.get(transactional_id) or ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
+    def has_room(self, more_bytes: int) -> bool:
+        """Whether ids and their transactions may take so much more."""
+        return self.held_bytes + more_bytes <= self.config.transactional_ids_max_bytes
+
     def follow(self, entry: Entry, snapshot: Snapshot) -> None:
         """A record is durable: memory says what it says."""
+        self.held_bytes += snapshot.held_bytes - entry.current.held_bytes
         entry.current = snapshot
         if snapshot.state is not ONGOING:
             self.ongoing.pop(entry, None)

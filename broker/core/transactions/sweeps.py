@@ -46,6 +46,7 @@ class TombstoneWrite(Write):
             entry.pending = None
             if not error:
                 del self.shard.entries[entry.transactional_id]
+                m.held_bytes -= entry.held_bytes
             m.release(entry)
         if error:
             m.note("Expired transactional ids could not be removed", ids=len(self.entries), error=error.name)

@@ -17,8 +17,17 @@ MAX_EPOCH = 2**15 - 1
 LAST_GIVEN_EPOCH = MAX_EPOCH - 1
 """The highest epoch that a producer is given: one more must be left to fence it with."""
 
+ENTRY_BYTES = 1_024
+PARTITION_BYTES = 256
+"""What a transactional id takes besides its text, and each partition of its transaction, roughly."""
+
 TRANSACTION_V2 = 2
 """The ``transaction.version`` of KIP-890, in which every end of a transaction raises the epoch."""
+
+
+def id_bytes(transactional_id: str) -> int:
+    """What a transactional id without a transaction takes in memory, roughly."""
+    return ENTRY_BYTES + len(transactional_id) * (1 if transactional_id.isascii() else 4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +53,11 @@ class Snapshot:
     start_ms: int = -1
     update_ms: int
     client_version: int = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """What it takes in memory, roughly; names of topics are shared."""
+        return PARTITION_BYTES * len(self.partitions)
 
     @property
     def is_exhausted(self) -> bool:
@@ -83,6 +97,11 @@ class Entry:
         self.markers: dict[TopicPartition, object | None] = {}
         self.failures = 0
         self.waiters: list[Waiter] = []
+
+    @property
+    def held_bytes(self) -> int:
+        """What it takes in memory, roughly."""
+        return id_bytes(self.transactional_id) + self.current.held_bytes
 
     def __repr__(self) -> str:
         return f"<Entry {self.transactional_id} {self.current.state} {self.current.producer_epoch}>"

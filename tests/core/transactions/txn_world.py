@@ -164,6 +164,9 @@ class World:
             other.loaded(partition, 5, *self.now)
         mine = {name: replace(tx, last_producer_epoch=-1) for name, tx in self.coordinator.durable_state().items()}
         assert mine == other.durable_state()
+        served = [shard for shard in self.coordinator._m.shards if not shard.refusal]
+        held = sum(entry.held_bytes for shard in served for entry in shard.entries.values())
+        assert self.coordinator._m.held_bytes == held
 
     def advance(self, ms: int) -> None:
         """Time passes, and the coordinator is called at each of its deadlines."""
