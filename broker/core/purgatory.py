@@ -30,7 +30,8 @@ class Deadlines(Generic[K]):
         self._due: dict[K, tuple[int, int]] = {}
         """Key → (deadline, sequence number of the call that set it)."""
         self._queued: dict[K, tuple[int, int]] = {}
-        """Key → the same pair as the responsible heap entry has it. Outlives a cancelled key until that surfaces."""
+        """Key → the same pair as the responsible heap entry has it. Outlives a cancelled key until that surfaces, or
+        the heap is rebuilt."""
         self._heap: list[tuple[int, int, K]] = []
         self._sequence = 0
 
@@ -53,7 +54,7 @@ class Deadlines(Generic[K]):
         if queued is None or at_ms < queued[0]:
             self._queued[key] = (at_ms, sequence)
             heappush(self._heap, (at_ms, sequence, key))
-            if len(self._heap) > 2 * len(self._queued) + _REBUILD_SLACK:
+            if len(self._heap) > 2 * len(self._due) + _REBUILD_SLACK:
                 self._rebuild()
 
     def cancel(self, key: K) -> None:

@@ -23,7 +23,11 @@ Joined: TypeAlias = tuple[str, str]
 """Group id and member id."""
 
 MOST_UNCHECKED = 64
-"""So many members of one connection are noted before those that left are looked for."""
+"""So many members of one connection are noted before those that left are not looked for with every join any more."""
+
+MOST_GONE = 256
+"""So many more than twice the members of all connections are noted before those that left are looked for among all: a
+member id has a client's id in it, and a client may come again and again."""
 
 
 class MemberConnections:
@@ -37,6 +41,7 @@ class MemberConnections:
         self._coordinator = coordinator
         self._now = now
         self._connections: dict[Joined, Transport] = {}
+        self._look_at = MOST_GONE
         self._members: dict[Transport, dict[Joined, str]] = {}  # → client id
 
     def joined(self, request: JoinGroupRequest, ctx: RequestContext, answer: JoinGroupResponse | None) -> None:
@@ -60,8 +65,9 @@ class MemberConnections:
             self._members[before].pop(joined, None)
         self._connections[joined] = connection
         members[joined] = ctx.client_id
-        if len(members) > MOST_UNCHECKED and len(members).bit_count() == 1:
-            self._drop([one for one in members if not self._is_member(*one)])
+        if len(self._connections) >= self._look_at:
+            self._drop([one for one in self._connections if not self._is_member(*one)])
+            self._look_at = 2 * len(self._connections) + MOST_GONE
 
     def _drop(self, gone: list[Joined]) -> None:
         """Forget members that are gone, and whose client went on over the same connection."""
