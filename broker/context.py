@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from ottla.protocol.errors import AnswerTooLarge
 from ottla.protocol.framing import Gathered
 
 
@@ -145,9 +146,14 @@ class RequestContext:
         return self._encode(response, self.correlation_id)
 
     def reply(self, response: Any) -> None:
-        """Answer the request. Does nothing if the connection is gone."""
+        """Answer the request. Does nothing if the connection is gone, and closes it if the answer is too large."""
         if not self.closed:
-            self.connection.finish(self, self._encode(response, self.correlation_id))
+            try:
+                frame = self._encode(response, self.correlation_id)
+            except AnswerTooLarge as error:
+                self.close(str(error))
+            else:
+                self.connection.finish(self, frame)
 
     def no_reply(self) -> None:
         """End the request without an answer (Produce with acks=0)."""
@@ -202,7 +208,10 @@ class MeteredContext(RequestContext):
 
     def reply(self, response: Any) -> None:
         if not self.closed:
-            self.meter.reply(self, response)
+            try:
+                self.meter.reply(self, response)
+            except AnswerTooLarge as error:
+                self.close(str(error))
 
     def no_reply(self) -> None:
         if not self.closed:

@@ -207,5 +207,9 @@ class FrameTooLarge(ProtocolError):
     """A frame announces more bytes than ``socket.request.max.bytes`` allows."""
 
 
+class AnswerTooLarge(ProtocolError):
+    """An answer would be larger than any that is given. Nobody misbehaved, but no error code would say it smaller."""
+
+
 class UnsupportedVersion(ProtocolError):
     """An API key or version that is not served (KIP-896: such a connection is closed)."""

@@ -3,13 +3,16 @@
 A `StructLeaf` is walked once and a Python function is written: runs of fixed-size fields become one
 ``struct.unpack_from``, strings and arrays become inline code with the same checks that the leaves make. The function
 does what ``Layout.parse`` or ``Layout.build`` do, ten to forty times faster; property tests hold the two together.
-When a decoder refuses, `Layout.decode` lets the construct object find the path of the field that is wrong.
+When a decoder refuses, `Layout.decode` lets the construct object find the path of the field that is wrong, unless the
+message is long.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final
 
 from ottla.protocol.errors import MalformedFrame
@@ -28,7 +31,14 @@ from ottla.protocol.primitives import (
     uvarint,
     uvarint_bytes,
 )
-from ottla.protocol.schema import StructLeaf, WireField, shared_default
+from ottla.protocol.schema import (
+    StructLeaf,
+    WireField,
+    answer_too_large,
+    has_records,
+    most_answered,
+    shared_default,
+)
 
 Decoder = Callable[[bytes, int], Any]
 Encoder = Callable[[Any], bytes]
@@ -39,6 +49,12 @@ SHARED_BYTES: Final = 4096
 
 GATHERED_BYTES: Final = 64 << 10
 """Responses with records that are at least so large are left in pieces."""
+
+FOLDED_CHUNKS: Final = 4096
+"""So many small chunks of a message are joined before it goes on: each takes fifty bytes besides what it holds,"""
+
+FOLDING_ITEMS: Final = 64
+"""but of shorter arrays nobody looks at how many there are."""
 
 
 class _Source:
@@ -308,7 +324,7 @@ class _DecodeWriter:
 def fused_encoder(layout: StructLeaf) -> Encoder:
     """Write ``encode(message) -> bytes`` for a layout's construct object."""
     source = _Source()
-    writer = _EncodeWriter(source)
+    writer = _EncodeWriter(source, has_records(layout))
     writer.struct(layout, "o")
     source.line(f"return {writer.finish()}")
     encode: Encoder = source.compile("encode(o)")
@@ -316,9 +332,13 @@ def fused_encoder(layout: StructLeaf) -> Encoder:
 
 
 def fused_response_encoder(layout: StructLeaf, header_tags: bool) -> ResponseEncoder:
-    """Write ``encode_response(message, correlation_id) -> frame`` with length and response header in front."""
+    """Write ``encode_response(message, correlation_id) -> frame`` with length and response header in front.
+
+    The function raises AnswerTooLarge, as soon as it is known.
+    """
+    most = most_answered(layout)
     source = _Source()
-    writer = _EncodeWriter(source)
+    writer = _EncodeWriter(source, has_records(layout), most, partial(answer_too_large, layout.cls, most))
     writer.pending.append(("i", "LENGTH"))
     writer.pending.append(("i", "correlation_id"))
     if header_tags:
@@ -344,14 +364,39 @@ def gathered(chunks: list[bytes], size: int) -> Gathered:
     return Gathered(pieces, size)
 
 
-class _EncodeWriter:
-    """Writes building code: fixed fields are gathered into one ``pack``, the rest are chunks joined at the end."""
+def folding(items: list[Any], chunks: list[bytes], most: int, too_large: Callable[[], Exception]) -> Iterator[Any]:
+    """Give the items one by one. What has been written of them is joined now and then, in place."""
+    begin = len(chunks)
+    for item in items:
+        if len(chunks) - begin > FOLDED_CHUNKS:
+            if sum(map(len, chunks)) > most:
+                raise too_large()
+            chunks[begin:] = [b"".join(chunks[begin:])]
+            begin += 1
+        yield item
 
-    def __init__(self, source: _Source) -> None:
+
+class _EncodeWriter:
+    """Writes building code: fixed fields are gathered into one ``pack``, the rest are chunks joined at the end.
+
+    Args:
+        has_records: whether record batches are among the chunks, which are not to be copied more than is needed.
+        most: how many bytes there may be; ``too_large`` makes what is raised for more.
+    """
+
+    def __init__(
+        self,
+        source: _Source,
+        has_records: bool = False,
+        most: int = sys.maxsize,
+        too_large: Callable[[], Exception] = OverflowError,
+    ) -> None:
         self.source = source
         self.pending: list[tuple[str, str]] = []  # (struct code, expression)
         self.chunked = False
-        self.has_records = False
+        self.has_records = has_records
+        self.most = most
+        self.too_large = source.names["too_large"] = too_large
 
     def chunks(self) -> None:
         """Begin the list of chunks, unless it has begun."""
@@ -383,6 +428,7 @@ class _EncodeWriter:
             # The first chunk begins with the length, known only now.
             source.names["LENGTH"] = 0
             source.line("size = sum(map(len, w))")
+            source.line(f"if size > {self.most}: raise too_large()")
             source.line(f"w[0] = {source.packer('pack', 'i')}(size - 4) + w[0][4:]")
         if framed and self.has_records:
             source.names["gathered"] = gathered
@@ -417,7 +463,6 @@ class _EncodeWriter:
         return "b'\\0'" if leaf.compact else repr(b"\xff" * leaf.minimum)
 
     def sized(self, leaf: Sized, value: str) -> None:
-        self.has_records = self.has_records or leaf.shared
         source = self.source
         data = source.fresh("s")
         source.line(f"{data} = {value}")
@@ -463,9 +508,13 @@ class _EncodeWriter:
         if isinstance(leaf.item, Fixed):
             source.names["pack"] = struct.pack
             source.line(f"add(pack('>%d{leaf.item.code}' % len({items}), *{items}))")
+        elif leaf.repeats:
+            self.repeated(leaf.item, items)
         else:
             item = source.fresh("x")
-            source.line(f"for {item} in {items}:")
+            folded = f"{items} if len({items}) < {FOLDING_ITEMS} else folding({items}, w, {self.most}, too_large)"
+            source.names["folding"] = folding
+            source.line(f"for {item} in {items if self.has_records else folded}:")
             source.depth += 1
             before = len(source.lines)
             self.value(leaf.item, item)
@@ -475,6 +524,22 @@ class _EncodeWriter:
             source.depth -= 1
         if leaf.nullable:
             source.depth -= 1
+
+    def repeated(self, leaf: Leaf, items: str) -> None:
+        """Items of which one may be the same object as another, here or in another array of this field."""
+        source = self.source
+        inner = _Source()
+        writer = _EncodeWriter(inner, self.has_records, self.most, self.too_large)
+        writer.value(leaf, "value")
+        inner.line(f"return {writer.finish()}")
+        build = source.bind("item_writer", inner.compile("item_writer(value)"))
+        known, item, part = source.fresh("known"), source.fresh("x"), source.fresh("s")
+        source.lines.insert(0, f"    {known} = {{}}")
+        # The message holds every item until it is written: no other object gets the id of one.
+        source.line(f"for {item} in {items}:")
+        source.line(f"    {part} = {known}.get(id({item}))")
+        source.line(f"    if {part} is None: {part} = {known}[id({item})] = {build}({item})")
+        source.line(f"    add({part})")
 
     def nested(self, leaf: StructLeaf, value: str) -> None:
         source = self.source

@@ -233,13 +233,17 @@ class Sized(Leaf):
 
 
 class ArrayLeaf(Leaf):
-    """Count, then items. The count is held against the bytes that remain before anything is allocated."""
+    """Count, then items. The count is held against the bytes that remain before anything is allocated.
 
-    def __init__(self, item: Leaf, *, compact: bool, nullable: bool) -> None:
+    Where an item ``repeats``, the fused encoder writes it once and takes the same bytes again.
+    """
+
+    def __init__(self, item: Leaf, *, compact: bool, nullable: bool, repeats: bool = False) -> None:
         super().__init__()
         self.item = item
         self.compact = compact
         self.nullable = nullable
+        self.repeats = repeats
         self.minimum = 1 if compact else 4
         self.default = None if nullable else []
 

@@ -28,7 +28,7 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from construct import StreamError
 
-from ottla.protocol.errors import MalformedFrame, UnsupportedVersion
+from ottla.protocol.errors import AnswerTooLarge, MalformedFrame, UnsupportedVersion
 from ottla.protocol.framing import Gathered
 from ottla.protocol.primitives import (
     MAX_ITEMS,
@@ -44,8 +44,12 @@ from ottla.protocol.primitives import (
 
 T = TypeVar("T")
 FOREVER = 1 << 15
+INT32_MAX = (1 << 31) - 1
 PATH_BYTES = 16 << 10
 """Of a message that is refused and not longer than this, the path of the field that is wrong is found."""
+
+MAX_ANSWER_BYTES = 100 << 20
+"""No answer is larger, but those with records, which have bounds of their own. It is as much as a request may be."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,13 +80,18 @@ class WireType:
 
 @dataclasses.dataclass(frozen=True)
 class ArrayOf:
-    """An array of a wire type or of a struct class."""
+    """An array of a wire type or of a struct class.
+
+    With ``repeats`` one object may stand in it many times, and in other arrays of the field: it is encoded once.
+    """
 
     item: Any
+    repeats: bool = False
     default: Any = dataclasses.field(default_factory=list)
 
     def leaf(self, version: int, *, flexible: bool, nullable: bool) -> Leaf:
-        return ArrayLeaf(leaf_of(self.item, version, flexible), compact=flexible, nullable=nullable)
+        item = leaf_of(self.item, version, flexible)
+        return ArrayLeaf(item, compact=flexible, nullable=nullable, repeats=self.repeats)
 
 
 Int8 = WireType("b", 0)
@@ -413,21 +422,48 @@ class Layout:
         Args:
             header_tags: response header version 1 (an empty tag section) rather than 0.
             fused: compiled code, which leaves large responses with records in pieces; else the construct reference.
+
+        The function raises AnswerTooLarge; compiled code does so before it has put the answer together.
         """
         if fused:
             from ottla.protocol.fused import fused_response_encoder
 
             return fused_response_encoder(self.construct, header_tags)
+        most = most_answered(self.construct)
 
         def encode(obj: Any, correlation_id: int) -> bytes:
             header = correlation_id.to_bytes(4, "big", signed=True) + (b"\0" if header_tags else b"")
             body = self.build(obj)
+            if 4 + len(header) + len(body) > most:
+                raise answer_too_large(self.message, most)
             return (len(header) + len(body)).to_bytes(4, "big") + header + body
 
         return encode
 
     def __repr__(self) -> str:
         return f"<Layout {self.message.__name__} v{self.version}>"
+
+
+def has_records(leaf: Leaf) -> bool:
+    """Whether there are record batches in it."""
+    match leaf:
+        case Sized():
+            return leaf.shared
+        case ArrayLeaf():
+            return has_records(leaf.item)
+        case StructLeaf():
+            return any(has_records(field) for _, field in leaf.fields)
+    return False
+
+
+def most_answered(leaf: StructLeaf) -> int:
+    """How large a response may be, its length prefix included: with records, as large as a length can say."""
+    return 4 + INT32_MAX if has_records(leaf) else MAX_ANSWER_BYTES
+
+
+def answer_too_large(cls: type, most: int) -> AnswerTooLarge:
+    """What is said of an answer that is not given."""
+    return AnswerTooLarge(f"{cls.__name__} of more than {most} bytes: ask for fewer things in one request")
 
 
 __all__ = [

@@ -78,7 +78,9 @@ class CreatableTopicResult:
     topic_config_error_code: int = wire(Int16, since=5, tag=0)
     num_partitions: int = wire(Int32, since=5, default=-1)
     replication_factor: int = wire(Int16, since=5, default=-1)
-    configs: list[CreatableTopicConfigs] | None = wire(ArrayOf(CreatableTopicConfigs), since=5, nullable_since=5)
+    configs: list[CreatableTopicConfigs] | None = wire(
+        ArrayOf(CreatableTopicConfigs, repeats=True), since=5, nullable_since=5
+    )
 
 
 @message(versions=range(2, 8), flexible_from=5)

@@ -55,7 +55,7 @@ class DescribeConfigsResult:
     error_message: str | None = wire(Words, nullable_since=0)
     resource_type: int = wire(Int8)
     resource_name: str = wire(String)
-    configs: list[DescribeConfigsResourceResult] = wire(ArrayOf(DescribeConfigsResourceResult))
+    configs: list[DescribeConfigsResourceResult] = wire(ArrayOf(DescribeConfigsResourceResult, repeats=True))
 
 
 @message(versions=range(1, 5), flexible_from=4)

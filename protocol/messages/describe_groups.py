@@ -46,4 +46,4 @@ class DescribeGroupsResponse(Message):
     max_items = 1 << 20  # all that a cluster has may be asked for
 
     throttle_time_ms: int = wire(Int32, since=1)
-    groups: list[DescribedGroup] = wire(ArrayOf(DescribedGroup))
+    groups: list[DescribedGroup] = wire(ArrayOf(DescribedGroup, repeats=True))

@@ -47,7 +47,7 @@ class TopicResponse:
     """The partitions of one topic."""
 
     name: str = wire(String)
-    partitions: list[PartitionResponse] = wire(ArrayOf(PartitionResponse))
+    partitions: list[PartitionResponse] = wire(ArrayOf(PartitionResponse, repeats=True))
 
 
 @message(versions=range(1), flexible_from=0)

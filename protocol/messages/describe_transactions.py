@@ -39,4 +39,4 @@ class DescribeTransactionsResponse(Message):
     """The transactions, in the order asked."""
 
     throttle_time_ms: int = wire(Int32)
-    transaction_states: list[TransactionState] = wire(ArrayOf(TransactionState))
+    transaction_states: list[TransactionState] = wire(ArrayOf(TransactionState, repeats=True))

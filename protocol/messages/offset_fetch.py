@@ -113,4 +113,4 @@ class OffsetFetchResponse(Message):
     throttle_time_ms: int = wire(Int32, since=3)
     topics: list[OffsetFetchResponseTopic] = wire(ArrayOf(OffsetFetchResponseTopic), until=7)
     error_code: int = wire(Int16, since=2, until=7)
-    groups: list[OffsetFetchResponseGroup] = wire(ArrayOf(OffsetFetchResponseGroup), since=8)
+    groups: list[OffsetFetchResponseGroup] = wire(ArrayOf(OffsetFetchResponseGroup, repeats=True), since=8)

@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
+from ottla.broker.context import MeteredContext, RequestContext
 from ottla.broker.dispatch import Dispatcher
+from ottla.protocol import schema
 from ottla.protocol.apis import ApiKey, api
-from ottla.protocol.errors import MalformedFrame, UnsupportedVersion
+from ottla.protocol.errors import AnswerTooLarge, MalformedFrame, UnsupportedVersion
 from ottla.protocol.headers import frame_request
+from ottla.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.protocol.messages.join_group import JoinGroupRequest
 
@@ -29,6 +32,9 @@ class Groups:
         if isinstance(answer, Exception):
             raise answer
         return int(answer)
+
+    def describe_groups(self, request: DescribeGroupsRequest, ctx: Any) -> DescribeGroupsResponse:
+        return DescribeGroupsResponse(groups=[DescribedGroup(group_id=group_id) for group_id in request.groups])
 
     def join(self, request: JoinGroupRequest, ctx: Any) -> None:
         raise LookupError("a bug of ours")
@@ -164,6 +170,43 @@ def test_a_bug_is_answered_in_the_shape_of_the_api(dispatcher: Dispatcher, log: 
     response = api(ApiKey.JOIN_GROUP).response.layout(5).decode(frame, 8)
     assert response.error_code == -1
     assert log.lines == ["request failed"]
+
+
+@pytest.fixture
+def short_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema, "MAX_ANSWER_BYTES", 1_000)
+    monkeypatch.setattr(DescribeGroupsResponse, "_layouts", {})
+
+
+@pytest.mark.usefixtures("short_answers")
+def test_an_answer_that_is_too_large_ends_the_connection(dispatcher: Dispatcher, log: Log, peer: Any) -> None:
+    def described(count: int) -> bytes:
+        body = DescribeGroupsRequest.layout(4).encode(DescribeGroupsRequest(groups=["g"] * count))
+        return frame_request(15, 4, 3, None, body, flexible=False)[4:]
+
+    assert dispatcher.receive(described(10), 0, peer)
+    with pytest.raises(AnswerTooLarge, match="DescribeGroupsResponse of more than 1000 bytes"):
+        dispatcher.receive(described(1_000), 0, peer)
+    assert log.lines == []
+
+
+@pytest.mark.usefixtures("short_answers")
+@pytest.mark.parametrize("metered", [False, True])
+def test_an_answer_that_comes_later_and_is_too_large(metered: bool) -> None:
+    """The coordinator answers whoever waits, one after the other: it must not fail because of one."""
+    ended: list[str | None] = []
+    connection: Any = SimpleNamespace(abort=ended.append, finish=lambda ctx, frame: ended.append(None))
+    encode = DescribeGroupsResponse.layout(4).response_encoder(header_tags=False)
+    for count in (1, 1_000):
+        meter: Any = SimpleNamespace(reply=lambda ctx, response: connection.finish(ctx, ctx.encode(response)))
+        ctx = (
+            MeteredContext(connection, (15, 4, 3), "c", encode, meter, 0, 100)
+            if metered
+            else RequestContext(connection, 4, 3, "c", encode)
+        )
+        ctx.reply(DescribeGroupsResponse(groups=[DescribedGroup(group_id="g")] * count))
+    assert ended[0] is None
+    assert str(ended[1]).startswith("DescribeGroupsResponse of more than 1000 bytes")
 
 
 def test_long_requests_are_not_kept(dispatcher: Dispatcher, peer: Any) -> None:
