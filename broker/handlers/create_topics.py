@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Hashable
 
 from ottla.broker.context import RequestContext
 from ottla.broker.core.configs.brokers import BrokerConfigs
@@ -36,11 +37,16 @@ async def handle(request: CreateTopicsRequest, ctx: RequestContext, services: Se
     rows = [
         refused(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.") for name, count in times.items() if count > 1
     ]
+    known: dict[Hashable, list[CreatableTopicConfigs]] = {}
     for name, outcome in zip(wanted, outcomes, strict=True):
         if isinstance(outcome, Refusal):
             rows.append(refused(name, outcome.error_code, outcome.message))
         else:
-            rows.append(_created(outcome, services.topics.broker_configs))
+            of = tuple(outcome.configs.items())
+            configs = known.get(of)
+            if configs is None:
+                configs = known[of] = _configs(outcome, services.topics.broker_configs)
+            rows.append(_created(outcome, configs))
     return CreateTopicsResponse(topics=rows)
 
 
@@ -54,24 +60,29 @@ def _new_topic(topic: CreatableTopic) -> NewTopic:
     )
 
 
-def _created(entry: TopicEntry, broker: BrokerConfigs) -> CreatableTopicResult:
+def _created(entry: TopicEntry, configs: list[CreatableTopicConfigs]) -> CreatableTopicResult:
     return CreatableTopicResult(
         name=entry.name,
         topic_id=entry.topic_id,
         num_partitions=entry.partition_count,
         replication_factor=1,
         error_message=None,
-        configs=[
-            CreatableTopicConfigs(
-                name=value.key.name,
-                value=value.value,
-                read_only=False,
-                config_source=value.source,
-                is_sensitive=False,
-            )
-            for value in effective_values(entry.configs, broker)
-        ],
+        configs=configs,
     )
+
+
+def _configs(entry: TopicEntry, broker: BrokerConfigs) -> list[CreatableTopicConfigs]:
+    """What is in force for a topic; the same list for all topics with the same settings."""
+    return [
+        CreatableTopicConfigs(
+            name=value.key.name,
+            value=value.value,
+            read_only=False,
+            config_source=value.source,
+            is_sensitive=False,
+        )
+        for value in effective_values(entry.configs, broker)
+    ]
 
 
 def refused(name: str, code: int, message: str | None) -> CreatableTopicResult:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 from ottla.broker.context import RequestContext
 from ottla.broker.core.configs.alterations import ALL_BROKERS
@@ -29,37 +29,58 @@ VERSIONS = range(1, 5)
 
 _ADVERTISED = "advertised.listeners"
 _DEFAULT_BROKER = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
-_Rows = Iterable[DescribeConfigsResourceResult]
+_Row = DescribeConfigsResourceResult
+_Rows = Iterable[_Row]
+
+
+class _Shared:
+    """The rows of one answer. What is said of many resources is one object, which is encoded once."""
+
+    def __init__(self, request: DescribeConfigsRequest) -> None:
+        self._request = request
+        self._rows: dict[Hashable, _Row] = {}
+        self._of: dict[Hashable, list[_Row]] = {}
+
+    def rows(self, kind: int, of: Hashable, make: Callable[[], _Rows]) -> list[_Row]:
+        """The rows that ``make`` gives for a kind of resource; ``of`` is what they depend on besides."""
+        rows = self._of.get((kind, of))
+        if rows is None:
+            rows = self._of[kind, of] = [self._row(kind, row) for row in make()]
+        return rows
+
+    def _row(self, kind: int, row: _Row) -> _Row:
+        if not self._request.include_synonyms:
+            row.synonyms = []
+        if not self._request.include_documentation:
+            row.documentation = None
+        synonyms = tuple((each.name, each.value, each.source) for each in row.synonyms)
+        return self._rows.setdefault((kind, row.name, row.value, row.read_only, row.config_source, synonyms), row)
 
 
 def handle(request: DescribeConfigsRequest, ctx: RequestContext, services: Services) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(results=[_result(row, request, ctx, services) for row in request.resources])
+    shared = _Shared(request)
+    return DescribeConfigsResponse(results=[_result(row, shared, ctx, services) for row in request.resources])
 
 
 def _result(
-    resource: DescribeConfigsResource, request: DescribeConfigsRequest, ctx: RequestContext, services: Services
+    resource: DescribeConfigsResource, shared: _Shared, ctx: RequestContext, services: Services
 ) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
         resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=""
     )
-    rows = _rows(resource, ctx, services)
+    rows = _rows(resource, shared, ctx, services)
     if isinstance(rows, Refusal):
         result.error_code = rows.error_code
         result.error_message = rows.message
         return result
-    keys = resource.configuration_keys
-    for row in rows:
-        if keys and row.name not in keys:
-            continue
-        if not request.include_synonyms:
-            row.synonyms = []
-        if not request.include_documentation:
-            row.documentation = None
-        result.configs.append(row)
+    keys = set(resource.configuration_keys or ())
+    result.configs = [row for row in rows if row.name in keys] if keys else rows
     return result
 
 
-def _rows(resource: DescribeConfigsResource, ctx: RequestContext, services: Services) -> _Rows | Refusal:
+def _rows(
+    resource: DescribeConfigsResource, shared: _Shared, ctx: RequestContext, services: Services
+) -> list[_Row] | Refusal:
     name = resource.resource_name
     topics = services.topics
     if resource.resource_type == ResourceType.TOPIC:
@@ -68,24 +89,32 @@ def _rows(resource: DescribeConfigsResource, ctx: RequestContext, services: Serv
         topic = topics.topics.get(name)
         if topic is None:
             return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'")
-        return map(_topic_row, effective_values(topic.overrides, topics.broker_configs))
+        overrides = topic.overrides
+        return shared.rows(
+            ResourceType.TOPIC,
+            tuple(overrides.items()),
+            lambda: map(_topic_row, effective_values(overrides, topics.broker_configs)),
+        )
     if resource.resource_type == ResourceType.BROKER:
         if name == ALL_BROKERS:
-            return _default_rows(topics.broker_configs)
+            return shared.rows(ResourceType.BROKER, name, lambda: _default_rows(topics.broker_configs))
         if name != str(services.node.node_id):
             text = f"This is broker {services.node.node_id}; broker '{name}' was asked for"
             return Refusal(ErrorCode.INVALID_REQUEST, text)
-        return _broker_rows(ctx, services)
+        return shared.rows(ResourceType.BROKER, name, lambda: _broker_rows(ctx, services))
     if resource.resource_type == ResourceType.GROUP:
         if not name:
             return Refusal(ErrorCode.INVALID_REQUEST, "The group id is empty")
         configs = topics.group_configs.get(name, {})
-        return [
-            _row(key.name, group_synonyms(key, configs), key.type, key.documentation) for key in GROUP_KEYS.values()
-        ]
+        return shared.rows(ResourceType.GROUP, tuple(configs.items()), lambda: _group_rows(configs))
     if resource.resource_type == ResourceType.BROKER_LOGGER and services.logger is not None:
         return other_node(name, services.node.node_id) or [_level_row(services.logger)]
     return Refusal(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
+
+
+def _group_rows(configs: Mapping[str, str]) -> _Rows:
+    for key in GROUP_KEYS.values():
+        yield _row(key.name, group_synonyms(key, configs), key.type, key.documentation)
 
 
 def _level_row(logger: Logger) -> DescribeConfigsResourceResult:

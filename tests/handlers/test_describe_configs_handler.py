@@ -39,6 +39,30 @@ async def test_a_topic(world, version):
     assert not any(row.is_sensitive or row.synonyms or row.documentation for row in found.values())
 
 
+@pytest.mark.parametrize("options", [{}, {"include_synonyms": True, "include_documentation": True}])
+async def test_resources_are_described_together_as_each_alone(world, options):
+    """What is the same in many is made once; nothing of one shows in another."""
+    await world.topic("plain")
+    await world.topic("same", retention_ms=1234)
+    await world.topic("equal", retention_ms=1234)
+    await world.topic("other", retention_ms=4321, cleanup_policy="compact")
+    asked = [
+        *((TOPIC, name, None) for name in ("plain", "same", "equal", "other", "none", "plain")),
+        *((BROKER, name, None) for name in ("1", "", "2", "1")),
+        *((GROUP, name, None) for name in ("a", "b", "", "a")),
+        (TOPIC, "same", ["retention.ms"]),
+        (BROKER, "1", ["min.insync.replicas", "no.such"]),
+        (TOPIC, "other", ["min.insync.replicas"]),
+    ]
+    resources = [
+        DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)
+        for kind, name, keys in asked
+    ]
+    together = (await world.ask(DescribeConfigsRequest(resources=resources, **options), 4)).results
+    assert together == [await describe(world, *each, **options) for each in asked]
+    assert together[1].configs == together[2].configs != together[3].configs
+
+
 async def test_some_keys_or_all(world):
     await world.topic()
     assert set(await rows(world, TOPIC, "t", ["retention.ms", "no.such"])) == {"retention.ms"}

@@ -192,6 +192,13 @@ async def test_the_offsets_of_a_group(world, version):
     assert [(row.topic, row.partitions) for row in topics] == [("__consumer_offsets", [coordinator_partition("g")])]
 
 
+async def test_an_id_is_described_as_often_as_it_is_named(world):
+    await begun(world)
+    rows = (await world.ask(DescribeTransactionsRequest(transactional_ids=["x", "y", "x"]), 0)).transaction_states
+    assert [row.transactional_id for row in rows] == ["x", "y", "x"]
+    assert rows[0] == rows[2] != rows[1]
+
+
 async def test_what_was_decided_is_carried_out_after_a_crash(world):
     await world.topic("t")
     who = await begun(world)

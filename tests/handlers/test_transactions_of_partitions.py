@@ -453,9 +453,10 @@ async def test_producers_are_listed(world, tx, make_batch):
     world.produced(make_batch(b"p", producer_id=77, producer_epoch=3, base_sequence=5))
     await tx.add("t")
     await tx.produce(b"a", b"b", timestamp_ms=5_000)
-    request = DescribeProducersRequest(topics=[ProducersOf(name="t", partition_indexes=[0, 9])])
+    request = DescribeProducersRequest(topics=[ProducersOf(name="t", partition_indexes=[0, 9, 0])])
     rows = (await world.ask(request, 0)).topics[0].partitions
     assert rows[1].error_code == E.UNKNOWN_TOPIC_OR_PARTITION
+    assert rows[2] == rows[0]
     shown = [
         (one.producer_id, one.producer_epoch, one.last_sequence, one.coordinator_epoch, one.current_txn_start_offset)
         for one in rows[0].active_producers

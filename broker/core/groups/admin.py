@@ -28,14 +28,13 @@ def describe_groups(
     m: Machine, request: DescribeGroupsRequest, ctx: Asker, errors: Mapping[str, ErrorCode]
 ) -> DescribeGroupsResponse:
     """The groups of a request. ``errors`` are those that this broker cannot speak for, and why."""
-    return DescribeGroupsResponse(
-        groups=[
-            DescribedGroup(group_id=group_id, error_code=errors[group_id])
-            if group_id in errors
-            else describe(m, group_id, ctx.api_version)
-            for group_id in request.groups
-        ]
-    )
+    described = {
+        group_id: DescribedGroup(group_id=group_id, error_code=errors[group_id])
+        if group_id in errors
+        else describe(m, group_id, ctx.api_version)
+        for group_id in dict.fromkeys(request.groups)
+    }
+    return DescribeGroupsResponse(groups=[described[group_id] for group_id in request.groups])
 
 
 def describe(m: Machine, group_id: str, api_version: int) -> DescribedGroup:

@@ -396,13 +396,16 @@ def fetch_response(
 ) -> OffsetFetchResponse:
     """The answer in the form of the request's version."""
     ids = topic_ids if ctx.api_version >= KNOWS_TOPIC_IDS else None
-    groups = [
-        _fetch_group(m, wanted, errors.get(wanted.group_id, ErrorCode.NONE), ids, stable=request.require_stable)
-        for wanted in requested_groups(request, ctx)
-    ]
-    if ctx.api_version >= FETCHES_IN_BATCHES:
-        return OffsetFetchResponse(groups=groups)
-    return _flat_response(request, ctx, groups[0])
+    requested = requested_groups(request, ctx)
+    # Kafka answers as often as a group is named. All the offsets of one are put together once.
+    keys = [wanted.group_id if wanted.topics is None else id(wanted) for wanted in requested]
+    found = {
+        key: _fetch_group(m, wanted, errors.get(wanted.group_id, ErrorCode.NONE), ids, stable=request.require_stable)
+        for key, wanted in dict(zip(keys, requested, strict=True)).items()
+    }
+    groups = [found[key] for key in keys]
+    batch = ctx.api_version >= FETCHES_IN_BATCHES
+    return OffsetFetchResponse(groups=groups) if batch else _flat_response(request, ctx, groups[0])
 
 
 def _fetch_group(
@@ -415,9 +418,7 @@ def _fetch_group(
     group = m.groups.get(wanted.group_id)
     offsets = group.offsets if group is not None and group.state is not DEAD else CommittedOffsets()
     unstable = offsets.pending_partitions() if stable and offsets.pending else ()
-    topics = wanted.topics
-    if topics is None:
-        topics = _all_topics(offsets, unstable, topic_ids)
+    topics = _all_topics(offsets, unstable, topic_ids) if wanted.topics is None else wanted.topics
     unknown = []
     for topic in topics:
         name, topic_id = topic.name, topic.topic_id

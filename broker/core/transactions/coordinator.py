@@ -124,8 +124,11 @@ class TransactionCoordinator:
     def describe(self, request: DescribeTransactionsRequest, now_ms: int) -> DescribeTransactionsResponse:
         """DescribeTransactions."""
         self._m.begin(now_ms)
-        rows = [listing.describe(self._m, transactional_id) for transactional_id in request.transactional_ids]
-        return DescribeTransactionsResponse(transaction_states=rows)
+        asked = request.transactional_ids
+        rows = {
+            transactional_id: listing.describe(self._m, transactional_id) for transactional_id in dict.fromkeys(asked)
+        }
+        return DescribeTransactionsResponse(transaction_states=[rows[each] for each in asked])
 
     def list(self, request: ListTransactionsRequest, now_ms: int, wall_ms: int) -> ListTransactionsResponse:
         """ListTransactions, without a look at its pattern."""
