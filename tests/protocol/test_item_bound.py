@@ -27,7 +27,7 @@ def bounded(message: type, version: int) -> Layout:
 
 
 def test_every_request_has_the_bound() -> None:
-    assert {api(key).request.max_items for key in ApiKey} == {MAX_ITEMS}
+    assert max(api(key).request.max_items for key in ApiKey) == MAX_ITEMS
 
 
 @pytest.mark.parametrize("decode", ["decode", "parse"])
