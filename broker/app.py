@@ -34,6 +34,7 @@ from ottla.broker.runtime.cleaner import Cleaner
 from ottla.broker.runtime.driver import Driver
 from ottla.broker.runtime.group_config import group_config
 from ottla.broker.runtime.log_dir import measured
+from ottla.broker.runtime.long_work import LongWork
 from ottla.broker.runtime.loop_clock import LoopClock
 from ottla.broker.runtime.metering import ConnectionMeter
 from ottla.broker.runtime.producer_states import ProducerStates
@@ -195,6 +196,8 @@ class Broker:
         if self._observing.group_event_log is not None:
             self._observing.group_event_log.stop()
         self._quota_keeper.stop()
+        await self._looking_up.stop()
+        await self._validating.stop()
         await self._cleaner.stop()
         await self._producer_states.stop(self._topics.client_partitions())
         await self._close_storage()
@@ -215,6 +218,8 @@ class Broker:
             self._observing.group_event_log.silence()
         self._listener.abort_all()
         self._quota_keeper.stop()
+        await self._looking_up.stop()
+        await self._validating.stop()
         await self._cleaner.stop()
         await self._producer_states.stop(())
         await self._close_storage()
@@ -308,9 +313,13 @@ class Broker:
             defer=asyncio.get_running_loop().call_soon,
         )
         self._transactions = self._new_transactions()
+        self._looking_up = LongWork("ottla-look-up", self.log)
+        self._validating = LongWork("ottla-validate", self.log)
         self._services = Services(
             settings=settings,
             clock=clock,
+            look_up=self._looking_up,
+            validate=self._validating,
             node=Node(self._engine.node_id, self._engine.cluster_id, self._advertised),
             groups=self._driver,
             topics=self._topics,

@@ -1,6 +1,7 @@
 """What a broker checks of a produced batch before it appends it, as Kafka's LogValidator does."""
 
 import struct
+from functools import partial
 from typing import Final, NamedTuple
 
 from ottla.protocol.batch import (
@@ -23,11 +24,19 @@ from ottla.protocol.batch import (
     parse_header,
 )
 from ottla.protocol.batch_builder import with_create_time, with_log_append_time, with_max_timestamp
-from ottla.protocol.batch_reader import decompressed_records, summarize_records
+from ottla.protocol.batch_reader import MIN_RECORD_SIZE, decompressed_records, summarizing
 from ottla.protocol.compression import MAX_DECOMPRESSED_BYTES, Buffer, Codec
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.steps import Steps, finished
 
 ZSTD_SINCE_PRODUCE: Final = 7
+MOST_RECORDS: Final = 1 << 19
+"""So many records may be in a compressed batch.
+
+A kilobyte of zstd can hold millions of empty ones, and whoever reads them pays for each. A MiB, the largest batch by
+default, has room for 150,000 of the smallest records there are, so honest producers come near only where they compress
+a lot of the same; and when they hear MESSAGE_TOO_LARGE they split the batch and send its parts (KIP-126).
+"""
 _LENGTH: Final = struct.Struct(">i").unpack_from
 _LEAST_LENGTH: Final = 14  # of a batch of the oldest format
 
@@ -75,18 +84,65 @@ def validate_produced(
     Unix time) are the topic's. Raises ``InvalidBatch``, ``CorruptBatch`` or ``BatchTooLarge``, each with the error code
     to answer. Every record is looked at, decompressed if need be: what is accepted here can be read by every consumer.
     """
-    header, data = check_batch(data, api_version, max_message_bytes)
+    return finished(
+        validating(
+            *check_batch(data, api_version, max_message_bytes),
+            require_key=require_key,
+            timestamp_type=timestamp_type,
+            now_ms=now_ms,
+            before_max_ms=before_max_ms,
+            after_max_ms=after_max_ms,
+            allowance=Allowance(max_decompressed_bytes),
+        )
+    )
+
+
+class Allowance:
+    """What may still be decompressed and looked at, of the batches of one request together.
+
+    Attributes:
+        bytes: of decompressed records.
+        records: with the headers of records; None is no limit.
+        at_once: of the bytes, what may be looked at without a pause.
+    """
+
+    __slots__ = ("at_once", "bytes", "records")
+
+    def __init__(self, bytes: int, records: int | None = None, at_once: int | None = None) -> None:
+        self.bytes = bytes
+        self.records = records
+        self.at_once = bytes if at_once is None else at_once
+
+
+def validating(
+    header: BatchHeader,
+    data: Buffer,
+    *,
+    require_key: bool,
+    timestamp_type: TimestampType,
+    now_ms: int | None,
+    before_max_ms: int | None,
+    after_max_ms: int | None,
+    allowance: Allowance,
+    limit: int = MAX_DECOMPRESSED_BYTES,
+) -> Steps[ProducedBatch]:
+    """What `validate_produced` does after `check_batch`, in steps."""
     stamped_by_producer = timestamp_type is TimestampType.CREATE_TIME
     oldest = newest = None
     if stamped_by_producer and now_ms is not None and header.base_timestamp != NO_TIMESTAMP:
         oldest = None if before_max_ms is None else now_ms - before_max_ms
         newest = None if after_max_ms is None else now_ms + after_max_ms
+    if allowance.records is not None and header.record_count > allowance.records:
+        raise BatchTooLarge(f"{header.record_count} records, where {allowance.records} more may be in the request")
     try:
-        body = decompressed_records(header, data, limit=max_decompressed_bytes)
-        summary = summarize_records(header, body, oldest, newest)
+        body: bytes = yield partial(decompressed_records, header, data, limit=min(limit, allowance.bytes))
+        allowance.bytes -= len(body)
+        summary = yield from summarizing(header, body, oldest, newest, most=allowance.records)
     except CorruptBatch as error:
         # The CRC fits, so this is what was sent: to call it damaged would have producers send it again and again.
         raise InvalidBatch(ErrorCode.INVALID_RECORD, str(error)) from None
+    if allowance.records is not None:
+        allowance.records -= summary.looked_at
     if summary.out_of_order is not None:
         reason = "the offset delta is not the record's position"
         raise InvalidBatch(ErrorCode.INVALID_RECORD, f"record {summary.out_of_order}: {reason}")
@@ -165,6 +221,12 @@ def check_batch(data: Buffer | None, api_version: int, max_message_bytes: int | 
             ErrorCode.INVALID_RECORD,
             f"{header.record_count} records with last offset delta {header.last_offset_delta}",
         )
+    if header.record_count * MIN_RECORD_SIZE > size - HEADER_SIZE:
+        if codec == Codec.NONE:
+            text = f"{header.record_count} records in {size - HEADER_SIZE} bytes"
+            raise InvalidBatch(ErrorCode.INVALID_RECORD, text)
+        if header.record_count > MOST_RECORDS:
+            raise BatchTooLarge(f"{header.record_count} records in a batch where {MOST_RECORDS} are allowed")
     if header.is_control:
         raise InvalidBatch(ErrorCode.INVALID_RECORD, "a client may not write control records")
     if header.producer_id >= 0 and header.base_sequence < 0:

@@ -22,6 +22,7 @@ _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES: Final = 32 * 1024
 # Most batches fit here decompressed, and a small buffer is cheaper to have than a mapping.
 _SMALL_BUFFER_BYTES: Final = 64 * 1024
+_GZIP_INPUT_BYTES: Final = 16 * 1024
 # The most that one compressed byte can stand for: bounds the buffer, so that small batches need no large one.
 _LZ4_MAX_RATIO: Final = 256
 _ZSTD_MAX_RATIO: Final = 1 << 17
@@ -77,45 +78,67 @@ def decompress(codec: int, data: Buffer, *, limit: int = MAX_DECOMPRESSED_BYTES)
     Raises ``DecompressedTooLarge`` when there would be more, ``CompressionError`` for anything else that is wrong,
     trailing bytes and an unknown codec included.
     """
+    return b"".join(decompressed_pieces(codec, data, limit + 1, limit=limit))
+
+
+def decompressed_pieces(
+    codec: int, data: Buffer, piece_bytes: int, *, limit: int = MAX_DECOMPRESSED_BYTES
+) -> Iterator[bytes]:
+    """What `decompress` returns in pieces of at most ``piece_bytes``, made one after the other.
+
+    Gzip and snappy are decompressed as far as pieces are taken (snappy a block at a time); lz4 and zstd with the first.
+    """
+    if codec == Codec.GZIP:
+        return _gunzip(data, limit, piece_bytes)
     if codec == Codec.NONE:
         if len(data) > limit:
             raise DecompressedTooLarge(f"{len(data)} bytes, more than the {limit} allowed")
-        return bytes(data)
-    if codec == Codec.GZIP:
-        return _gunzip(data, limit)
+        return _cut(data, len(data), piece_bytes)
     import cramjam
 
     if codec == Codec.SNAPPY:
-        return _unsnappy(bytes(data), limit)
+        return _unsnappy(bytes(data), limit, piece_bytes)
     if codec == Codec.LZ4:
-        return _decompress_into(cramjam.lz4.decompress_into, data, limit, _LZ4_MAX_RATIO)
+        return _decompress_into(cramjam.lz4.decompress_into, data, limit, _LZ4_MAX_RATIO, piece_bytes)
     if codec == Codec.ZSTD:
-        return _decompress_into(cramjam.zstd.decompress_into, data, limit, _ZSTD_MAX_RATIO)
+        return _decompress_into(cramjam.zstd.decompress_into, data, limit, _ZSTD_MAX_RATIO, piece_bytes)
     raise CompressionError(f"unknown compression codec {codec}")
+
+
+def _cut(data: Buffer | mmap.mmap, size: int, piece_bytes: int) -> Iterator[bytes]:
+    """The first ``size`` bytes, which are copied piece by piece."""
+    for start in range(0, size, piece_bytes):
+        yield bytes(data[start : min(start + piece_bytes, size)])
 
 
 def _too_large(limit: int) -> DecompressedTooLarge:
     return DecompressedTooLarge(f"the batch decompresses to more than the {limit} bytes allowed")
 
 
-def _gunzip(data: Buffer, limit: int) -> bytes:
+def _gunzip(data: Buffer, limit: int, piece_bytes: int) -> Iterator[bytes]:
     """Gunzip one or more members, as Java's ``GZIPInputStream`` reads them."""
-    out: list[bytes] = []
     room = limit
-    rest: Buffer = data
+    # What is left of an input is copied with every piece, so it is given in small ones.
+    inputs = (bytes(data[start : start + _GZIP_INPUT_BYTES]) for start in range(0, len(data), _GZIP_INPUT_BYTES))
+    inflate = zlib.decompressobj(31)
+    rest = next(inputs, b"")
     try:
         while True:
-            inflate = zlib.decompressobj(31)
-            piece = inflate.decompress(rest, room + 1)
+            piece = inflate.decompress(rest, min(piece_bytes, room + 1))
             room -= len(piece)
             if room < 0:
                 raise _too_large(limit)
-            out.append(piece)
-            if not inflate.eof:
-                raise CompressionError("gzip: the data ends too early")
-            rest = inflate.unused_data
+            if piece:
+                yield piece
+            rest = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
             if not rest:
-                return b"".join(out)
+                rest = next(inputs, b"")
+            if inflate.eof:
+                if not rest:
+                    return
+                inflate = zlib.decompressobj(31)
+            elif not rest and not piece:
+                raise CompressionError("gzip: the data ends too early")
     except zlib.error as error:
         raise CompressionError(f"gzip: {error}") from None
 
@@ -129,10 +152,9 @@ def _xerial(data: bytes, compress_raw: Callable[[bytes], Any]) -> bytes:
     return b"".join(parts)
 
 
-def _unsnappy(data: bytes, limit: int) -> bytes:
+def _unsnappy(data: bytes, limit: int, piece_bytes: int) -> Iterator[bytes]:
     import cramjam
 
-    out = []
     room = limit
     for block in _snappy_blocks(data):
         # A snappy block begins with its length, so it is known before anything is allocated.
@@ -140,10 +162,10 @@ def _unsnappy(data: bytes, limit: int) -> bytes:
         if room < 0:
             raise _too_large(limit)
         try:
-            out.append(bytes(cramjam.snappy.decompress_raw(block)))
+            piece = bytes(cramjam.snappy.decompress_raw(block))
         except cramjam.DecompressionError as error:
             raise CompressionError(f"snappy: {error}") from None
-    return b"".join(out)
+        yield from _cut(piece, len(piece), piece_bytes)
 
 
 def _snappy_blocks(data: bytes) -> Iterator[bytes]:
@@ -172,7 +194,9 @@ def _snappy_length(block: bytes) -> int:
     raise CompressionError("snappy: a block without a length")
 
 
-def _decompress_into(decode: Callable[[Buffer, Any], int], data: Buffer, limit: int, max_ratio: int) -> bytes:
+def _decompress_into(
+    decode: Callable[[Buffer, Any], int], data: Buffer, limit: int, max_ratio: int, piece_bytes: int
+) -> Iterator[bytes]:
     """Decompress into a buffer that cannot grow: a small one if that may do, else one of the largest size allowed."""
     if not len(data):
         raise CompressionError("nothing to decompress")
@@ -181,15 +205,16 @@ def _decompress_into(decode: Callable[[Buffer, Any], int], data: Buffer, limit: 
         small = bytearray(min(size, _SMALL_BUFFER_BYTES))
         written = _fill(decode, data, small)
         if 0 <= written <= limit:
-            return bytes(memoryview(small)[:written])
+            yield from _cut(memoryview(small), written, piece_bytes)
+            return
         if len(small) == size:
             raise _too_large(limit)
     # Anonymous memory: the kernel gives a page only when something is written to it.
     with mmap.mmap(-1, size) as large:
         written = _fill(decode, data, large)
-        if 0 <= written <= limit:
-            return large[:written]
-        raise _too_large(limit)
+        if not 0 <= written <= limit:
+            raise _too_large(limit)
+        yield from _cut(large, written, piece_bytes)
 
 
 def _fill(decode: Callable[[Buffer, Any], int], data: Buffer, room: Any) -> int:

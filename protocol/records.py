@@ -51,8 +51,18 @@ from ottla.protocol.batch_builder import (
     with_log_append_time,
     with_max_timestamp,
 )
-from ottla.protocol.batch_check import InvalidBatch, NotABatch, ProducedBatch, check_batch, framed, validate_produced
-from ottla.protocol.batch_reader import decode_batch, decompressed_records
+from ottla.protocol.batch_check import (
+    MOST_RECORDS,
+    Allowance,
+    InvalidBatch,
+    NotABatch,
+    ProducedBatch,
+    check_batch,
+    framed,
+    validate_produced,
+    validating,
+)
+from ottla.protocol.batch_reader import MOST_NAMED, decode_batch, decompressed_records, iter_records
 from ottla.protocol.control import ControlType, EndOfTransaction, build_marker, parse_marker
 
 __all__ = [
@@ -69,6 +79,8 @@ __all__ = [
     "MAGIC",
     "MAGIC_AT",
     "MAX_TIMESTAMP_AT",
+    "MOST_NAMED",
+    "MOST_RECORDS",
     "NO_LEADER_EPOCH",
     "NO_PRODUCER_EPOCH",
     "NO_PRODUCER_ID",
@@ -78,6 +90,7 @@ __all__ = [
     "PRODUCER_ID_AT",
     "RECORD_COUNT_AT",
     "TRANSACTIONAL_BIT",
+    "Allowance",
     "BatchBuilder",
     "BatchError",
     "BatchHeader",
@@ -101,11 +114,13 @@ __all__ = [
     "end_of_batches",
     "framed",
     "iter_batches",
+    "iter_records",
     "parse_header",
     "parse_marker",
     "patch_base_offset",
     "record_size_bound",
     "validate_produced",
+    "validating",
     "with_codec",
     "with_create_time",
     "with_log_append_time",

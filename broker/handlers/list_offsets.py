@@ -1,13 +1,16 @@
 """ListOffsets (key 2): offsets by time, and the ends of logs.
 
 To readers of committed records the log ends at the last stable offset: they are told of nothing beyond it (KIP-98).
-The timeout of versions from 10 on is for logs kept elsewhere; every answer here is given at once.
+The timeout of versions from 10 on is for logs kept elsewhere; every answer here is given at once, but for records that
+have to be looked for in large batches.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from enum import IntEnum
+from functools import partial
 
 from ottla.broker.context import RequestContext
 from ottla.broker.core.topics.partition import OffsetAndTimestamp, Partition
@@ -21,6 +24,7 @@ from ottla.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from ottla.protocol.steps import NEXT_IN_LINE, Steps
 
 VERSIONS = range(1, 12)
 
@@ -39,6 +43,8 @@ class _Time(IntEnum):
     EARLIEST_PENDING_UPLOAD = -6
 
 
+_NEVER_LOOKED_FOR = frozenset(_Time) - {_Time.MAX_TIMESTAMP}
+
 _SINCE: dict[int, int] = {
     _Time.MAX_TIMESTAMP: 7,
     _Time.EARLIEST_LOCAL: 8,
@@ -48,7 +54,11 @@ _SINCE: dict[int, int] = {
 """The first version that knows a time."""
 
 
-def handle(request: ListOffsetsRequest, ctx: RequestContext, services: Services) -> ListOffsetsResponse:
+AT_ONCE_MS = 5
+"""Longer than that a request does not look for records without a pause."""
+
+
+def handle(request: ListOffsetsRequest, ctx: RequestContext, services: Services) -> ListOffsetsResponse | None:
     seen: set[tuple[str, int]] = set()
     twice: set[tuple[str, int]] = set()
     for topic in request.topics:
@@ -57,6 +67,8 @@ def handle(request: ListOffsetsRequest, ctx: RequestContext, services: Services)
             (twice if key in seen else seen).add(key)
     committed = request.isolation_level == READ_COMMITTED and request.replica_id == _CONSUMER
     answer = []
+    later: list[tuple[ListOffsetsPartitionResponse, ListOffsetsPartition, Partition]] = []
+    began_ms = services.clock.monotonic_ms()
     for topic in request.topics:
         rows = []
         for want in topic.partitions:
@@ -72,23 +84,63 @@ def handle(request: ListOffsetsRequest, ctx: RequestContext, services: Services)
                 row.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             elif error := fence(partition, want.current_leader_epoch):
                 row.error_code = error
+            elif want.timestamp in _NEVER_LOOKED_FOR or services.clock.monotonic_ms() - began_ms <= AT_ONCE_MS:
+                if not _is_found_at_once(_looking_up(row, want, partition, committed, services)):
+                    later.append((row, want, partition))
             else:
-                try:
-                    _look_up(row, want, partition, committed)
-                except services.topics.storage_error:
-                    row.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+                later.append((row, want, partition))
         if rows:  # a topic of which no partition is named is not answered
             answer.append(ListOffsetsTopicResponse(name=topic.name, partitions=rows))
-    return ListOffsetsResponse(topics=answer)
+    response = ListOffsetsResponse(topics=answer)
+    if not later:
+        return response
+    steps = _look_up_later(later, committed, response, ctx, services)
+    services.look_up(steps, ctx, partial(failed, request, ErrorCode.UNKNOWN_SERVER_ERROR))
+    return None
+
+
+def _look_up_later(
+    wanted: Sequence[tuple[ListOffsetsPartitionResponse, ListOffsetsPartition, Partition]],
+    committed: bool,
+    response: ListOffsetsResponse,
+    ctx: RequestContext,
+    services: Services,
+) -> Steps[None]:
+    for place, (row, want, partition) in enumerate(wanted):
+        if place:
+            yield NEXT_IN_LINE
+        yield from _looking_up(row, want, partition, committed, services)
+    ctx.reply(response)
+
+
+def _is_found_at_once(steps: Steps[None]) -> bool:
+    """Whether one step was enough; what was begun is forgotten otherwise, so that nothing of it is held in line."""
+    for _ in steps:
+        steps.close()
+        return False
+    return True
 
 
 def _is_known(timestamp: int, version: int) -> bool:
     return timestamp >= _Time.EARLIEST or version >= _SINCE.get(timestamp, _NEVER)
 
 
+def _looking_up(
+    row: ListOffsetsPartitionResponse,
+    want: ListOffsetsPartition,
+    partition: Partition,
+    committed: bool,
+    services: Services,
+) -> Steps[None]:
+    try:
+        yield from _look_up(row, want, partition, committed)
+    except services.topics.storage_error:
+        row.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+
+
 def _look_up(
     row: ListOffsetsPartitionResponse, want: ListOffsetsPartition, partition: Partition, committed: bool
-) -> None:
+) -> Steps[None]:
     log = partition.log
     end = partition.last_stable_offset if committed else log.high_watermark
     found: OffsetAndTimestamp | None
@@ -104,9 +156,9 @@ def _look_up(
         case _Time.LATEST_TIERED | _Time.EARLIEST_PENDING_UPLOAD:
             return
         case _Time.MAX_TIMESTAMP:
-            found = log.max_timestamp()
+            found = yield from log.max_timestamp()
         case timestamp:
-            found = log.offset_for_timestamp(timestamp)
+            found = yield from log.offset_for_timestamp(timestamp)
     if found is not None and found.offset < end:
         row.offset = found.offset
         row.timestamp = found.timestamp_ms

@@ -10,12 +10,14 @@ their ids (KIP-516). Answers never name another leader (KIP-951): there is none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from struct import Struct
 from typing import NamedTuple
 
 from ottla.broker.context import RequestContext
+from ottla.broker.core.topics.accept import allowance
 from ottla.broker.core.topics.partition import ADDS_PARTITIONS, Partition
 from ottla.broker.core.topics.transactions import Verification
 from ottla.broker.handlers.services import Services
@@ -37,6 +39,7 @@ from ottla.protocol.records import (
     LOG_OVERHEAD,
     MAGIC,
     MAGIC_AT,
+    MOST_NAMED,
     TRANSACTIONAL_BIT,
     BatchError,
     BatchHeader,
@@ -48,6 +51,7 @@ from ottla.protocol.records import (
     parse_header,
 )
 from ottla.protocol.schema import shared_default
+from ottla.protocol.steps import NEXT_IN_LINE, Steps
 
 VERSIONS = range(14)
 """What is advertised. Requests of versions 0 to 2 close the connection."""
@@ -91,14 +95,32 @@ class _Answer:
     """A Produce request whose batches are on their way. Answered when the last of them is settled.
 
     ``open`` counts the batches, plus one until all have been handed to their logs, plus one while the transaction
-    coordinator is asked about some; ``is_verified`` says that it has answered.
+    coordinator is asked about some; ``is_verified`` says that it has answered. ``later`` has what is still to be done
+    for batches that take long to look at, and those behind them; ``allowance`` is what all may cost together, and
+    ``may_name`` how many more records may be named as being at fault.
     """
 
-    __slots__ = ("acks", "ctx", "failure", "is_verified", "open", "parked", "response")
+    __slots__ = (
+        "acks",
+        "allowance",
+        "ctx",
+        "failure",
+        "is_verified",
+        "later",
+        "may_name",
+        "open",
+        "parked",
+        "request",
+        "response",
+    )
 
-    def __init__(self, ctx: RequestContext, acks: int) -> None:
+    def __init__(self, ctx: RequestContext, request: ProduceRequest, request_bytes: int) -> None:
         self.ctx = ctx
-        self.acks = acks
+        self.request = request
+        self.acks = request.acks
+        self.allowance = allowance(request_bytes)
+        self.later: deque[Steps[None]] = deque()
+        self.may_name = MOST_NAMED
         self.open = 1
         self.parked = False
         self.is_verified = False
@@ -130,7 +152,7 @@ def handle(request: ProduceRequest, ctx: RequestContext, services: Services) -> 
         return failed(request, refused)
     acks = request.acks
     acks_are_valid = acks in (ALL, NONE, LEADER)
-    answer = _Answer(ctx, acks)
+    answer = _Answer(ctx, request, services.settings.socket_request_max_bytes)
     pending: list[_Pending] = []
     wall_ms = services.clock.wall_ms()
     by_id = ctx.api_version >= TOPIC_IDS_SINCE
@@ -166,8 +188,8 @@ def handle(request: ProduceRequest, ctx: RequestContext, services: Services) -> 
     if not answer.open and acks != NONE:
         return answer.response
     answer.parked = True
-    # Unless the coordinator was asked, everything is in its log's queue, and the next Produce cannot overtake it.
-    ctx.overlaps = not asking
+    # Otherwise everything is in its log's queue, and the next Produce cannot overtake it.
+    ctx.overlaps = not asking and not answer.later
     if not answer.open:
         answer.finish()
     return None
@@ -225,22 +247,67 @@ def _append(
         answer.settled()
 
     answer.open += 1
+    produce = partial(
+        partition.produce, data.records, answer.ctx.api_version, wall_ms, settled, verified, answer.allowance
+    )
+    steps = None
+    if not answer.later:
+        try:
+            steps = produce()
+        except (BatchError, services.topics.storage_error) as error:
+            _refused(answer, row, partition, error, services)
+        if steps is None:
+            return
+    answer.later.append(_append_later(answer, row, partition, produce, steps, services))
+    if len(answer.later) == 1:
+        services.validate(
+            _in_order(answer), answer.ctx, partial(failed, answer.request, ErrorCode.UNKNOWN_SERVER_ERROR)
+        )
+
+
+def _in_order(answer: _Answer) -> Steps[None]:
+    while answer.later:
+        yield from answer.later[0]
+        answer.later.popleft()
+        if answer.later:
+            yield NEXT_IN_LINE
+
+
+def _append_later(
+    answer: _Answer,
+    row: PartitionProduceResponse,
+    partition: Partition,
+    produce: Callable[[], Steps[None] | None],
+    steps: Steps[None] | None,
+    services: Services,
+) -> Steps[None]:
+    """Append a batch that takes long to look at, in ``steps``; or one behind such, to which there are none yet."""
     try:
-        partition.produce(data.records, answer.ctx.api_version, wall_ms, settled, verified)
-    except BatchError as error:
-        answer.open -= 1
+        if steps is None:
+            steps = produce()
+        if steps is not None:
+            yield from steps
+    except (BatchError, services.topics.storage_error) as error:
+        _refused(answer, row, partition, error, services)
+
+
+def _refused(
+    answer: _Answer, row: PartitionProduceResponse, partition: Partition, error: Exception, services: Services
+) -> None:
+    if isinstance(error, BatchError):
         words = None if error.error_code in _SELF_EXPLAINING else str(error)
         _fail(answer, row, partition.tp.topic, error.error_code, words)
         if isinstance(error, InvalidBatch) and not isinstance(error, NotABatch):
             row.log_start_offset = partition.log.log_start_offset
+            named = error.record_errors[: answer.may_name]
+            answer.may_name -= len(named)
             row.record_errors = [
-                BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=text)
-                for index, text in error.record_errors
+                BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=text) for index, text in named
             ]
-    except services.topics.storage_error:
-        answer.open -= 1
+    else:
         failure = _unless_deleted(ErrorCode.KAFKA_STORAGE_ERROR, answer, partition, services)
         _fail(answer, row, partition.tp.topic, failure)
+    answer.settled()
 
 
 def _unless_deleted(error: ErrorCode, answer: _Answer, partition: Partition, services: Services) -> ErrorCode:

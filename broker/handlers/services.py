@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from ottla.broker.clock import Clock
@@ -41,6 +41,7 @@ from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetch
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ottla.protocol.records import TopicPartition
+from ottla.protocol.steps import Steps, finished
 
 
 class Node(NamedTuple):
@@ -197,6 +198,18 @@ class Explain(Protocol):
     def events(self, group_id: str, *, after: int = 0, limit: int | None = None) -> bytes | None: ...
 
 
+LongWork = Callable[[Steps[None], RequestContext, Callable[[], Any]], None]
+"""Does what takes long, a step at a time, unless the connection of the context closes.
+
+The last one makes the answer if it fails for a bug of ours.
+"""
+
+
+def at_once(steps: Steps[None], ctx: RequestContext, failed: Callable[[], Any]) -> None:
+    """Do all of it here and now: where nobody else has to wait."""
+    finished(steps)
+
+
 @dataclass(slots=True)
 class Services:
     """What handlers get as their third argument."""
@@ -216,3 +229,7 @@ class Services:
     """By default there is no room for any."""
     explain: Explain | None = None
     """None where no history is kept."""
+    look_up: LongWork = at_once
+    """For records that have to be looked for in large batches."""
+    validate: LongWork = at_once
+    """For large batches of producers that have to be looked at, record by record."""

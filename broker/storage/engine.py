@@ -20,6 +20,7 @@ from uuid import UUID
 
 from ottla.protocol.compression import Buffer
 from ottla.protocol.records import TopicPartition
+from ottla.protocol.steps import Steps
 
 
 class EngineError(Exception):
@@ -171,14 +172,18 @@ class Log(Protocol):
         """
         ...
 
-    def offset_for_timestamp(self, timestamp_ms: int) -> OffsetAndTimestamp | None:
-        """The first record below the high watermark whose timestamp is at least ``timestamp_ms`` (KIP-79)."""
+    def offset_for_timestamp(self, timestamp_ms: int) -> Steps[OffsetAndTimestamp | None]:
+        """The first record below the high watermark whose timestamp is at least ``timestamp_ms`` (KIP-79).
+
+        One step where batches are small. The log may change between steps.
+        """
         ...
 
-    def max_timestamp(self) -> OffsetAndTimestamp | None:
+    def max_timestamp(self) -> Steps[OffsetAndTimestamp | None]:
         """The first record below the high watermark that has the largest timestamp (KIP-734).
 
-        May name a record just below ``log_start_offset`` whose batch is still there, as Kafka may.
+        In steps as `offset_for_timestamp`. May name a record just below ``log_start_offset`` whose batch is still
+        there, as Kafka may.
         """
         ...
 

@@ -1,23 +1,72 @@
-"""Small searches that every engine needs."""
+"""The search for records by time that every engine needs."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Final, Protocol
 
 from ottla.broker.storage.engine import Corrupt, OffsetAndTimestamp
-from ottla.protocol.records import BatchError, TimestampType, decode_batch, parse_header
+from ottla.protocol.batch_reader import TimeScan
+from ottla.protocol.compression import CompressionError, DecompressedTooLarge, decompressed_pieces
+from ottla.protocol.records import HEADER_SIZE, BatchError, BatchHeader, TimestampType, check_crc, parse_header
+from ottla.protocol.steps import NEXT_IN_LINE, Steps
+
+PIECE_BYTES: Final = 64 * 1024
+"""So much of a batch is searched without a pause: a few milliseconds at worst."""
+TRIED_BYTES: Final = 16 * 1024
+"""Smaller batches are decompressed at once, in the hope that they are small then, too."""
 
 
-def first_record_at_or_after(batch: bytes, timestamp_ms: int, from_offset: int) -> OffsetAndTimestamp | None:
-    """The first record of ``batch`` at ``from_offset`` or later whose timestamp is at least ``timestamp_ms``.
+class Searchable(Protocol):
+    """A log, as far as it takes part."""
 
-    Raises ``Corrupt`` when the batch cannot be read.
+    def batch_for_timestamp(self, timestamp_ms: int, from_offset: int) -> bytes | None:
+        """The first batch at or after an offset whose largest timestamp is at least ``timestamp_ms``."""
+        ...
+
+
+def search(log: Searchable, timestamp_ms: int, from_offset: int) -> Steps[OffsetAndTimestamp | None]:
+    """The first record at ``from_offset`` or later whose timestamp is at least ``timestamp_ms``.
+
+    Raises ``Corrupt`` when a batch cannot be read, and what the log raises. A pause holds a batch at most, and one with
+    others in line nothing.
     """
-    try:
-        header = parse_header(batch)
-        if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
-            if header.max_timestamp < timestamp_ms or header.last_offset < from_offset:
-                return None
-            return OffsetAndTimestamp(max(header.base_offset, from_offset), header.max_timestamp)
-        for record in decode_batch(batch):
-            if record.timestamp_ms >= timestamp_ms and record.offset >= from_offset:
-                return OffsetAndTimestamp(record.offset, record.timestamp_ms)
-    except BatchError as error:
-        raise Corrupt(f"a stored batch cannot be read: {error}") from None
+    offset = from_offset
+    while (batch := log.batch_for_timestamp(timestamp_ms, offset)) is not None:
+        try:
+            header = parse_header(batch)
+            if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+                return OffsetAndTimestamp(max(header.base_offset, from_offset), header.max_timestamp)
+            found = yield from _search_batch(header, batch, TimeScan(header, timestamp_ms, from_offset))
+        except (BatchError, CompressionError) as error:
+            raise Corrupt(f"a stored batch cannot be read: {error}") from None
+        if found is not None:
+            return OffsetAndTimestamp(*found)
+        offset = header.last_offset + 1
+        del batch
+        yield NEXT_IN_LINE
     return None
+
+
+def _search_batch(header: BatchHeader, batch: bytes, scan: TimeScan) -> Steps[tuple[int, int] | None]:
+    check_crc(header, batch)
+    pieces, is_small = _opened(header, batch)
+    if is_small:
+        for piece in pieces:
+            if (found := scan.take(piece)) is not None:
+                return found
+        return scan.end()
+    while (piece := (yield partial(next, pieces, None))) is not None:
+        if (found := scan.take(piece)) is not None:
+            return found
+    return scan.end()
+
+
+def _opened(header: BatchHeader, batch: bytes) -> tuple[Iterator[bytes], bool]:
+    """The records of a batch in pieces, and whether these are few and are there already."""
+    body = memoryview(batch)[HEADER_SIZE:]
+    if len(body) <= (TRIED_BYTES if header.codec else PIECE_BYTES):
+        try:
+            return iter([*decompressed_pieces(header.codec, body, PIECE_BYTES, limit=PIECE_BYTES)]), True
+        except DecompressedTooLarge:
+            pass
+    return decompressed_pieces(header.codec, body, PIECE_BYTES), False

@@ -5,7 +5,7 @@ import copy
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate, islice, pairwise
 from typing import Any
 from uuid import UUID
 
@@ -22,10 +22,11 @@ from ottla.broker.storage.engine import (
     ignore_appended,
 )
 from ottla.broker.storage.epochs import EpochHistory
-from ottla.broker.storage.lookup import first_record_at_or_after
-from ottla.protocol.batch import LEADER_EPOCH_AT, MAGIC_AT, parse_header
+from ottla.broker.storage.lookup import search
+from ottla.protocol.batch import LEADER_EPOCH_AT, MAGIC_AT, NO_TIMESTAMP, parse_header
 from ottla.protocol.compression import Buffer
 from ottla.protocol.records import TopicPartition
+from ottla.protocol.steps import Steps
 
 Fault = Callable[[TopicPartition, int], EngineError | None]
 """Asked before an append with this base offset succeeds; an error lets it fail."""
@@ -148,19 +149,18 @@ class MemoryLog:
             last += 1
         return b"".join(self._batches[first:last])
 
-    def offset_for_timestamp(self, timestamp_ms: int) -> OffsetAndTimestamp | None:
-        return self._first_at_or_after(timestamp_ms, self.log_start_offset)
+    def offset_for_timestamp(self, timestamp_ms: int) -> Steps[OffsetAndTimestamp | None]:
+        return search(self, timestamp_ms, self.log_start_offset)
 
-    def max_timestamp(self) -> OffsetAndTimestamp | None:
-        return self._first_at_or_after(self._peaks[-1], 0) if self._peaks else None
+    def max_timestamp(self) -> Steps[OffsetAndTimestamp | None]:
+        return search(self, self._peaks[-1] if self._peaks else NO_TIMESTAMP, 0)
 
-    def _first_at_or_after(self, timestamp_ms: int, from_offset: int) -> OffsetAndTimestamp | None:
+    def batch_for_timestamp(self, timestamp_ms: int, from_offset: int) -> bytes | None:
+        """For `search`."""
         self._check_open()
-        for index in range(bisect_left(self._peaks, timestamp_ms), len(self._peaks)):
-            found = first_record_at_or_after(self._batches[index], timestamp_ms, from_offset)
-            if found is not None:
-                return found
-        return None
+        first = max(bisect_left(self._peaks, timestamp_ms), bisect_left(self._last_offsets, from_offset))
+        later = islice(self._batches, first, None)
+        return next((batch for batch in later if self._max_timestamp_of(batch) >= timestamp_ms), None)
 
     def epoch_end(self, leader_epoch: int) -> EpochEnd:
         return self._epochs.end_of(leader_epoch, self.log_end_offset)

@@ -15,6 +15,7 @@ from ottla.protocol.records import (
     decode_batch,
     iter_batches,
 )
+from ottla.protocol.steps import finished
 
 pytestmark = pytest.mark.asyncio
 
@@ -32,8 +33,8 @@ async def test_an_empty_log(opened):
     assert (log.log_start_offset, log.log_end_offset, log.high_watermark, log.size_bytes) == (0, 0, 0, 0)
     assert log.tp == TopicPartition("t", 0)
     assert log.read(0, max_bytes=100) == b""
-    assert log.offset_for_timestamp(0) is None
-    assert log.max_timestamp() is None
+    assert finished(log.offset_for_timestamp(0)) is None
+    assert finished(log.max_timestamp()) is None
     assert log.retention_offset(oldest_ms=10**15, max_bytes=0) == 0
 
 
@@ -193,12 +194,12 @@ async def test_offset_for_timestamp_is_exact_inside_batches(opened, appends):
     appends.add(log, b"c", b"d", timestamp_ms=50)
     appends.add(log, b"e", b"f", timestamp_ms=200)
     await appends.reported(3)
-    assert log.offset_for_timestamp(0) == OffsetAndTimestamp(0, 100)
-    assert log.offset_for_timestamp(101) == OffsetAndTimestamp(1, 101)
-    assert log.offset_for_timestamp(102) == OffsetAndTimestamp(4, 200)
-    assert log.offset_for_timestamp(201) == OffsetAndTimestamp(5, 201)
-    assert log.offset_for_timestamp(202) is None
-    assert log.max_timestamp() == OffsetAndTimestamp(5, 201)
+    assert finished(log.offset_for_timestamp(0)) == OffsetAndTimestamp(0, 100)
+    assert finished(log.offset_for_timestamp(101)) == OffsetAndTimestamp(1, 101)
+    assert finished(log.offset_for_timestamp(102)) == OffsetAndTimestamp(4, 200)
+    assert finished(log.offset_for_timestamp(201)) == OffsetAndTimestamp(5, 201)
+    assert finished(log.offset_for_timestamp(202)) is None
+    assert finished(log.max_timestamp()) == OffsetAndTimestamp(5, 201)
 
 
 async def test_timestamps_of_compressed_and_broker_stamped_batches(opened, appends):
@@ -207,10 +208,10 @@ async def test_timestamps_of_compressed_and_broker_stamped_batches(opened, appen
     stamped = appends.batch([b"d", b"e"], 500, timestamp_type=TimestampType.LOG_APPEND_TIME)
     log.append(stamped, count=2, max_timestamp_ms=501, done=appends.done)
     await appends.reported(2)
-    assert log.offset_for_timestamp(102) == OffsetAndTimestamp(2, 102)
+    assert finished(log.offset_for_timestamp(102)) == OffsetAndTimestamp(2, 102)
     # All records of a batch that the broker stamped have its max timestamp.
-    assert log.offset_for_timestamp(103) == OffsetAndTimestamp(3, 501)
-    assert log.max_timestamp() == OffsetAndTimestamp(3, 501)
+    assert finished(log.offset_for_timestamp(103)) == OffsetAndTimestamp(3, 501)
+    assert finished(log.max_timestamp()) == OffsetAndTimestamp(3, 501)
 
 
 async def test_the_largest_timestamp_may_come_first(opened, appends):
@@ -218,7 +219,7 @@ async def test_the_largest_timestamp_may_come_first(opened, appends):
     appends.add(log, b"late", timestamp_ms=900)
     appends.add(log, b"early", timestamp_ms=100)
     await appends.reported(2)
-    assert log.max_timestamp() == OffsetAndTimestamp(0, 900)
+    assert finished(log.max_timestamp()) == OffsetAndTimestamp(0, 900)
 
 
 async def test_trim_moves_the_start_and_hides_what_lies_before(opened, appends):
@@ -232,13 +233,13 @@ async def test_trim_moves_the_start_and_hides_what_lies_before(opened, appends):
         log.read(0, max_bytes=100)
     # The batch that contains the start is still whole.
     assert offsets(log.read(1, max_bytes=1000)) == [0, 1, 2, 3]
-    assert log.offset_for_timestamp(0) == OffsetAndTimestamp(1, 901)
+    assert finished(log.offset_for_timestamp(0)) == OffsetAndTimestamp(1, 901)
     assert await log.trim(0) == 1
     assert await log.trim(2) == 2
-    assert log.offset_for_timestamp(0) == OffsetAndTimestamp(2, 100)
+    assert finished(log.offset_for_timestamp(0)) == OffsetAndTimestamp(2, 100)
     assert await log.trim(4) == 4
     assert log.read(4, max_bytes=100) == b""
-    assert log.offset_for_timestamp(0) is None
+    assert finished(log.offset_for_timestamp(0)) is None
     assert appends.add(log, b"e") == 4
     await appends.reported(3)
     assert values(log.read(4, max_bytes=1000)) == [b"e"]
@@ -304,8 +305,8 @@ async def test_timestamps_survive_a_restart(opened, appends):
     await appends.reported(20)
     await opened.restart()
     log = opened.log()
-    assert log.max_timestamp() == OffsetAndTimestamp(39, 1901)
-    assert log.offset_for_timestamp(1001) == OffsetAndTimestamp(21, 1001)
+    assert finished(log.max_timestamp()) == OffsetAndTimestamp(39, 1901)
+    assert finished(log.offset_for_timestamp(1001)) == OffsetAndTimestamp(21, 1001)
 
 
 async def test_a_deleted_log_is_gone(opened, appends):

@@ -14,6 +14,7 @@ from ottla.broker.storage.local.simulated import SimulatedDisk
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.compression import Codec
 from ottla.protocol.records import Record, TimestampType, build_batch, iter_batches, parse_header
+from ottla.protocol.steps import finished
 
 TOPIC_ID = uuid.UUID(int=5)
 
@@ -106,7 +107,7 @@ class Twins:
                     )
                 )
             case ("time", timestamp):
-                self.both(lambda log: log.offset_for_timestamp(timestamp))
+                self.both(lambda log: finished(log.offset_for_timestamp(timestamp)))
             case ("trim", fraction):
                 offset = round(fraction * self.logs[1].log_end_offset)
                 for log in self.logs:

@@ -12,6 +12,7 @@ from ottla.broker.storage.engine import (
     Unavailable,
     Unknown,
 )
+from ottla.protocol.steps import finished
 from tests.storage.simulated_engine import fill, values
 
 pytestmark = pytest.mark.asyncio
@@ -319,5 +320,5 @@ async def test_an_unreadable_segment_is_corrupt_and_the_others_are_served(sim, a
     with pytest.raises(Corrupt, match="t-0"):
         log.read(0, max_bytes=100)
     with pytest.raises(Corrupt, match="t-0"):
-        log.offset_for_timestamp(0)
+        finished(log.offset_for_timestamp(0))
     assert values(other) == [b"value 0"]

@@ -7,6 +7,7 @@ import pytest_asyncio
 
 from ottla.broker.storage.engine import OffsetAndTimestamp, SegmentInfo, Unavailable
 from ottla.protocol.records import Record, build_batch, iter_batches
+from ottla.protocol.steps import finished
 
 pytestmark = pytest.mark.asyncio
 
@@ -127,8 +128,8 @@ async def test_several_segments_become_one(filled):
         assert filled.offsets(5) == [6]
         assert filled.log.size_bytes == before // 4 + sum(map(len, new))
         assert (filled.log.log_start_offset, filled.log.log_end_offset, filled.log.high_watermark) == (0, 8, 8)
-        assert filled.log.offset_for_timestamp(8) == OffsetAndTimestamp(6, 400)
-        assert filled.log.offset_for_timestamp(1) == OffsetAndTimestamp(1, 7)
+        assert finished(filled.log.offset_for_timestamp(8)) == OffsetAndTimestamp(6, 400)
+        assert finished(filled.log.offset_for_timestamp(1)) == OffsetAndTimestamp(1, 7)
         assert filled.log.segments()[0].max_timestamp_ms == 7
         await filled.restart()
 

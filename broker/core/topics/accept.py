@@ -2,36 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from ottla.broker.core.topics.configs import TopicConfig
 from ottla.broker.settings import INT64_MAX
 from ottla.protocol.compression import Buffer
 from ottla.protocol.records import (
-    ATTRIBUTES_AT,
-    HEADER_SIZE,
-    RECORD_COUNT_AT,
+    MOST_RECORDS,
+    Allowance,
+    BatchError,
+    BatchHeader,
     BatchTooLarge,
     ProducedBatch,
     TimestampType,
     check_batch,
     parse_header,
-    validate_produced,
+    validating,
     with_codec,
     with_create_time,
     with_log_append_time,
 )
+from ottla.protocol.steps import Steps, finished
 
 CODEC_MASK: Final = 0x07
 WALKED_RECORDS: Final = 32
 """Up to so many records of a batch are looked at one by one."""
-WALKED_BYTES: Final = 64 * 1024
-"""Up to so many compressed bytes are decompressed only to look at them."""
+LOOKED_AT_BYTES: Final = 64 * 1024
+"""So many decompressed bytes of one request are looked at without a pause, which takes some 15 ms at worst."""
 DECOMPRESSED_BYTES: Final = 16 * 1024 * 1024
 """How large the batches that must be decompressed may become, as a bound on the time that one batch takes."""
 
 
-def accept(data: Buffer | None, api_version: int, config: TopicConfig, wall_ms: int) -> ProducedBatch:
+def allowance(request_bytes: int) -> Allowance:
+    """What the batches of one Produce request may cost together.
+
+    Args:
+        request_bytes: the size of the largest request; as much may come of compressed batches that must be opened.
+    """
+    return Allowance(request_bytes, MOST_RECORDS, LOOKED_AT_BYTES)
+
+
+def accept(
+    data: Buffer | None, api_version: int, config: TopicConfig, wall_ms: int, allowance: Allowance | None = None
+) -> ProducedBatch | Steps[ProducedBatch]:
     """Check what a Produce request has for one partition, as Kafka's broker does.
 
     Header and CRC are always checked: they show damage, lying counts and everything that the broker itself relies on.
@@ -44,65 +59,87 @@ def accept(data: Buffer | None, api_version: int, config: TopicConfig, wall_ms: 
     Args:
         data: the records field of the request.
         wall_ms: Unix time.
+        allowance: what is left for this and the other batches of the request; None is enough for anything, at once.
+
+    Returns:
+        The batch; or the steps to it where the records have to be walked over, and that takes long.
 
     Raises:
         InvalidBatch, CorruptBatch, BatchTooLarge: with the error code to answer.
     """
-    recompress = _has_other_codec(data, config)
-    every = recompress or config.compacted or config.message_timestamp_before_max_ms < INT64_MAX
-    if every or _is_small(data):
-        try:
-            produced = _walked(data, api_version, config, wall_ms)
-            return _recompressed(produced, config) if recompress else produced
-        except BatchTooLarge:
-            if every:
-                raise
     header, data = check_batch(data, api_version, config.max_message_bytes)
+    if (
+        _has_other_codec(header, config)
+        or config.compacted
+        or config.message_timestamp_before_max_ms < INT64_MAX
+        # The answer names the records at fault.
+        or (header.max_timestamp > wall_ms + config.message_timestamp_after_max_ms and not config.log_append_time)
+    ):
+        steps = partial(_walking, header, data, config, wall_ms)
+        if allowance is None:
+            return finished(steps(Allowance(DECOMPRESSED_BYTES)))
+        return _at_once(steps, data, allowance) or steps(allowance)
+    if header.record_count <= WALKED_RECORDS:
+        steps = partial(_walking, header, data, config, wall_ms)
+        walked = _at_once(steps, data, Allowance(LOOKED_AT_BYTES) if allowance is None else allowance)
+        if walked is not None:
+            return walked
     if config.log_append_time:
         data = with_log_append_time(data, wall_ms)
         return ProducedBatch(parse_header(data), data)
     if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
         data = with_create_time(data)
         header = parse_header(data)
-    if header.max_timestamp > wall_ms + config.message_timestamp_after_max_ms:
-        # The answer names the records at fault.
-        return _walked(data, api_version, config, wall_ms)
     return ProducedBatch(header, data)
 
 
-def _is_small(data: Buffer | None) -> bool:
-    if data is None or len(data) < HEADER_SIZE:
-        return True
-    count = int.from_bytes(data[RECORD_COUNT_AT:HEADER_SIZE], "big", signed=True)
-    return count <= WALKED_RECORDS and (len(data) <= WALKED_BYTES or not data[ATTRIBUTES_AT + 1] & CODEC_MASK)
+def _at_once(
+    steps: Callable[[Allowance], Steps[ProducedBatch]], data: Buffer, allowance: Allowance
+) -> ProducedBatch | None:
+    """Walk over the records if these are few bytes and the request had not many before; None if they are not."""
+    if len(data) > allowance.at_once:
+        return None
+    small = Allowance(allowance.at_once, allowance.records)
+    try:
+        produced = finished(steps(small))
+    except BatchError as error:
+        # Nobody knows how far it was decompressed.
+        allowance.at_once = 0
+        if isinstance(error, BatchTooLarge):
+            return None
+        raise
+    allowance.at_once = small.bytes
+    allowance.records = small.records
+    return produced
 
 
-def _has_other_codec(data: Buffer | None, config: TopicConfig) -> bool:
-    if config.codec is None or data is None or len(data) < HEADER_SIZE:
-        return False
-    return data[ATTRIBUTES_AT + 1] & CODEC_MASK != config.codec
+def _has_other_codec(header: BatchHeader, config: TopicConfig) -> bool:
+    return config.codec is not None and header.attributes & CODEC_MASK != config.codec
 
 
-def _recompressed(produced: ProducedBatch, config: TopicConfig) -> ProducedBatch:
-    """The batch in the codec of the topic; it must not grow beyond the topic's limit by that."""
-    assert config.codec is not None
-    data = with_codec(produced.data, config.codec, level=config.compression_level, limit=DECOMPRESSED_BYTES)
-    if len(data) > config.max_message_bytes:
-        text = f"a batch of {len(data)} bytes as {config.codec.name}, where {config.max_message_bytes} are allowed"
-        raise BatchTooLarge(text)
-    return ProducedBatch(parse_header(data), data)
-
-
-def _walked(data: Buffer | None, api_version: int, config: TopicConfig, wall_ms: int) -> ProducedBatch:
+def _walking(
+    header: BatchHeader, data: Buffer, config: TopicConfig, wall_ms: int, allowance: Allowance
+) -> Steps[ProducedBatch]:
     limited = config.message_timestamp_before_max_ms < INT64_MAX
-    return validate_produced(
+    produced = yield from validating(
+        header,
         data,
-        api_version=api_version,
-        max_message_bytes=config.max_message_bytes,
         require_key=config.compacted,
         timestamp_type=TimestampType.LOG_APPEND_TIME if config.log_append_time else TimestampType.CREATE_TIME,
         now_ms=wall_ms,
         before_max_ms=config.message_timestamp_before_max_ms if limited else None,
         after_max_ms=config.message_timestamp_after_max_ms,
-        max_decompressed_bytes=DECOMPRESSED_BYTES,
+        allowance=allowance,
+        limit=DECOMPRESSED_BYTES,
     )
+    if not _has_other_codec(header, config):
+        return produced
+    assert config.codec is not None
+    data = yield partial(
+        with_codec, produced.data, config.codec, level=config.compression_level, limit=DECOMPRESSED_BYTES
+    )
+    if len(data) > config.max_message_bytes:
+        # It must not grow beyond the topic's limit by that.
+        text = f"a batch of {len(data)} bytes as {config.codec.name}, where {config.max_message_bytes} are allowed"
+        raise BatchTooLarge(text)
+    return ProducedBatch(parse_header(data), data)

@@ -13,6 +13,7 @@ from ottla.broker.core.topics.transactions import Change, TransactionMarker, Tra
 from ottla.protocol.compression import Buffer
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import (
+    Allowance,
     BatchHeader,
     EndOfTransaction,
     InvalidBatch,
@@ -21,6 +22,8 @@ from ottla.protocol.records import (
     parse_header,
     parse_marker,
 )
+from ottla.protocol.records import ProducedBatch as Accepted
+from ottla.protocol.steps import Steps
 
 _REASONS = {
     ErrorCode.INVALID_PRODUCER_EPOCH: "the producer's epoch is older than the one that wrote last",
@@ -70,8 +73,8 @@ class Log(Protocol):
     def read(
         self, start_offset: int, *, max_bytes: int, upto_offset: int | None = None, min_one_batch: bool = True
     ) -> bytes: ...
-    def offset_for_timestamp(self, timestamp_ms: int) -> OffsetAndTimestamp | None: ...
-    def max_timestamp(self) -> OffsetAndTimestamp | None: ...
+    def offset_for_timestamp(self, timestamp_ms: int) -> Steps[OffsetAndTimestamp | None]: ...
+    def max_timestamp(self) -> Steps[OffsetAndTimestamp | None]: ...
     def epoch_end(self, leader_epoch: int) -> EpochEnd: ...
     async def trim(self, offset: int) -> int: ...
 
@@ -192,17 +195,41 @@ class Partition:
         wall_ms: int,
         settled: Settled,
         verified: Verification | None = None,
-    ) -> None:
+        allowance: Allowance | None = None,
+    ) -> Steps[None] | None:
         """Append the records field of a Produce request.
 
         ``settled`` is called once with the base offset, when the batch is durable, or with an error: later, or (for a
         duplicate of a batch that is durable) before this returns. ``verified`` comes from `begin_verification`, if the
-        transaction coordinator has confirmed that the partition is part of the transaction.
+        transaction coordinator has confirmed that the partition is part of the transaction. ``allowance`` is for
+        all batches of the request; see `accept`.
+
+        Returns:
+            None; or the steps that append the batch, and may raise, where it takes long to look at.
 
         Raises:
             BatchError: the batch is refused; ``error_code`` says why, and ``settled`` will not be called.
         """
-        header, data = accept(records, api_version, self.topic.config, wall_ms)
+        accepted = accept(records, api_version, self.topic.config, wall_ms, allowance)
+        if isinstance(accepted, Accepted):
+            self._append(accepted, api_version, wall_ms, settled, verified)
+            return None
+        return self._append_later(accepted, api_version, wall_ms, settled, verified)
+
+    def _append_later(
+        self,
+        accepting: Steps[Accepted],
+        api_version: int,
+        wall_ms: int,
+        settled: Settled,
+        verified: Verification | None,
+    ) -> Steps[None]:
+        self._append((yield from accepting), api_version, wall_ms, settled, verified)
+
+    def _append(
+        self, accepted: Accepted, api_version: int, wall_ms: int, settled: Settled, verified: Verification | None
+    ) -> None:
+        header, data = accepted
         verdict = self.producers.judge(header)
         if isinstance(verdict, ProducedBatch):
             if verdict.waiting is None:

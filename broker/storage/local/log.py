@@ -26,7 +26,7 @@ from ottla.broker.storage.local.kept_log import KeptLog
 from ottla.broker.storage.local.materialise import Written
 from ottla.broker.storage.local.operations import Append, EndSegment, Front, Operation
 from ottla.broker.storage.local.segment import Readers, Segment
-from ottla.broker.storage.lookup import first_record_at_or_after
+from ottla.broker.storage.lookup import search
 from ottla.protocol.compression import Buffer
 from ottla.protocol.records import (
     HEADER_SIZE,
@@ -37,6 +37,7 @@ from ottla.protocol.records import (
     TopicPartition,
     parse_header,
 )
+from ottla.protocol.steps import Steps
 
 _BEFORE_MAGIC: Final = struct.Struct(">qii")
 _COPY_BELOW: Final = 32 * 1024
@@ -177,17 +178,33 @@ class LocalLog:
             room -= append.size
             one = False
 
-    def offset_for_timestamp(self, timestamp_ms: int) -> OffsetAndTimestamp | None:
-        return self._first_at_or_after(timestamp_ms, self.log_start_offset)
+    def offset_for_timestamp(self, timestamp_ms: int) -> Steps[OffsetAndTimestamp | None]:
+        return search(self, timestamp_ms, self.log_start_offset)
 
-    def max_timestamp(self) -> OffsetAndTimestamp | None:
+    def max_timestamp(self) -> Steps[OffsetAndTimestamp | None]:
         self._check_open()
         try:
             largest = max((segment.max_timestamp_ms for segment in self._segments), default=NO_TIMESTAMP)
         except OSError as error:
             raise self._unreadable(error) from None
         largest = max((append.max_timestamp_ms for append in self._tail), default=largest)
-        return self._first_at_or_after(max(largest, NO_TIMESTAMP), 0)
+        return search(self, max(largest, NO_TIMESTAMP), 0)
+
+    def batch_for_timestamp(self, timestamp_ms: int, from_offset: int) -> bytes | None:
+        """For `search`."""
+        self._check_open()
+        try:
+            for segment in self._segments:
+                if segment.max_timestamp_ms >= timestamp_ms and segment.next_offset > from_offset:
+                    batch = segment.batch_for_timestamp(timestamp_ms, from_offset)
+                    if batch is not None:
+                        return batch
+        except OSError as error:
+            raise self._unreadable(error) from None
+        for append in self._tail:
+            if append.max_timestamp_ms >= timestamp_ms and append.base_offset + append.count > from_offset:
+                return b"".join(append.body)
+        return None
 
     def epoch_end(self, leader_epoch: int) -> EpochEnd:
         return self._epochs.end_of(leader_epoch, self.log_end_offset)
@@ -418,23 +435,6 @@ class LocalLog:
         self.size_bytes += change.size
 
     # --- within ---
-
-    def _first_at_or_after(self, timestamp_ms: int, from_offset: int) -> OffsetAndTimestamp | None:
-        self._check_open()
-        try:
-            for segment in self._segments:
-                if segment.max_timestamp_ms >= timestamp_ms and segment.next_offset > from_offset:
-                    found = segment.first_at_or_after(timestamp_ms, from_offset)
-                    if found is not None:
-                        return found
-        except OSError as error:
-            raise self._unreadable(error) from None
-        for append in self._tail:
-            if append.max_timestamp_ms >= timestamp_ms and append.base_offset + append.count > from_offset:
-                found = first_record_at_or_after(b"".join(append.body), timestamp_ms, from_offset)
-                if found is not None:
-                    return found
-        return None
 
     def _unreadable(self, error: OSError) -> EngineError:
         kind = Unavailable if error.errno in NO_HANDLE else Corrupt

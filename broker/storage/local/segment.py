@@ -13,10 +13,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from ottla.broker.storage.engine import Corrupt, OffsetAndTimestamp, Unavailable
+from ottla.broker.storage.engine import Corrupt, Unavailable
 from ottla.broker.storage.local.files import NO_HANDLE, Files, read_file, write_file
 from ottla.broker.storage.local.layout import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, segment_name
-from ottla.broker.storage.lookup import first_record_at_or_after
 from ottla.protocol.records import HEADER_SIZE, LOG_OVERHEAD, MAGIC, NO_TIMESTAMP
 
 OFFSET_ENTRY_BYTES: Final = 8
@@ -385,16 +384,13 @@ class Segment:
             raise Corrupt(f"{self.path}: {end - begin} bytes should be at {begin}, {len(data)} are")
         return data, end == self.size
 
-    def first_at_or_after(self, timestamp_ms: int, from_offset: int) -> OffsetAndTimestamp | None:
-        """The first record with this timestamp or a later one."""
+    def batch_for_timestamp(self, timestamp_ms: int, from_offset: int) -> bytes | None:
+        """The first batch at or after an offset whose largest timestamp is this one or later."""
         files, handle = self._readers.files, self._open()
-        begin = self.index.position_for_timestamp(timestamp_ms)
+        begin = max(self.index.position_for_timestamp(timestamp_ms), self.index.position_of(from_offset))
         for step in walk(files, self.path, handle, begin, self.size):
             if step.max_timestamp_ms >= timestamp_ms and step.last_offset >= from_offset:
-                batch = files.read(handle, step.size, step.position)
-                found = first_record_at_or_after(batch, timestamp_ms, from_offset)
-                if found is not None:
-                    return found
+                return files.read(handle, step.size, step.position)
         return None
 
     def _open(self) -> int:
