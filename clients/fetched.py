@@ -8,20 +8,24 @@ from typing import Any
 from ottla.clients.errors import KafkaError, RecordCorrupt, RecordNotReadable
 from ottla.clients.structs import ConsumerRecord
 from ottla.clients.subscription import PartitionState
+from ottla.protocol.compression import MAX_DECOMPRESSED_BYTES
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import (
     BatchError,
     BatchHeader,
+    BatchTooLarge,
     Record,
     TimestampType,
     TopicPartition,
     check_crc,
-    decode_batch,
     iter_batches,
+    iter_records,
 )
 
 Deserializer = Callable[[bytes], Any] | None
 ABORT_MARKER = 0
+MADE_AT_ONCE = 10_000
+"""Larger batches are not looked at as a whole before their first records are given out."""
 _CONTROL_KEY_SIZE = 4
 
 
@@ -33,6 +37,7 @@ class FetchedPartition:
         data: record batches; the first may begin before ``offset``, the last may be cut off.
         aborted: producer id and first offset of aborted transactions, None to give out everything (read_uncommitted).
         check_crcs: check every batch.
+        max_decompressed_bytes: how large a batch may become.
     """
 
     def __init__(
@@ -42,6 +47,7 @@ class FetchedPartition:
         *,
         aborted: Iterable[tuple[int, int]] | None = None,
         check_crcs: bool = True,
+        max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
     ) -> None:
         assert state.position is not None
         self.state = state
@@ -51,8 +57,9 @@ class FetchedPartition:
         self._size = len(data)
         self._batches: Iterator[tuple[BatchHeader, memoryview]] = iter_batches(data)
         self._header: BatchHeader | None = None
-        self._records: list[Record] = []
-        self._index = 0
+        self._records: Iterator[Record] = iter(())
+        self._record: Record | None = None
+        self._max_decompressed_bytes = max_decompressed_bytes
         self._damage: RecordCorrupt | None = None
         self._check_crcs = check_crcs
         self._read_committed = aborted is not None
@@ -78,17 +85,14 @@ class FetchedPartition:
         taken: list[ConsumerRecord[Any, Any]] = []
         tp = self.state.tp
         while len(taken) < limit:
-            if self._index >= len(self._records):
-                try:
-                    more = self._open_next(tp)
-                except KafkaError:
-                    if taken:
-                        break  # these first; the next call raises
-                    raise
-                if not more:
-                    return taken, True
-                continue
-            record = self._records[self._index]
+            try:
+                record = self._next_record(tp)
+            except KafkaError:
+                if taken:
+                    break  # these first; the next call raises
+                raise
+            if record is None:
+                return taken, True
             if record.offset >= self.next_offset:
                 try:
                     taken.append(self._made(tp, record, key_of, value_of))
@@ -97,8 +101,37 @@ class FetchedPartition:
                         break
                     raise
                 self.next_offset = record.offset + 1
-            self._index += 1
+            self._record = None
         return taken, False
+
+    def _next_record(self, tp: TopicPartition) -> Record | None:
+        """The one that comes next, again until it was taken; None if there is none."""
+        while self._record is None:
+            if self._damage is not None:
+                # What follows damage is not given out: that would be passing over records in silence.
+                raise self._damage.with_traceback(None)
+            try:
+                self._record = next(self._records, None)
+            except BatchError as error:
+                assert self._header is not None
+                raise self._damaged(tp, error, self._header) from None
+            if self._record is None and not self._open_next(tp):
+                return None
+        return self._record
+
+    def _damaged(self, tp: TopicPartition, error: BatchError, header: BatchHeader | None) -> RecordCorrupt:
+        reason = str(error)
+        if isinstance(error, BatchTooLarge):
+            reason = f"{reason}; raise max_decompressed_batch_bytes, which is {self._max_decompressed_bytes}"
+        behind = None if header is None else header.last_offset + 1
+        self._damage = RecordCorrupt(tp, self.next_offset, reason, behind)
+        self._header, self._records = None, iter(())
+        return self._damage
+
+    def _opened(self, header: BatchHeader, batch: memoryview) -> Iterator[Record]:
+        """A batch's records. Those of a large one are made as they are taken: the user may want few at a time."""
+        records = iter_records(batch, verify_crc=self._check_crcs, max_decompressed_bytes=self._max_decompressed_bytes)
+        return records if header.record_count > MADE_AT_ONCE else iter(list(records))
 
     def _made(
         self, tp: TopicPartition, record: Record, key_of: Deserializer, value_of: Deserializer
@@ -122,9 +155,6 @@ class FetchedPartition:
 
     def _open_next(self, tp: TopicPartition) -> bool:
         """Open the next batch with something to give out. False: there is none."""
-        if self._damage is not None:
-            # What follows a damaged batch is not given out: that would be passing over its records in silence.
-            raise self._damage.with_traceback(None)
         header: BatchHeader | None = None
         try:
             while True:
@@ -134,7 +164,7 @@ class FetchedPartition:
                     self.next_offset = max(self.next_offset, self._header.last_offset + 1)
                     # Its epoch counts as well: that of an earlier batch may have ended before this offset.
                     self.epoch = self._header.partition_leader_epoch
-                    self._header, self._records, self._index = None, [], 0
+                    self._header, self._records = None, iter(())
                 following = next(self._batches, None)
                 if following is None:
                     return False
@@ -143,16 +173,13 @@ class FetchedPartition:
                     continue
                 self._header = header
                 if self._visible(header, batch):
-                    self._records = decode_batch(batch, verify_crc=self._check_crcs)
+                    self._records = self._opened(header, batch)
                     self.epoch = header.partition_leader_epoch
                     return True
                 if self._check_crcs:
                     check_crc(header, batch)  # damage may be why it looks like one that is not for the user
         except BatchError as error:
-            self._header = None
-            behind = None if header is None else header.last_offset + 1
-            self._damage = RecordCorrupt(tp, self.next_offset, str(error), behind)
-            raise self._damage from None
+            raise self._damaged(tp, error, header) from None
 
     def _visible(self, header: BatchHeader, batch: memoryview) -> bool:
         """Whether the batch's records are for the user: not control records, nor those of aborted transactions."""
@@ -160,8 +187,8 @@ class FetchedPartition:
             while self._aborted and self._aborted[-1][1] <= header.last_offset:
                 self._aborting.add(self._aborted.pop()[0])
             if header.is_control and header.producer_id in self._aborting:
-                records = decode_batch(batch, verify_crc=self._check_crcs)
-                if records and _marker_type(records[0].key) == ABORT_MARKER:
+                marker = next(self._opened(header, batch), None)
+                if marker is not None and _marker_type(marker.key) == ABORT_MARKER:
                     self._aborting.discard(header.producer_id)
         if header.is_control:
             return False

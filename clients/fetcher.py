@@ -205,7 +205,11 @@ class Fetcher:
         if self._options.read_committed:
             aborted = [(entry.producer_id, entry.first_offset) for entry in data.aborted_transactions or ()]
         self._buffer[state.tp] = FetchedPartition(
-            state, data.records, aborted=aborted, check_crcs=self._options.check_crcs
+            state,
+            data.records,
+            aborted=aborted,
+            check_crcs=self._options.check_crcs,
+            max_decompressed_bytes=self._options.max_decompressed_batch_bytes,
         )
         self._on_news()
 

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from typing import Any, ClassVar, Self
 
 from ottla.clients.errors import OptionError
-from ottla.protocol.compression import Codec
+from ottla.protocol.compression import MAX_DECOMPRESSED_BYTES, Codec
 
 INT32_MAX = 2**31 - 1
 Check = tuple[str, Callable[[Any], bool]]
@@ -227,6 +227,7 @@ class ConsumerOptions(ClientOptions):
     partition_assignment_strategy: assignors in order of preference, by name or as objects.
     fetch_min_bytes, fetch_max_wait_ms: the broker waits for so many bytes, but not longer.
     fetch_max_bytes, max_partition_fetch_bytes: the most that a fetch brings (at least one batch comes in any case).
+    max_decompressed_batch_bytes: a batch that becomes larger when it is decompressed is not read: it raises.
     check_crcs: check every batch.
     isolation_level: read_uncommitted or read_committed.
     exclude_internal_topics: a pattern does not match internal topics.
@@ -254,6 +255,7 @@ class ConsumerOptions(ClientOptions):
     fetch_max_bytes: int = opt(52_428_800, between(0))
     fetch_max_wait_ms: int = opt(500, between(0))
     max_partition_fetch_bytes: int = opt(1_048_576, between(0))
+    max_decompressed_batch_bytes: int = opt(MAX_DECOMPRESSED_BYTES, between(1))
     check_crcs: bool = opt(True, FLAG)
     isolation_level: str = opt("read_uncommitted", one_of("read_uncommitted", "read_committed"))
     exclude_internal_topics: bool = opt(True, FLAG)

@@ -70,22 +70,20 @@ class LongWork:
 
     async def _turn(self, ctx: RequestContext, steps: Steps[None]) -> bool:
         """Take steps until the next in line has a turn, or the client is gone; whether that was all."""
+        loop = asyncio.get_running_loop()
         try:
             step: Step = next(steps)
             while step is not NEXT_IN_LINE and ctx in self._line:
                 if callable(step):
-                    step = await self._elsewhere(step, steps)
+                    try:
+                        result = await loop.run_in_executor(self._thread, step)
+                    except Exception as error:
+                        step = steps.throw(error)
+                    else:
+                        step = steps.send(result)
                 else:
                     await asyncio.sleep(0)
                     step = next(steps)
         except StopIteration:
             return True
         return False
-
-    async def _elsewhere(self, step: Callable[[], Any], steps: Steps[None]) -> Step:
-        """Have a step done in the thread; returns the next one."""
-        try:
-            result = await asyncio.get_running_loop().run_in_executor(self._thread, step)
-        except Exception as error:
-            return steps.throw(error)
-        return steps.send(result)
