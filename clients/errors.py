@@ -112,7 +112,8 @@ class OffsetOutOfRange(KafkaError):
 
 class RecordCorrupt(KafkaError):
     """A fetched batch fails its CRC, cannot be decompressed or parsed, or would be too large. The position stays at it,
-    or at the record that cannot be parsed, and every call for records raises again, until you seek past it: ``consumer.seek(error.tp, error.next_offset)``.
+    or at its first record that cannot be parsed, and every call for records raises again, until you seek past the
+    batch: ``consumer.seek(error.tp, error.next_offset)``.
 
     Attributes:
         offset: where the consumer stands.

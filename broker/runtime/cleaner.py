@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -20,6 +20,7 @@ from ottla.broker.runtime.topics import TopicManager
 from ottla.broker.settings import INT64_MAX, Settings
 from ottla.broker.storage.engine import Corrupt, Engine, EngineError, Log, SegmentInfo
 from ottla.protocol.records import BatchError, BatchHeader, TopicPartition, iter_batches
+from ottla.protocol.steps import Steps
 
 READ_BYTES = 256 * 1024
 """How much of a log is read at a time."""
@@ -343,20 +344,29 @@ class Cleaner:
                 yield header, batch
             await self._throttle(len(data))
 
-    async def _in_turns(self, steps: Generator[None, None, _T]) -> _T:
+    async def _in_turns(self, steps: Steps[_T]) -> _T:
         """Run a generator, with turns for others in between."""
-        while True:
-            try:
-                next(steps)
-            except StopIteration as stop:
-                self._work += 10
-                if self._work >= TURN_RECORDS:
-                    self._work = 0
+        try:
+            step = next(steps)
+            while True:
+                self._work = 0
+                if callable(step):
+                    try:
+                        result = await asyncio.to_thread(step)
+                    except BatchError as error:
+                        step = steps.throw(error)
+                    else:
+                        step = steps.send(result)
+                else:
                     await asyncio.sleep(0)
-                result: _T = stop.value
-                return result
-            self._work = 0
-            await asyncio.sleep(0)
+                    step = next(steps)
+        except StopIteration as stop:
+            self._work += 10
+            if self._work >= TURN_RECORDS:
+                self._work = 0
+                await asyncio.sleep(0)
+            outcome: _T = stop.value
+            return outcome
 
     async def _throttle(self, size: int) -> None:
         """Wait so long that this many bytes do not exceed log.cleaner.io.max.bytes.per.second."""

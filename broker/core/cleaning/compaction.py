@@ -12,11 +12,13 @@ have their turn.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
+from functools import partial
 from typing import NamedTuple
 
 from ottla.broker.core.cleaning.keys import KeyOffsets
+from ottla.broker.core.topics.accept import DECOMPRESSED_BYTES
 from ottla.protocol.batch_filter import (
     StoredRecord,
     delete_horizon,
@@ -28,11 +30,15 @@ from ottla.protocol.batch_filter import (
 from ottla.protocol.compression import Buffer
 from ottla.protocol.control import parse_marker
 from ottla.protocol.records import BatchHeader, check_crc
+from ottla.protocol.steps import Steps
 
 STEP_RECORDS = 400
 """Records between two stops; some 2 µs each."""
 
-_Verdict = Generator[None, None, Buffer | None]
+OPENED_AT_ONCE_BYTES = 4096
+"""Smaller batches are not worth another thread."""
+
+_Verdict = Steps[Buffer | None]
 
 
 class LastBatch(NamedTuple):
@@ -48,6 +54,15 @@ class AbortedTransaction(NamedTuple):
     producer_id: int
     first_offset: int
     last_offset: int
+
+
+def _opened(header: BatchHeader, batch: Buffer) -> Steps[bytes]:
+    """The records section of a batch; a batch that becomes larger than what may be produced makes a log uncleanable."""
+    open_it = partial(stored_body, header, batch, limit=DECOMPRESSED_BYTES)
+    if len(batch) <= OPENED_AT_ONCE_BYTES:
+        return open_it()
+    body: bytes = yield open_it
+    return body
 
 
 class TransactionsSeen:
@@ -108,17 +123,18 @@ class KeyScan:
         self._from_offset = from_offset
         self._transactions = TransactionsSeen(aborted)
 
-    def take(self, header: BatchHeader, batch: Buffer) -> Generator[None, None, None]:
+    def take(self, header: BatchHeader, batch: Buffer) -> Steps[None]:
         """Note the keys of the next batch. Raises ``BatchError``."""
         check_crc(header, batch)
         if header.is_control:
             self._transactions.is_idle_marker(header, batch)
         elif not self._transactions.is_aborted(header):
-            for count, record in enumerate(stored_records(header, stored_body(header, batch)), 1):
+            body = yield from _opened(header, batch)
+            for count, record in enumerate(stored_records(header, body), 1):
                 if record.key is not None and record.offset >= self._from_offset:
                     self.keys.put(record.key, record.offset)
                 if not count % STEP_RECORDS:
-                    yield
+                    yield None
         self.records += header.record_count
         self.keys.latest_offset = max(self.keys.latest_offset, header.last_offset)
 
@@ -175,7 +191,7 @@ class Sieve:
             return batch if fate is Fate.STAYS_EMPTY else None
         if is_aborted:
             return without_records(header) if fate is Fate.STAYS_EMPTY else None
-        body = stored_body(header, batch)
+        body = yield from _opened(header, batch)
         kept = yield from self._sift_records(header, body)
         self.kept += len(kept)
         if not kept:
@@ -183,17 +199,17 @@ class Sieve:
         undecided = delete_horizon(header) is None and any(record.is_tombstone for record in kept)
         if len(kept) == header.record_count and not undecided:
             return batch
-        yield
+        yield None
         return with_records(header, body, kept, horizon_ms=self._horizon_ms if undecided else None)
 
-    def _sift_records(self, header: BatchHeader, body: bytes) -> Generator[None, None, Sequence[StoredRecord]]:
+    def _sift_records(self, header: BatchHeader, body: bytes) -> Steps[Sequence[StoredRecord]]:
         horizon_ms = delete_horizon(header)
         tombstones_go = horizon_ms is not None and horizon_ms <= self._wall_ms
         find, latest_offset = self._keys.get, self._keys.latest_offset
         kept: list[StoredRecord] = []
         for count, record in enumerate(stored_records(header, body), 1):
             if not count % STEP_RECORDS:
-                yield
+                yield None
             if record.offset <= latest_offset:
                 # A record without a key is from before the topic was compacted: nothing can ever replace it.
                 if record.key is None or record.offset < find(record.key):

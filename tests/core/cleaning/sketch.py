@@ -18,6 +18,7 @@ from ottla.protocol.records import (
     parse_header,
     patch_base_offset,
 )
+from ottla.protocol.steps import finished
 
 EPOCH = 3
 
@@ -154,15 +155,6 @@ class Sketch:
         return batch.marker is None and self.outcomes.get(batch.transaction, True)
 
 
-def run(generator):
-    """Run a generator to its end; its result."""
-    while True:
-        try:
-            next(generator)
-        except StopIteration as stop:
-            return stop.value
-
-
 def compact(
     sketch,
     encoded,
@@ -179,7 +171,7 @@ def compact(
     scan = code.KeyScan(from_offset, sketch.aborted, buffer_bytes)
     dirty = [batch for batch in encoded if from_offset <= parse_header(batch).last_offset < upto_offset]
     for batch in dirty:
-        run(scan.take(parse_header(batch), batch))
+        finished(scan.take(parse_header(batch), batch))
         if scan.keys.is_full:
             break
     else:
@@ -197,7 +189,7 @@ def compact(
         header = parse_header(batch)
         if header.last_offset >= upto_offset:
             stay.append(batch)
-        elif (kept := run(sieve.sift(header, batch))) is not None:
+        elif (kept := finished(sieve.sift(header, batch))) is not None:
             stay.append(bytes(kept))
     return stay, scan.keys.latest_offset + 1
 
