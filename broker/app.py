@@ -347,7 +347,14 @@ class Broker:
         self._dispatcher = new_dispatcher(self._services, self.log, settings.protocol_codec)
         if self._measuring is not None:
             self._measuring.attach(self._engine, self._topics, clock)
-        self._listener = Listener(settings, clock, self._dispatcher.receive, self.log)
+        self._listener = Listener(
+            settings,
+            clock,
+            self._dispatcher.receive,
+            self.log,
+            self._dispatcher.most_request_bytes,
+            lambda: self._topics.broker_configs.settings,
+        )
         self._quotas = ClientQuotas(settings)
         self._meter = ConnectionMeter(self._quotas, clock, perf_counter_ns)
         self._quota_keeper = QuotaKeeper(self._quotas, self._quotas_changed, self.log)

@@ -141,6 +141,15 @@ class Dispatcher:
                 return self._answer_bug(repeat.route, repeat.request, repeat.ctx)
         return self._serve(frame, start, peer)
 
+    @staticmethod
+    def most_request_bytes(api_key: int) -> int:
+        """How long a request may be.
+
+        Raises:
+            UnsupportedVersion: there is no such API.
+        """
+        return _known(api_key).max_request_bytes
+
     def _serve(self, frame: bytes, start: int, peer: Peer) -> bytes | Gathered | None:
         """Serve a request that is not the last one again."""
         try:
@@ -221,10 +230,7 @@ class Dispatcher:
         number, version = code >> 16, code & 0xFFFF
         if number == ApiKey.API_VERSIONS and version not in handler(ApiKey.API_VERSIONS).versions:
             return self._unknown_api_versions()
-        try:
-            key = ApiKey(number)
-        except ValueError:
-            raise UnsupportedVersion(f"API key {number} is not known") from None
+        key = _known(number)
         if key not in HANDLERS or version not in (served := handler(key)).versions or self._is_withheld(served):
             raise UnsupportedVersion(f"{key.name} version {version} is not served")
         row = api(key)
@@ -316,3 +322,10 @@ class Dispatcher:
 def correlation_id(frame: bytes, start: int) -> int:
     """The correlation id of a request that begins at ``start``."""
     return int.from_bytes(frame[start + CORRELATION_ID : start + CLIENT_ID], "big", signed=True)
+
+
+def _known(api_key: int) -> ApiKey:
+    try:
+        return ApiKey(api_key)
+    except ValueError:
+        raise UnsupportedVersion(f"API key {api_key} is not known") from None

@@ -58,18 +58,42 @@ class Settings(ObserveSettings):
 
     # Connections
     max_connections: int = setting(
-        10_000, "Connections open at a time; more are closed at once.", low=1, high=INT32_MAX
+        10_000,
+        "Connections open at a time; others wait until one is closed. Fewer if the process may have fewer descriptors.",
+        low=1,
+        high=INT32_MAX,
+    )
+    max_connections_per_ip: int = setting(
+        INT32_MAX, "Connections of one address; more are closed at once.", low=0, high=INT32_MAX, dynamic=True
+    )
+    max_connections_per_ip_overrides: str = setting(
+        "", "Other numbers for some addresses or names: 127.0.0.1:200,host:10.", dynamic=True
     )
     connections_max_idle_ms: int = setting(
-        600_000, "A connection without traffic and without an open request is closed after this.", low=1, high=INT64_MAX
+        600_000,
+        "A connection that is quiet without an open request, or reads no answers, is closed after this.",
+        low=1,
+        high=INT64_MAX,
     )
     socket_request_max_bytes: int = setting(
         104_857_600, "The largest request; a frame that announces more closes its connection.", low=1, high=INT32_MAX
     )
     queued_max_request_bytes: int = setting(
-        536_870_912,
-        "Bytes of unfinished requests held in memory; above it, connections with large requests are not read. -1: any.",
+        134_217_728,
+        "Bytes of unfinished requests held in memory; above it, connections with a part of one wait. -1: any.",
         low=-1,
+        high=INT64_MAX,
+    )
+    ottla_request_progress_timeout_ms: int = setting(
+        30_000,
+        "While they are that many, a connection whose unfinished request does not grow for so long is closed.",
+        low=1,
+        high=INT32_MAX,
+    )
+    ottla_queued_max_response_bytes: int = setting(
+        134_217_728,
+        "Bytes of answers that clients do not read; above it, connections are closed, those with the most first.",
+        low=1,
         high=INT64_MAX,
     )
     listener_backlog_size: int = setting(1024, "Connections that may wait to be accepted.", low=1, high=65_535)
@@ -476,6 +500,23 @@ def parse_value(key: str, text: str) -> Any:
             return value
         case _:
             items = [item.strip() for item in text.split(",") if item.strip()] if field.metadata["list"] else [text]
+            if key == "max.connections.per.ip.overrides":
+                connections_per_ip(text)
             if choices and not set(items) <= set(choices):
                 raise BadSetting(f"{key}={text!r}: allowed are {', '.join(choices)}")
             return text
+
+
+def connections_per_ip(text: str) -> dict[str, int]:
+    """The value of ``max.connections.per.ip.overrides``: addresses or names, and how many connections each may have.
+
+    Raises:
+        BadSetting: it does not parse.
+    """
+    overrides = {}
+    for item in filter(None, map(str.strip, text.split(","))):
+        host, _, count = item.rpartition(":")
+        if not host or not count.strip().isdecimal():
+            raise BadSetting(f"max.connections.per.ip.overrides={text!r}: allowed is HOST:COUNT,HOST:COUNT…")
+        overrides[host.strip().strip("[]")] = int(count)
+    return overrides

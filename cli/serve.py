@@ -103,8 +103,10 @@ def command(
         advertised = _advertised(advertise, loaded.settings.advertised_listeners)
     except BadSetting as error:
         raise click.UsageError(str(error)) from None
+    from ottla.broker.net.descriptors import raise_limit
     from ottla.broker.observe.logs import logger
 
+    raise_limit()
     log = logger(log_format, level=log_level)
     _warn(loaded, host, log)
     ready = Path(ready_file) if ready_file else None

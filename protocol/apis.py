@@ -10,6 +10,7 @@ from functools import cache
 from importlib import import_module
 from typing import NamedTuple
 
+from ottla.protocol.framing import ANY_REQUEST_BYTES
 from ottla.protocol.schema import Message
 
 FIRST_PRIVATE = 20_000
@@ -75,9 +76,28 @@ class ApiKey(IntEnum):
         return self >= FIRST_PRIVATE
 
     @property
+    def max_request_bytes(self) -> int:
+        """So long may a request be, as far as its API goes; ``socket.request.max.bytes`` holds besides."""
+        return _MAX_REQUEST_BYTES.get(self, 2**31 - 1)
+
+    @property
     def module(self) -> str:
         """The name that this API's message module and handler share: ``join_group``."""
         return self.name.lower()
+
+
+# A few names and numbers, of which the longest that there can be fit in.
+_FEW = (
+    ApiKey.HEARTBEAT, ApiKey.LIST_GROUPS, ApiKey.API_VERSIONS, ApiKey.INIT_PRODUCER_ID, ApiKey.ADD_OFFSETS_TO_TXN,
+    ApiKey.END_TXN, ApiKey.DESCRIBE_ACLS, ApiKey.DESCRIBE_CLUSTER, ApiKey.LIST_CONFIG_RESOURCES,
+    ApiKey.DESCRIBE_GROUP_HISTORY,
+)  # fmt: skip
+# Lists that clients keep short: the members of one group, the groups or transactions that one tool asks for.
+_LISTS = (
+    ApiKey.FIND_COORDINATOR, ApiKey.LEAVE_GROUP, ApiKey.DESCRIBE_CLIENT_QUOTAS, ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+    ApiKey.LIST_TRANSACTIONS,
+)  # fmt: skip
+_MAX_REQUEST_BYTES = dict.fromkeys(_FEW, ANY_REQUEST_BYTES) | dict.fromkeys(_LISTS, 1 << 20)
 
 
 class Api(NamedTuple):

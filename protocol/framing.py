@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Final
+
 from ottla.protocol.errors import FrameTooLarge, MalformedFrame
+
+ANY_REQUEST_BYTES: Final = 128 << 10
+"""So long may every request be, whatever it asks."""
+
+KEY_BYTES: Final = 2
+"""The API key, with which every request begins."""
 
 
 class Gathered:
@@ -48,9 +57,14 @@ class FrameReader:
         return len(self._buffer) - self._start + (0 if self._whole is None else len(self._whole))
 
     @property
+    def held_bytes(self) -> int:
+        """Bytes of memory that are held for them."""
+        return self._buffer.__alloc__() + (0 if self._whole is None else len(self._whole))
+
+    @property
     def missing_bytes(self) -> int:
         """How much of the frame that `next` waits for has yet to come; 0 as long as its length is not known."""
-        return max(0, self._need - len(self._buffer) + self._start) if self._need > 4 else 0
+        return max(0, self._need - len(self._buffer) + self._start) if self._need > 4 + KEY_BYTES else 0
 
     def peek(self, count: int) -> bytes | None:
         """The first ``count`` bytes of the next frame, None if they are not there yet."""
@@ -73,8 +87,12 @@ class FrameReader:
         """Take received bytes."""
         self._buffer += data
 
-    def next(self) -> bytes | bytearray | None:
+    def next(self, check: Callable[[int, bytes], None] | None = None) -> bytes | bytearray | None:
         """The next whole frame, or None until more bytes come. A ``bytearray`` is one that was `put`.
+
+        Args:
+            check: refuses, with the error that it raises, a request longer than ANY_REQUEST_BYTES, by its length and
+                its API key: before the rest has come.
 
         Raises:
             MalformedFrame: the length is zero or negative.
@@ -89,6 +107,11 @@ class FrameReader:
             return None
         size = int.from_bytes(buffer[start : start + 4], "big", signed=True)
         check_length(size, self.max_frame_bytes)
+        if size > ANY_REQUEST_BYTES and check is not None:
+            if available < 4 + KEY_BYTES:
+                self._need = 4 + KEY_BYTES
+                return None
+            check(size, bytes(buffer[start + 4 : start + 4 + KEY_BYTES]))
         end = start + 4 + size
         if available < 4 + size:
             self._need = 4 + size

@@ -11,13 +11,15 @@ and so may the next: they share one sync. Answers go out in the order of the req
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from ottla.broker.net.accepting import plain
 from ottla.broker.net.large_frame import LARGE_BYTES, LargeFrame
-from ottla.protocol.errors import ProtocolError
-from ottla.protocol.framing import FrameReader, Gathered, check_length
+from ottla.protocol.errors import FrameTooLarge, ProtocolError
+from ottla.protocol.framing import ANY_REQUEST_BYTES, KEY_BYTES, FrameReader, Gathered, check_length
 
 if TYPE_CHECKING:
     from ottla.broker.context import RequestContext
@@ -35,6 +37,13 @@ COLLECT_BYTES = 64 << 10
 OVERLAPPING_REQUESTS = 16
 OVERLAPPING_BYTES = 8 << 20
 
+# A large answer is handed to the transport in pieces of this size, while it takes them. The rest is ours: it is given
+# back at once when the connection is closed.
+PIECE_BYTES = 256 << 10
+
+# The first request of a connection may be so long, unless it is a Produce: nobody has asked for anything yet.
+FIRST_REQUEST_BYTES = 1 << 20
+
 _PRODUCE = b"\0\0"  # how its frames begin
 
 Frame = bytes | Gathered
@@ -42,15 +51,24 @@ Buffer = bytes | bytearray | memoryview
 
 
 class Host(Protocol):
-    """What a connection needs from its listener."""
+    """What a connection needs from its listener.
+
+    `room_for` and `holds` are those of `ottla.broker.net.unfinished`, `unread` counts what the client does not read.
+    """
 
     max_request_bytes: int
     receive: Callable[[Any, int, Connection], Frame | None]
 
-    def opened(self, connection: Connection) -> bool: ...
+    @property
+    def is_full(self) -> bool: ...
+    def most_request_bytes(self, api_key: int) -> int: ...
+    def opened(self, connection: Connection) -> None: ...
     def closed(self, connection: Connection) -> None: ...
     def rejected(self, connection: Connection, reason: str) -> None: ...
-    def room_for(self, connection: Connection, buffered_bytes: int) -> bool: ...
+    def room_for(self, connection: Connection, held_bytes: int, more_bytes: int) -> bool: ...
+    def holds(self, connection: Connection, held_bytes: int) -> bool: ...
+    def unread(self, connection: Connection) -> None: ...
+    def reads_again(self, connection: Connection) -> None: ...
 
 
 class Connection(asyncio.Protocol):
@@ -64,6 +82,8 @@ class Connection(asyncio.Protocol):
 
     __slots__ = (
         "_buffered",
+        "_counted_bytes",
+        "_ending",
         "_finished_bytes",
         "_host",
         "_large",
@@ -80,6 +100,8 @@ class Connection(asyncio.Protocol):
         "_serving",
         "_starved",
         "_transport",
+        "_unsent",
+        "_unsent_bytes",
         "_write",
         "_write_paused",
         "active",
@@ -98,7 +120,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, host: Host, loop: asyncio.AbstractEventLoop) -> None:
         self._host = host
         self._loop = loop
-        self._receive = host.receive
+        self._receive: Callable[[Any, int, Connection], Frame | None] = _receive_first
         self._transport: asyncio.Transport | None = None
         self._write: Callable[[bytes], None] = _nowhere
         self._reader = FrameReader(host.max_request_bytes)
@@ -109,11 +131,15 @@ class Connection(asyncio.Protocol):
         self._line_sizes: dict[object, int] = {}  # of the requests in line that are not answered
         self._line_bytes = 0  # their sum
         self._open_bytes = 0
+        self._counted_bytes = 0  # what the host thinks that our requests hold
         self._buffered = False  # frames or parts of frames wait in the reader
         self._serving = False  # a request of ours is being handled: answers are collected
         self._out: list[Frame] = []
         self._finished_bytes = 0  # of those that handlers put there by themselves, until they are counted
         self.half_closed = False
+        self._unsent: deque[Buffer] = deque()  # what the transport did not take
+        self._unsent_bytes = 0
+        self._ending = False  # closes when that is sent
         self._write_paused = False
         self._read_paused = False
         self._starved = False  # not read because the broker holds too many bytes of unfinished requests
@@ -135,10 +161,9 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._write = self._transport.write
         peer, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
-        self.client_host = "/" + (_plain(peer[0]) if peer else "?")
-        self.local_host, self.local_port = (_plain(local[0]), local[1]) if local else ("", 0)
-        if not self._host.opened(self):
-            self._transport.abort()
+        self.client_host = "/" + (plain(peer[0]) if peer else "?")
+        self.local_host, self.local_port = (plain(local[0]), local[1]) if local else ("", 0)
+        self._host.opened(self)
 
     def data_received(self, data: bytes) -> None:
         self.active = True
@@ -163,12 +188,14 @@ class Connection(asyncio.Protocol):
             return
         finally:
             self._serving = False
-        if frame.__class__ is bytes:
+        if frame.__class__ is bytes and len(frame) <= PIECE_BYTES:
             self._write(frame)
         elif frame is not None:
             self._send(frame)
         else:
             self._open_bytes = size
+            if size > LARGE_BYTES:
+                self._hold_open(data[4:6])
             if self._out:
                 self._flush()
 
@@ -177,21 +204,27 @@ class Connection(asyncio.Protocol):
         end, position, collected = len(data), 0, 0
         self._serving = True
         receive, limit = self._receive, self._reader.max_frame_bytes
+        unchecked = min(limit, ANY_REQUEST_BYTES)
         try:
             while end - position >= 4:
                 size = _LENGTH(data, position)[0]
-                if size <= 0 or size > limit:
+                if size <= 0 or size > unchecked:
                     check_length(size, limit)
+                    if end - position < 4 + KEY_BYTES:
+                        break
+                    self._check_start(size, data[position + 4 : position + 4 + KEY_BYTES])
                 stop = position + 4 + size
                 if stop > end:
                     break
                 frame = receive(data[position + 4 : stop], 0, self)
-                position = stop
+                begin, position = position, stop
                 self._open_bytes = size
                 if frame is not None:
                     self._out.append(frame)
                     collected += len(frame)
                 elif self.open is not None:
+                    if size > LARGE_BYTES:
+                        self._hold_open(data[begin + 4 : begin + 6])
                     break
                 else:
                     collected += self._take_finished()
@@ -240,6 +273,7 @@ class Connection(asyncio.Protocol):
         self._transport = None
         self._write = _nowhere
         self._reader.clear()
+        self._unsent.clear()
         self._buffered = False
         self._host.closed(self)
         self._tell_gone()
@@ -256,11 +290,19 @@ class Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The client does not read: no further request is served until it does."""
         self._write_paused = True
+        self._host.unread(self)
         self._bound_reading()
 
     def resume_writing(self) -> None:
         self._write_paused = False
-        self._schedule_pump()
+        self._send_more()
+        if self._write_paused:
+            return
+        self._host.reads_again(self)
+        if self._ending:
+            self.close()
+        else:
+            self._schedule_pump()
 
     # -- from the dispatcher and the handlers
 
@@ -278,12 +320,16 @@ class Connection(asyncio.Protocol):
         """End an open request with an answer (or, acks=0, without) and go on to the frames that wait."""
         if self.open is ctx:
             self.open = None
+            if self._counted_bytes:
+                self._hold()
             if self._line:
                 self._line[ctx] = frame
                 return
         elif self._line.get(ctx) is _UNANSWERED:
             self._line[ctx] = frame
             self._line_bytes -= self._line_sizes.pop(ctx)
+            if self._counted_bytes:
+                self._hold()
             self._shorten_line()
             return
         else:
@@ -301,6 +347,7 @@ class Connection(asyncio.Protocol):
     def mute(self, hold: RequestContext) -> None:
         """Read and serve nothing more until ``hold`` is finished, as if it were an open request."""
         self.open = hold
+        self._open_bytes = 0
         self._bound_reading()
 
     def _shorten_line(self) -> None:
@@ -330,19 +377,31 @@ class Connection(asyncio.Protocol):
 
     def abort(self, reason: str) -> None:
         """Close because the peer, or an answer that cannot be given, leaves no other way; the host logs one line."""
-        if self._transport is not None and not self._transport.is_closing():
+        if self._transport is not None and not self.is_closing:
             self._host.rejected(self, reason)
-            self._transport.close()
+            self.close()
         self._reader.clear()
         self._buffered = False
 
+    @property
+    def is_closing(self) -> bool:
+        """What was written is sent; then it is closed, or it is already."""
+        return self._ending or self._transport is None or self._transport.is_closing()
+
     def close(self) -> None:
         """Close in an orderly way: what was written is sent."""
-        if self._transport is not None:
+        if self._unsent:
+            self._ending = True
+        elif self._transport is not None:
             self._transport.close()
 
-    def kill(self) -> None:
-        """Close at once: what was written and not sent is lost."""
+    def kill(self, reason: str = "") -> None:
+        """Close at once: what was written and not sent is lost. The host logs the reason if there is one."""
+        if reason:
+            self._host.rejected(self, reason)
+        self._unsent.clear()
+        self._unsent_bytes = 0
+        self._write = _nowhere
         if self._transport is not None:
             self._transport.abort()
 
@@ -352,6 +411,39 @@ class Connection(asyncio.Protocol):
     def buffered_bytes(self) -> int:
         """Bytes received and not yet served."""
         return self._reader.buffered_bytes + (0 if self._large is None else self._large.received_bytes)
+
+    @property
+    def unread_bytes(self) -> int:
+        """Bytes of answers that wait to be sent."""
+        return self._unsent_bytes + (0 if self._transport is None else self._transport.get_write_buffer_size())
+
+    def _held(self) -> int:
+        """Bytes of memory that our requests hold: those that are not served, and Produce requests in the works."""
+        held = self._reader.held_bytes if self._buffered else 0
+        if self._large is not None:
+            held += self._large.held_bytes
+        held += self._line_bytes + (0 if self.open is None else self._open_bytes)
+        self._counted_bytes = held
+        return held
+
+    def _hold(self) -> bool:
+        """Tell the host what we hold; whether it has room."""
+        return self._host.holds(self, self._held())
+
+    def _hold_open(self, begin: bytes) -> None:
+        """Tell the host of a large request that stays open: what is decoded of a Produce refers to the frame."""
+        if begin != _PRODUCE:
+            self._open_bytes = 0
+        self._hold()
+
+    def _check_start(self, size: int, begin: bytes) -> None:
+        """Refuse a request that is longer than any of its API, before the rest of it is there."""
+        most = self._host.most_request_bytes(int.from_bytes(begin, "big", signed=True))
+        if self._receive is _receive_first and begin != _PRODUCE:
+            most = min(most, FIRST_REQUEST_BYTES)
+        if size > most:
+            key = int.from_bytes(begin, "big", signed=True)
+            raise FrameTooLarge(f"frame of {size} bytes, allowed are {most} for a request with API key {key}")
 
     def large_grew(self) -> None:
         """More of a large frame was received: the broker may have no room for the rest now."""
@@ -378,7 +470,7 @@ class Connection(asyncio.Protocol):
             while (
                 not self._write_paused
                 and (not self.is_waited_for or self._may_overlap())
-                and (frame := self._reader.next()) is not None
+                and (frame := self._reader.next(self._check_start)) is not None
             ):
                 collected += self._serve_one(frame)
                 if collected >= COLLECT_BYTES:
@@ -406,7 +498,8 @@ class Connection(asyncio.Protocol):
             self._line_bytes += self._open_bytes
             self.open = None
         self._open_bytes = len(frame)
-        if type(frame) is bytearray and not frame.startswith(_PRODUCE):
+        if len(frame) > LARGE_BYTES and not frame.startswith(_PRODUCE):
+            self._open_bytes = 0  # nothing that is decoded from it refers to it
             frame = bytes(frame)  # what is decoded from it may be kept as a key
         answer = self._receive(frame, 0, self)
         if answer is None:
@@ -437,42 +530,89 @@ class Connection(asyncio.Protocol):
         out.clear()
 
     def _send(self, frame: Frame) -> None:
-        if self._transport is None:
+        if self._transport is None or self._transport.is_closing():
             return
-        if isinstance(frame, Gathered):
+        if self._unsent or len(frame) > PIECE_BYTES:
+            self._unsent.extend(frame.pieces if isinstance(frame, Gathered) else (frame,))
+            self._unsent_bytes += len(frame)
+            if self._write_paused:
+                self._host.unread(self)
+            else:
+                self._send_more()
+        elif isinstance(frame, Gathered):
             self._transport.writelines(frame.pieces)
         else:
             self._transport.write(frame)
 
+    def _send_more(self) -> None:
+        """Hand the transport what it takes; with its last byte it says that it takes no more."""
+        unsent = self._unsent
+        while unsent and not self._write_paused:
+            pieces: list[Buffer] = []
+            room = PIECE_BYTES
+            while unsent and room:
+                piece = unsent.popleft()
+                if len(piece) > room:
+                    whole = memoryview(piece)
+                    unsent.appendleft(whole[room:])
+                    piece = whole[:room]
+                pieces.append(piece)
+                room -= len(piece)
+            self._unsent_bytes -= PIECE_BYTES - room
+            cast(asyncio.Transport, self._transport).writelines(pieces)
+
     def _bound_reading(self) -> None:
         """Stop reading while enough waits behind an open request, or the broker holds enough; else read."""
-        if self._transport is None:
+        if self._transport is None or self._transport.is_closing():
             return
-        waiting = self.buffered_bytes
+        waiting, large = self.buffered_bytes, self._large
         stuck = self._write_paused or (self.is_waited_for and not self._may_overlap())
-        self._starved = not stuck and not self._host.room_for(self, waiting)
-        pause = self._starved or (stuck and (waiting >= READ_AHEAD_BYTES or self.is_muted))
-        if pause != self._read_paused:
+        if stuck:
+            self._starved = False
+            pause = not self._hold() and waiting > 0
+            pause = pause or waiting >= READ_AHEAD_BYTES or self.is_muted
+        else:
+            more = 0 if large is None else large.lacks_bytes
+            pause = self._starved = not self._host.room_for(self, self._held(), more)
+            if more and not pause:
+                cast(LargeFrame, large).grow()
+        if pause != self._read_paused and not self._transport.is_closing():
             self._read_paused = pause
             if pause:
                 self._transport.pause_reading()
             else:
                 self._transport.resume_reading()
-        if not stuck and self._large is None and self._reader.missing_bytes > LARGE_BYTES:
+        if not stuck and large is None and self._reader.missing_bytes > LARGE_BYTES:
             self._receive_large(*self._reader.take())
+            self._bound_reading()
 
     def _begin_large(self, data: bytes) -> bool:
-        """Whether ``data``, behind which nothing waits, begins a large frame; if so, the rest of it is received."""
+        """Whether ``data``, behind which nothing waits, was taken: as it begins a large frame, or there is no room."""
         size = _LENGTH(data)[0]
-        if len(data) + LARGE_BYTES > size or size > self._reader.max_frame_bytes:
+        if size <= 0 or size > self._reader.max_frame_bytes:
             return False
+        try:
+            if size > ANY_REQUEST_BYTES:
+                self._check_start(size, data[4 : 4 + KEY_BYTES])
+        except ProtocolError as error:
+            self.abort(str(error))
+            return True
         if self._write_paused or (self.is_waited_for and not (self._may_overlap() and data[4:6] == _PRODUCE)):
             return False
-        self._receive_large(size, memoryview(data)[4:])
+        if len(data) + LARGE_BYTES <= size:
+            self._receive_large(size, memoryview(data)[4:])
+        elif self._host.is_full:
+            self._reader.feed(data)
+            self._buffered = True
+        else:
+            return False
         self._bound_reading()
+        if self._large is None and not self._starved:
+            self._pump()
         return True
 
     def _receive_large(self, size: int, head: Buffer) -> None:
+        self._buffered = False
         self._large = LargeFrame(self, size, head)
         self._receive_by(self._large)
 
@@ -490,10 +630,11 @@ class Connection(asyncio.Protocol):
 _UNANSWERED = object()
 
 
+def _receive_first(frame: Any, start: int, connection: Connection) -> Frame | None:
+    """Serve the first request; the others are the host's."""
+    connection._receive = receive = connection._host.receive
+    return receive(frame, start, connection)
+
+
 def _nowhere(data: bytes) -> None:
     """Where answers go before there is a transport, and after."""
-
-
-def _plain(host: str) -> str:
-    """An IPv4 client of a dual-stack socket has its IPv4 address."""
-    return host.removeprefix("::ffff:")

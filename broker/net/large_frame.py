@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 LARGE_BYTES: Final = 32 << 10
 """A frame of which more than this is missing is received on its own."""
@@ -79,7 +79,10 @@ class Owner(Protocol):
 
 
 class LargeFrame(asyncio.BufferedProtocol):
-    """Receives in the place of its owner. ``size`` is the frame's without its length, ``head`` what is there of it."""
+    """Receives in the place of its owner, who lets it `grow` when `lacks_bytes` is not 0.
+
+    ``size`` is the frame's without its length, ``head`` what is there of it.
+    """
 
     __slots__ = ("_buffer", "_owner", "_size", "received_bytes")
 
@@ -87,25 +90,39 @@ class LargeFrame(asyncio.BufferedProtocol):
         self._owner = owner
         self._size = size
         self.received_bytes = len(head)
-        self._buffer = bytearray()
-        self._grow(head)
+        self._buffer: bytes | bytearray | memoryview = head
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of memory that are held for it."""
+        return len(self._buffer)
+
+    @property
+    def lacks_bytes(self) -> int:
+        """How much larger its memory has to be before more is received; 0 while there is room in it."""
+        return self._grown_bytes - len(self._buffer) if self.received_bytes == len(self._buffer) else 0
+
+    @property
+    def _grown_bytes(self) -> int:
+        return min(self._size, max(_GROWTH * self.received_bytes, LARGE_BYTES))
+
+    def grow(self) -> None:
+        """Make room for more; the memory was full."""
+        grown = buffers.get(self._grown_bytes)
+        grown[: self.received_bytes] = self._buffer
+        self._buffer = grown
 
     def get_buffer(self, sizehint: int) -> memoryview:
         if self.received_bytes == len(self._buffer):
-            self._grow(self._buffer)
+            self.grow()
         return memoryview(self._buffer)[self.received_bytes :]
 
     def buffer_updated(self, nbytes: int) -> None:
         self.received_bytes += nbytes
         if self.received_bytes == self._size:
-            self._owner.large_received(self._buffer)
+            self._owner.large_received(cast(bytearray, self._buffer))
         elif self.received_bytes == len(self._buffer):
             self._owner.large_grew()
-
-    def _grow(self, head: bytes | bytearray | memoryview) -> None:
-        grown = buffers.get(min(self._size, max(_GROWTH * len(head), LARGE_BYTES)))
-        grown[: len(head)] = head
-        self._buffer = grown
 
     # -- what is the owner's business
 

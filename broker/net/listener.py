@@ -10,12 +10,14 @@ from typing import Any, Protocol
 
 from ottla.broker.clock import Clock, TimerHandle
 from ottla.broker.context import Mute
+from ottla.broker.net.accepting import Acceptor, Addresses
 from ottla.broker.net.connection import Connection, Frame
+from ottla.broker.net.descriptors import most_connections
 from ottla.broker.net.large_frame import buffers
-from ottla.broker.settings import Settings
+from ottla.broker.net.unfinished import UnfinishedRequests
+from ottla.broker.net.unread import UnreadAnswers
+from ottla.broker.settings import INT32_MAX, Settings
 
-# Connections whose unfinished request is smaller than this are always read: they can finish, and so give memory back.
-ALWAYS_ROOM_BYTES = 1 << 20
 SWEEPS_PER_IDLE_TIME = 8
 
 
@@ -50,31 +52,54 @@ class Listener:
 
     Args:
         receive: serves one request frame; see `ottla.broker.dispatch.Dispatcher.receive`.
+        most_request_bytes: how long a request may be, by its API key; it may raise a ProtocolError.
+        in_force: the settings that may be changed while the broker runs.
 
     Attributes:
+        connections: with their addresses.
         wait_of: told the address of each new connection; says for how many milliseconds it must wait to be closed, if
             there are too many of late. None while there is no quota.
         accepted: how many connections there were since the start.
     """
 
     def __init__(
-        self, settings: Settings, clock: Clock, receive: Callable[[bytes, int, Connection], Frame | None], log: Log
+        self,
+        settings: Settings,
+        clock: Clock,
+        receive: Callable[[bytes, int, Connection], Frame | None],
+        log: Log,
+        most_request_bytes: Callable[[int], int] = lambda api_key: INT32_MAX,
+        in_force: Callable[[], Settings] | None = None,
     ) -> None:
         self.max_request_bytes = settings.socket_request_max_bytes
         self.receive = receive
+        self.most_request_bytes = most_request_bytes
         self.wait_of: Callable[[str], int] | None = None
-        self.connections: dict[Connection, int] = {}  # → bytes of an unfinished request, as of the last look
+        self.connections: dict[Connection, str] = {}
         self.accepted = 0
         self._settings = settings
         self._clock = clock
         self._log = log
         self._rejections = RateLimit(clock)
-        self._refusals_of_quota = RateLimit(clock, lines=1)  # of its own: a flood must not hide what else goes wrong
-        self._servers: list[asyncio.Server] = []
+        # Of their own: a flood must not hide what else goes wrong.
+        self._refusals_of_quota = RateLimit(clock, lines=1)
+        self._refusals_of_address = RateLimit(clock, lines=1)
+        self._pauses = RateLimit(clock, lines=1)
+        self._told_pause = False
+        http = settings.ottla_http_max_connections if settings.ottla_http_listen else 0
+        self.most_connections = most_connections(settings.max_connections, http)
+        self._addresses = Addresses(in_force or (lambda: settings))
+        self._acceptors: list[Acceptor] = []
+        self._stopped = False
+        self._arriving: set[asyncio.Task[None]] = set()
         self._sweep_timer: TimerHandle | None = None
-        self._held_bytes = 0
+        self._requests = UnfinishedRequests(
+            settings.queued_max_request_bytes, settings.ottla_request_progress_timeout_ms, clock
+        )
+        self._answers = UnreadAnswers(settings.ottla_queued_max_response_bytes, settings.connections_max_idle_ms, clock)
+        self.room_for, self.holds = self._requests.room_for, self._requests.holds
+        self.unread, self.reads_again = self._answers.grew, self._answers.gone
         self._unwelcome: dict[Connection, TimerHandle] = {}
-        self._starved: dict[Connection, None] = {}
         self._empty: asyncio.Event | None = None
 
     # -- life
@@ -88,21 +113,33 @@ class Listener:
         Raises:
             OSError: the address cannot be bound.
         """
-        loop = asyncio.get_running_loop()
         sockets = bind(host, port)
-        for sock in sockets:
-            server = await loop.create_server(
-                lambda: Connection(self, loop), sock=sock, backlog=self._settings.listener_backlog_size
+        if self.most_connections < self._settings.max_connections:
+            self._log.warning(
+                "Fewer connections than max.connections are accepted: the process may have few file descriptors",
+                max_connections=self._settings.max_connections,
+                accepted=self.most_connections,
             )
-            self._servers.append(server)
-        self._sweep_timer = self._clock.call_at(self._clock.monotonic_ms() + self._sweep_ms, self._sweep)
         bound = sockets[0].getsockname()
+        self._acceptors = [
+            Acceptor(
+                sock,
+                self._settings.listener_backlog_size,
+                room=lambda: self.most_connections - len(self.connections),
+                take=self._take,
+                paused=self._paused,
+                resumed=self._resumed,
+            )
+            for sock in sockets
+        ]
+        self._sweep_timer = self._clock.call_at(self._clock.monotonic_ms() + self._sweep_ms, self._sweep)
         return (host or bound[0]), bound[1]
 
     def stop_accepting(self) -> None:
         """Accept no more connections; those that are open go on."""
-        while self._servers:
-            self._servers.pop().close()
+        self._stopped = True
+        while self._acceptors:
+            self._acceptors.pop().close()
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
             self._sweep_timer = None
@@ -132,71 +169,84 @@ class Listener:
         for connection in list(self.connections):
             connection.kill()
 
+    # -- connections that come
+
+    def _take(self, sock: socket.socket, address: str) -> None:
+        if not self._addresses.came(address):
+            most = f"{self._addresses.most(address)} connections of one address are allowed"
+            self._note("Too many connections of an address", "/" + address, "", most, self._refusals_of_address)
+            sock.close()
+            return
+        loop = asyncio.get_running_loop()
+        connection = Connection(self, loop)
+        self.connections[connection] = address
+        task = loop.create_task(self._connect(sock, connection))
+        self._arriving.add(task)
+        task.add_done_callback(self._arriving.discard)
+
+    async def _connect(self, sock: socket.socket, connection: Connection) -> None:
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, sock)
+        except OSError:  # it is gone already
+            sock.close()
+            self.closed(connection)
+
+    def _paused(self, reason: str) -> None:
+        if allowed := self._pauses.allows():
+            self._log.warning("Accepting no connections for now", connections=len(self.connections), reason=reason)
+        self._told_pause = self._told_pause or allowed
+
+    def _resumed(self) -> None:
+        if self._told_pause:
+            self._told_pause = False
+            self._log.warning("Accepting connections again", connections=len(self.connections))
+
     # -- from connections
 
-    def opened(self, connection: Connection) -> bool:
-        if len(self.connections) >= self._settings.max_connections:
-            self._note("Too many connections, closing the newest", connection, f"limit {len(self.connections)}")
-            return False
-        self.connections[connection] = 0
+    @property
+    def is_full(self) -> bool:
+        """Whether unfinished requests hold all that they may."""
+        return self._requests.is_full
+
+    def opened(self, connection: Connection) -> None:
+        if self._stopped:
+            connection.kill()
+        self.connections.setdefault(connection, "")
         self.accepted += 1
         connection.quiet_since_ms = self._clock.monotonic_ms()
         if self.wait_of is not None and (wait_ms := self.wait_of(connection.client_host.removeprefix("/"))) > 0:
             self._turn_away(connection, wait_ms)
-        return True
 
     def _turn_away(self, connection: Connection, wait_ms: int) -> None:
         """Close a connection that exceeds a quota, but after a while: its client would try again at once."""
         reason = f"the quota connection_creation_rate of its address is used up, closing it in {wait_ms} ms"
-        self._note("Too many new connections", connection, reason, self._refusals_of_quota)
+        host, name = connection.client_host, connection.client_id
+        self._note("Too many new connections", host, name, reason, self._refusals_of_quota)
         connection.open = Mute(connection)
         connection.wake()
         when_ms = connection.quiet_since_ms + wait_ms
         self._unwelcome[connection] = self._clock.call_at(when_ms, connection.kill)
 
     def closed(self, connection: Connection) -> None:
-        held = self.connections.pop(connection, 0)
-        self._starved.pop(connection, None)
+        if address := self.connections.pop(connection, ""):
+            self._addresses.went(address)
+        self._requests.gone(connection)
+        self._answers.gone(connection)
         if (timer := self._unwelcome.pop(connection, None)) is not None:
             timer.cancel()
-        self._release(held)
+        for acceptor in self._acceptors:
+            acceptor.somebody_went()
         if not self.connections and self._empty is not None:
             self._empty.set()
 
     def rejected(self, connection: Connection, reason: str) -> None:
-        self._note("Closing connection", connection, reason)
+        self._note("Closing connection", connection.client_host, connection.client_id, reason, self._rejections)
 
-    def room_for(self, connection: Connection, buffered_bytes: int) -> bool:
-        """Keep count of what unfinished requests hold; False: leave the connection unread for now."""
-        before = self.connections.get(connection)
-        if before is None or buffered_bytes == before:
-            return connection not in self._starved
-        self.connections[connection] = buffered_bytes
-        self._held_bytes += buffered_bytes - before
-        if buffered_bytes < before:
-            self._release(0)
-        limit = self._settings.queued_max_request_bytes
-        if 0 <= limit < self._held_bytes and buffered_bytes >= ALWAYS_ROOM_BYTES:
-            self._starved[connection] = None
-            return False
-        return True
-
-    def _release(self, held_bytes: int) -> None:
-        self._held_bytes -= held_bytes
-        limit = self._settings.queued_max_request_bytes
-        while self._starved and (limit < 0 or self._held_bytes <= limit):
-            connection = next(iter(self._starved))
-            del self._starved[connection]
-            connection.wake()
-
-    def _note(self, event: str, connection: Connection, reason: str, limit: RateLimit | None = None) -> None:
-        limit = limit or self._rejections
+    def _note(self, event: str, client_host: str, client_id: str, reason: str, limit: RateLimit) -> None:
         if limit.allows():
             suppressed, limit.suppressed = limit.suppressed, 0
             extra = {"suppressed": suppressed} if suppressed else {}
-            self._log.warning(
-                event, client_host=connection.client_host, client_id=connection.client_id, reason=reason, **extra
-            )
+            self._log.warning(event, client_host=client_host, client_id=client_id, reason=reason, **extra)
 
     # -- idle connections
 
@@ -209,17 +259,18 @@ class Listener:
 
         One that has ended its side does not get to wait longer: it is most likely gone, and some requests are never
         answered (the parked SyncGroup of a member that was removed). Nor does one that waits for its quota: as it is
-        not read from, nobody sees that its client is gone, and Kafka closes it, too (KIP-219).
+        not read from, nobody sees that its client is gone, and Kafka closes it, too (KIP-219). Whose answers are not
+        read is looked after by `UnreadAnswers`. What does not close, as its client reads nothing, is closed at once.
         """
         now_ms = self._clock.monotonic_ms()
         for connection in list(self.connections):
             held = connection.is_waited_for and not (connection.half_closed or connection.is_muted)
-            if connection.active or held:
+            if connection.active or held or connection in self._answers:
                 connection.active = False
                 connection.quiet_since_ms = now_ms
             elif now_ms - connection.quiet_since_ms >= self._settings.connections_max_idle_ms:
                 self._log.debug("Closing idle connection", client_host=connection.client_host)
-                connection.close()
+                connection.kill() if connection.is_closing else connection.close()
         buffers.sweep()
         self._sweep_timer = self._clock.call_at(now_ms + self._sweep_ms, self._sweep)
 

@@ -71,10 +71,9 @@ class Host:
         self.parked: list[RequestContext] = []
         self.rejections: list[str] = []
         self.room = True
-        self.accepts = True
 
-    def opened(self, connection: Connection) -> bool:
-        return self.accepts
+    def opened(self, connection: Connection) -> None:
+        pass
 
     def closed(self, connection: Connection) -> None:
         pass
@@ -82,7 +81,20 @@ class Host:
     def rejected(self, connection: Connection, reason: str) -> None:
         self.rejections.append(reason)
 
-    def room_for(self, connection: Connection, buffered_bytes: int) -> bool:
+    is_full = False
+
+    def most_request_bytes(self, api_key: int) -> int:
+        return self.max_request_bytes
+
+    def holds(self, connection: Connection, held_bytes: int) -> bool:
+        return True
+
+    def unread(self, connection: Connection) -> None:
+        pass
+
+    reads_again = unread
+
+    def room_for(self, connection: Connection, held_bytes: int, more_bytes: int) -> bool:
         return self.room
 
     def receive(self, frame: bytes, start: int, connection: Connection) -> bytes | None:
@@ -305,12 +317,6 @@ def test_a_half_closed_client_gets_its_answer_and_is_closed(
 
 def test_a_client_that_is_done_is_closed(connection: Connection) -> None:
     assert connection.eof_received() is False
-
-
-def test_a_refused_connection_is_aborted(host: Host, loop: Loop, transport: Transport) -> None:
-    host.accepts = False
-    Connection(host, loop).connection_made(transport)  # type: ignore[arg-type]
-    assert transport.closed
 
 
 def test_an_answer_in_pieces_is_not_joined_and_keeps_its_place(

@@ -65,14 +65,27 @@ class World:
         self.connection = Connection(self, self.loop)  # type: ignore[arg-type]
         self.connection.connection_made(self.transport)  # type: ignore[arg-type]
 
-    def opened(self, connection: Connection) -> bool:
-        return True
+    def opened(self, connection: Connection) -> None:
+        pass
 
     def closed(self, connection: Connection) -> None: ...
 
     def rejected(self, connection: Connection, reason: str) -> None: ...
 
-    def room_for(self, connection: Connection, buffered_bytes: int) -> bool:
+    is_full = False
+
+    def most_request_bytes(self, api_key: int) -> int:
+        return self.max_request_bytes
+
+    def holds(self, connection: Connection, held_bytes: int) -> bool:
+        return True
+
+    def unread(self, connection: Connection) -> None:
+        pass
+
+    reads_again = unread
+
+    def room_for(self, connection: Connection, held_bytes: int, more_bytes: int) -> bool:
         return True
 
     def limit(self) -> None:

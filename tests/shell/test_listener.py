@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.net.listener import ALWAYS_ROOM_BYTES, Listener, RateLimit
+from ottla.broker.net.listener import Listener, RateLimit
 from ottla.broker.settings import Settings
 
 
@@ -49,6 +49,9 @@ class Peer:
         self.is_muted = False
         self.quiet_since_ms = 0
         self.closed = False
+        self.is_closing = False
+        self.killed = False
+        self.unread_bytes = 0
         self.woken = 0
 
     @property
@@ -61,8 +64,8 @@ class Peer:
     def wake(self) -> None:
         self.woken += 1
 
-    def kill(self) -> None:
-        self.closed = True
+    def kill(self, reason: str = "") -> None:
+        self.closed = self.killed = True
 
 
 class Log:
@@ -96,7 +99,7 @@ def test_quiet_connections_are_closed_and_busy_ones_are_not(clock: Clock, log: L
     quiet, busy, waiting = Peer(), Peer(), Peer()
     waiting.open = object()
     for peer in (quiet, busy, waiting):
-        assert host.opened(peer)
+        host.opened(peer)
     for _ in range(20):
         busy.active = True
         clock.advance(100)
@@ -109,7 +112,7 @@ def test_a_half_closed_connection_waits_no_longer_than_an_idle_one(clock: Clock,
     host = listener(clock, log, connections_max_idle_ms=800)
     gone = Peer()
     gone.open = object()
-    assert host.opened(gone)
+    host.opened(gone)
     clock.advance(700)
     gone.half_closed = True
     clock.advance(700)
@@ -121,7 +124,7 @@ def test_a_half_closed_connection_waits_no_longer_than_an_idle_one(clock: Clock,
 def test_a_muted_connection_waits_no_longer_than_an_idle_one(clock: Clock, log: Log) -> None:
     host = listener(clock, log, connections_max_idle_ms=800)
     muted = Peer()
-    assert host.opened(muted)
+    host.opened(muted)
     muted.active = True
     clock.advance(100)
     muted.open, muted.is_muted = object(), True
@@ -131,38 +134,33 @@ def test_a_muted_connection_waits_no_longer_than_an_idle_one(clock: Clock, log: 
     assert muted.closed
 
 
-def test_connections_over_the_limit_are_refused_until_one_goes(clock: Clock, log: Log) -> None:
-    host = listener(clock, log, max_connections=2)
-    first, second = Peer(), Peer()
-    assert host.opened(first)
-    assert host.opened(second)
-    assert not host.opened(Peer())
-    host.closed(first)
-    assert host.opened(Peer())
+def test_what_does_not_close_because_nobody_reads_is_closed_at_once(clock: Clock, log: Log) -> None:
+    host = listener(clock, log, connections_max_idle_ms=800)
+    deaf = Peer()
+    host.opened(deaf)
+    clock.advance(900)
+    assert deaf.closed and not deaf.killed
+    deaf.is_closing = True
+    clock.advance(100)
+    assert deaf.killed
 
 
-def test_large_unfinished_requests_wait_for_room_and_small_ones_do_not(clock: Clock, log: Log) -> None:
-    host = listener(clock, log, queued_max_request_bytes=3 * ALWAYS_ROOM_BYTES)
-    large, larger, small = Peer(), Peer(), Peer()
-    for peer in (large, larger, small):
+def test_whose_answers_leave_slowly_is_not_idle(clock: Clock, log: Log) -> None:
+    host = listener(clock, log, connections_max_idle_ms=800)
+    slow, deaf = Peer(), Peer()
+    for peer in (slow, deaf):
         host.opened(peer)
-    assert host.room_for(large, 2 * ALWAYS_ROOM_BYTES)
-    assert not host.room_for(larger, 2 * ALWAYS_ROOM_BYTES)
-    assert host.room_for(small, 1000)
-    assert larger.woken == 0
-    host.room_for(large, 0)  # its request is complete
-    assert larger.woken == 1
-
-
-def test_the_memory_of_a_closed_connection_is_given_back(clock: Clock, log: Log) -> None:
-    host = listener(clock, log, queued_max_request_bytes=ALWAYS_ROOM_BYTES)
-    large, larger = Peer(), Peer()
-    host.opened(large)
-    host.opened(larger)
-    assert host.room_for(large, ALWAYS_ROOM_BYTES)
-    assert not host.room_for(larger, ALWAYS_ROOM_BYTES)
-    host.closed(large)
-    assert larger.woken == 1
+        peer.open = object()
+        peer.unread_bytes = 1000
+        host.unread(peer)
+    for _ in range(20):
+        slow.unread_bytes -= 1
+        clock.advance(100)
+    assert deaf.killed
+    assert not slow.closed
+    host.reads_again(slow)
+    clock.advance(900)
+    assert not slow.closed, "its request is open"
 
 
 def test_log_lines_are_limited_and_the_rest_counted(clock: Clock) -> None:

@@ -69,8 +69,8 @@ class Host:
         self.served: list[bytes] = []
         self.parked: list[tuple[RequestContext, bytes]] = []
 
-    def opened(self, connection: Connection) -> bool:
-        return True
+    def opened(self, connection: Connection) -> None:
+        pass
 
     def closed(self, connection: Connection) -> None:
         pass
@@ -78,7 +78,20 @@ class Host:
     def rejected(self, connection: Connection, reason: str) -> None:
         raise AssertionError(reason)
 
-    def room_for(self, connection: Connection, buffered_bytes: int) -> bool:
+    is_full = False
+
+    def most_request_bytes(self, api_key: int) -> int:
+        return self.max_request_bytes
+
+    def holds(self, connection: Connection, held_bytes: int) -> bool:
+        return True
+
+    def unread(self, connection: Connection) -> None:
+        pass
+
+    reads_again = unread
+
+    def room_for(self, connection: Connection, held_bytes: int, more_bytes: int) -> bool:
         return True
 
     def receive(self, frame: bytes, start: int, connection: Connection) -> bytes | None:

@@ -88,6 +88,6 @@ def test_that_everybody_may_come_is_told(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 def test_only_close_spellings_are_suggested(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    text = "num.network.threads=3\nmax.connections.per.ip=9\nlog.retention.hour=1\n"
+    text = "num.network.threads=3\nmax.connection.creation.rate=9\nlog.retention.hour=1\n"
     said = warnings_of(monkeypatch, tmp_path, text)
     assert [line.get("did_you_mean") for line in said] == [None, None, "log.retention.hours"]

@@ -196,8 +196,8 @@ class DrivenNode(Node):
         self.links.append(link)
         return DrivenEndpoint(self, link)
 
-    def opened(self, connection: Connection) -> bool:
-        return True
+    def opened(self, connection: Connection) -> None:
+        pass
 
     def closed(self, connection: Connection) -> None:
         pass
@@ -205,7 +205,20 @@ class DrivenNode(Node):
     def rejected(self, connection: Connection, reason: str) -> None:
         raise Violation("connections stay", reason)
 
-    def room_for(self, connection: Connection, buffered_bytes: int) -> bool:
+    is_full = False
+
+    def most_request_bytes(self, api_key: int) -> int:
+        return self.max_request_bytes
+
+    def holds(self, connection: Connection, held_bytes: int) -> bool:
+        return True
+
+    def unread(self, connection: Connection) -> None:
+        pass
+
+    reads_again = unread
+
+    def room_for(self, connection: Connection, held_bytes: int, more_bytes: int) -> bool:
         return True
 
     def call_soon(self, callback: Callable[[], None]) -> None:

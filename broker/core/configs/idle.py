@@ -13,7 +13,6 @@ _NAMES = {
     """,
     ConfigType.STRING: """
         listener.security.protocol.map
-        max.connections.per.ip.overrides
         sasl.kerberos.kinit.cmd
         sasl.kerberos.service.name
         sasl.mechanism.inter.broker.protocol
@@ -37,7 +36,6 @@ _NAMES = {
         group.streams.assignment.interval.ms
         log.cleaner.io.buffer.size
         max.connection.creation.rate
-        max.connections.per.ip
         num.io.threads
         num.network.threads
         num.recovery.threads.per.data.dir

@@ -1,0 +1,47 @@
+"""File descriptors of the process: how many there may be, and how many of them are no connections."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Final
+
+RESERVED: Final = 192
+"""Descriptors that no connection of a client gets, besides those of HTTP connections.
+
+64 segments that are read, and one more that is being opened; journal, spare and the one before: 4; what the keeper
+writes: segments that are filled, their two indexes, catalog and checkpoint: up to 64; the event loop, listening
+sockets, signals, standard streams, the lock, the recorder's file: 20; and some for what imports and compacts.
+"""
+
+
+def raise_limit() -> None:
+    """Raise the process's soft limit of descriptors to the hard one, as far as the system lets us."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    with suppress(ValueError, OSError):  # macOS has a smaller one that it does not tell
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def most_descriptors() -> int | None:
+    """How many descriptors the process may have; None: any number."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return None if soft == resource.RLIM_INFINITY else soft
+
+
+def most_connections(wanted: int, http: int) -> int:
+    """How many connections of clients there is room for, at most so many as are wanted.
+
+    A process that may have few descriptors gives half of them to its clients.
+
+    Args:
+        http: how many HTTP connections there may be besides.
+    """
+    most = most_descriptors()
+    return wanted if most is None else max(1, min(wanted, max(most - RESERVED - http, most // 2)))

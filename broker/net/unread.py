@@ -1,0 +1,114 @@
+"""Answers that clients do not read, of all connections together: how much of them is kept, and who must go."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from ottla.broker.clock import Clock
+
+PATIENCE_MS: Final = 10_000
+"""Whoever has read something within this time goes last."""
+
+_LOOK_MS: Final = 1_000
+_LOOKS_PER_IDLE_TIME: Final = 8
+
+
+class Reader(Protocol):
+    """A connection whose transport takes no more for now."""
+
+    @property
+    def unread_bytes(self) -> int:
+        """Bytes of answers that wait to be sent."""
+        ...
+
+    def kill(self, reason: str) -> None:
+        """Close at once, with one log line."""
+        ...
+
+
+class _Waiting:
+    """What is known of a connection: the bytes at the last look, when bytes left last, and since when it waits."""
+
+    __slots__ = ("progress_ms", "since_ms", "size")
+
+    def __init__(self, now_ms: int) -> None:
+        self.size = 0
+        self.since_ms = now_ms
+        self.progress_ms: int | None = None
+
+
+class UnreadAnswers:
+    """Only connections that do not read for the moment are counted, so others cost nothing here.
+
+    Args:
+        most_bytes: more is not kept of all together. Then the largest go, those before others who read nothing.
+        idle_ms: whoever reads nothing for so long goes in any case.
+    """
+
+    def __init__(self, most_bytes: int, idle_ms: int, clock: Clock) -> None:
+        self.held_bytes = 0
+        self._most_bytes = most_bytes
+        self._idle_ms = idle_ms
+        self._clock = clock
+        self._look_ms = max(1, min(_LOOK_MS, idle_ms // _LOOKS_PER_IDLE_TIME))
+        self._waiting: dict[Reader, _Waiting] = {}
+        self._looks = False
+
+    def __contains__(self, connection: object) -> bool:
+        return connection in self._waiting
+
+    def grew(self, connection: Reader) -> None:
+        """Count what a connection does not read; over the bound, close some, maybe this one."""
+        now_ms = self._clock.monotonic_ms()
+        if connection not in self._waiting:
+            self._waiting[connection] = _Waiting(now_ms)
+            if not self._looks:
+                self._look_again(now_ms)
+        self._measure(connection, now_ms)
+        if self.held_bytes > self._most_bytes:
+            self._shed(now_ms)
+
+    def gone(self, connection: Reader) -> None:
+        """Forget a connection that reads again, or is lost."""
+        if (waiting := self._waiting.pop(connection, None)) is not None:
+            self.held_bytes -= waiting.size
+
+    def _measure(self, connection: Reader, now_ms: int) -> None:
+        waiting, size = self._waiting[connection], connection.unread_bytes
+        if size < waiting.size:
+            waiting.progress_ms = now_ms
+        self.held_bytes += size - waiting.size
+        waiting.size = size
+
+    def _shed(self, now_ms: int) -> None:
+        for connection in self._waiting:
+            self._measure(connection, now_ms)
+
+        def harm(connection: Reader) -> tuple[bool, int]:
+            waiting = self._waiting[connection]
+            reads = waiting.progress_ms is not None and now_ms - waiting.progress_ms < PATIENCE_MS
+            return not reads, waiting.size
+
+        for connection in sorted(self._waiting, key=harm, reverse=True):
+            if self.held_bytes <= self._most_bytes:
+                break
+            size = self._waiting[connection].size
+            self.gone(connection)
+            connection.kill(f"its answers of {size} bytes are not read, and those of all exceed {self._most_bytes}")
+
+    def _look(self) -> None:
+        """Note who reads, and close who has not for too long."""
+        now_ms = self._clock.monotonic_ms()
+        for connection in list(self._waiting):
+            self._measure(connection, now_ms)
+            waiting = self._waiting[connection]
+            if now_ms - max(waiting.since_ms, waiting.progress_ms or 0) >= self._idle_ms:
+                self.gone(connection)
+                connection.kill(f"its answers of {waiting.size} bytes were not read for {self._idle_ms} ms")
+        self._looks = False
+        if self._waiting:
+            self._look_again(now_ms)
+
+    def _look_again(self, now_ms: int) -> None:
+        self._looks = True
+        self._clock.call_at(now_ms + self._look_ms, self._look)

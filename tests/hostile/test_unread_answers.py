@@ -1,0 +1,80 @@
+"""Clients that ask for much and read nothing."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import ExitStack
+
+import pytest
+
+from ottla.protocol.apis import ApiKey
+from tests.hostile.victim import Victim
+from tests.pitfalls.client import Client, batch, fetch_fields
+
+pytestmark = pytest.mark.e2e
+
+MIB = 1 << 20
+RECORDS = 24
+EACH = 1_000_000
+
+
+def filled(client: Client) -> str:
+    topic = client.topic()
+    for _ in range(RECORDS):
+        assert client.produce(topic, batch(b"x" * EACH)).error_code == 0
+    return topic
+
+
+def ask(client: Client, topic: str) -> None:
+    """Ask for all of it."""
+    client.start(ApiKey.FETCH, 12, **fetch_fields(topic, max_bytes=50 * MIB, partition_max_bytes=50 * MIB))
+
+
+def deaf(port: int) -> Client:
+    client = Client(port)
+    client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    return client
+
+
+def test_answers_that_nobody_reads_are_bounded_together(tmp_path) -> None:
+    with Victim(tmp_path / "data") as victim, ExitStack() as stack:
+        honest = stack.enter_context(Client(victim.port))
+        topic = filled(honest)
+        pauses = stack.enter_context(deaf(victim.port))
+        ask(pauses, topic)
+        assert honest.fetch(topic, max_bytes=MIB).error_code == 0
+        victim.forget_peak()
+        before = victim.peak_bytes()
+        with victim.calm() as felt:
+            readers = [stack.enter_context(deaf(victim.port)) for _ in range(40)]
+            for reader in readers:
+                ask(reader, topic)
+            for _ in range(20):
+                assert honest.fetch(topic, max_bytes=MIB).error_code == 0
+        assert victim.peak_bytes() - before < 300 * MIB
+        assert "not read" in victim.log_text()
+        assert felt.p99_ms < 1_000
+
+
+def test_who_reads_late_is_answered_whole_and_in_order(tmp_path) -> None:
+    with Victim(tmp_path / "data") as victim, Client(victim.port) as honest, deaf(victim.port) as late:
+        topic = filled(honest)
+        for _ in range(2):
+            ask(late, topic)
+            late.start(ApiKey.API_VERSIONS, 0)
+        assert honest.fetch(topic, max_bytes=MIB).error_code == 0
+        late.raw(b"\xff\xff\xff\xff")  # what was asked before is answered all the same
+        for _ in range(2):
+            assert len(late.answer().responses[0].partitions[0].records) > RECORDS * EACH
+            assert late.answer().error_code == 0
+        assert late.is_closed()
+
+
+def test_an_open_request_keeps_nobody_who_does_not_read(tmp_path) -> None:
+    settings = {"connections.max.idle.ms": 500}
+    with Victim(tmp_path / "data", settings=settings) as victim, Client(victim.port) as honest:
+        topic = filled(honest)
+        with deaf(victim.port) as reader:
+            ask(reader, topic)
+            ask(reader, topic)
+            victim.await_log("were not read for 500 ms")
