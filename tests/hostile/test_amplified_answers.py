@@ -73,12 +73,12 @@ def test_the_broker_described_five_thousand_times(victim: Victim) -> None:
 
 
 def test_the_configs_of_very_many_groups_that_are_not_there(victim: Victim) -> None:
-    """Kafka knows the defaults of each. 36 MB took 1.1 GB and 4 s."""
-    groups = [{"resource_type": 32, "resource_name": f"g{i}"} for i in range(50_000)]
+    """Kafka knows the defaults of each. 14 MB took 430 MB and 2 s."""
+    groups = [{"resource_type": 32, "resource_name": f"g{i}"} for i in range(20_000)]
     cost = ask(victim, ApiKey.DESCRIBE_CONFIGS, 4, resources=groups)
-    assert len(cost.answer) > 20 << 20
+    assert len(cost.answer) > 10 << 20
     assert cost.more_bytes < 4 * len(cost.answer)
-    assert cost.cpu_s < 2
+    assert cost.cpu_s < 1
 
 
 def test_topics_that_might_be_created(victim: Victim) -> None:

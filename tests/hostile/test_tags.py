@@ -49,7 +49,7 @@ def test_a_flood_of_tags_closes_its_connection_and_delays_nobody() -> None:
             used_s = victim.cpu_s() - before_s
         assert "Closing connection" in victim.log_text()
     assert used_s < 3
-    assert felt.longest_ms < 600
+    assert felt.longest_ms < 1_200
 
 
 def test_tags_of_headers() -> None:
