@@ -395,7 +395,7 @@ MUTANTS = [
     ),
     Mutant(
         "an issued id never expires",
-        "groups.membership:session_over",
+        "groups.membership:void",
         'm.remove_member(group, member_id, "the issued id expired")',
         "pass",
     ),
