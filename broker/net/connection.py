@@ -93,6 +93,7 @@ class Connection(asyncio.Protocol):
         "_loop",
         "_open_bytes",
         "_out",
+        "_piece_taken",
         "_pump_scheduled",
         "_read_paused",
         "_reader",
@@ -139,6 +140,7 @@ class Connection(asyncio.Protocol):
         self.half_closed = False
         self._unsent: deque[Buffer] = deque()  # what the transport did not take
         self._unsent_bytes = 0
+        self._piece_taken = 0  # bytes of the first piece that are sent: it lives on as a whole
         self._ending = False  # closes when that is sent
         self._write_paused = False
         self._read_paused = False
@@ -400,7 +402,7 @@ class Connection(asyncio.Protocol):
         if reason:
             self._host.rejected(self, reason)
         self._unsent.clear()
-        self._unsent_bytes = 0
+        self._unsent_bytes = self._piece_taken = 0
         self._write = _nowhere
         if self._transport is not None:
             self._transport.abort()
@@ -415,7 +417,16 @@ class Connection(asyncio.Protocol):
     @property
     def unread_bytes(self) -> int:
         """Bytes of answers that wait to be sent."""
-        return self._unsent_bytes + (0 if self._transport is None else self._transport.get_write_buffer_size())
+        return (
+            self._unsent_bytes
+            - self._piece_taken
+            + (0 if self._transport is None else self._transport.get_write_buffer_size())
+        )
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of memory that are held for them."""
+        return self.unread_bytes + self._piece_taken
 
     def _held(self) -> int:
         """Bytes of memory that our requests hold: those that are not served, and Produce requests in the works."""
@@ -551,14 +562,18 @@ class Connection(asyncio.Protocol):
             pieces: list[Buffer] = []
             room = PIECE_BYTES
             while unsent and room:
-                piece = unsent.popleft()
-                if len(piece) > room:
-                    whole = memoryview(piece)
-                    unsent.appendleft(whole[room:])
-                    piece = whole[:room]
+                whole, taken = unsent[0], self._piece_taken
+                if len(whole) - taken > room:
+                    # A copy: a view would keep the whole alive as long as the transport has it.
+                    piece: Buffer = bytes(memoryview(whole)[taken : taken + room])
+                    self._piece_taken += room
+                else:
+                    piece = bytes(memoryview(whole)[taken:]) if taken else whole
+                    self._piece_taken = 0
+                    self._unsent_bytes -= len(whole)
+                    unsent.popleft()
                 pieces.append(piece)
                 room -= len(piece)
-            self._unsent_bytes -= PIECE_BYTES - room
             cast(asyncio.Transport, self._transport).writelines(pieces)
 
     def _bound_reading(self) -> None:

@@ -21,18 +21,23 @@ class Reader(Protocol):
         """Bytes of answers that wait to be sent."""
         ...
 
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of memory that are held for them."""
+        ...
+
     def kill(self, reason: str) -> None:
         """Close at once, with one log line."""
         ...
 
 
 class _Waiting:
-    """What is known of a connection: the bytes at the last look, when bytes left last, and since when it waits."""
+    """What is known of a connection: its bytes at the last look, when some left last, and since when it waits."""
 
-    __slots__ = ("progress_ms", "since_ms", "size")
+    __slots__ = ("kept", "progress_ms", "since_ms", "unread")
 
     def __init__(self, now_ms: int) -> None:
-        self.size = 0
+        self.unread = self.kept = 0
         self.since_ms = now_ms
         self.progress_ms: int | None = None
 
@@ -71,14 +76,14 @@ class UnreadAnswers:
     def gone(self, connection: Reader) -> None:
         """Forget a connection that reads again, or is lost."""
         if (waiting := self._waiting.pop(connection, None)) is not None:
-            self.held_bytes -= waiting.size
+            self.held_bytes -= waiting.kept
 
     def _measure(self, connection: Reader, now_ms: int) -> None:
-        waiting, size = self._waiting[connection], connection.unread_bytes
-        if size < waiting.size:
+        waiting, unread, kept = self._waiting[connection], connection.unread_bytes, connection.kept_bytes
+        if unread < waiting.unread:
             waiting.progress_ms = now_ms
-        self.held_bytes += size - waiting.size
-        waiting.size = size
+        self.held_bytes += kept - waiting.kept
+        waiting.unread, waiting.kept = unread, kept
 
     def _shed(self, now_ms: int) -> None:
         for connection in self._waiting:
@@ -87,12 +92,12 @@ class UnreadAnswers:
         def harm(connection: Reader) -> tuple[bool, int]:
             waiting = self._waiting[connection]
             reads = waiting.progress_ms is not None and now_ms - waiting.progress_ms < PATIENCE_MS
-            return not reads, waiting.size
+            return not reads, waiting.kept
 
         for connection in sorted(self._waiting, key=harm, reverse=True):
             if self.held_bytes <= self._most_bytes:
                 break
-            size = self._waiting[connection].size
+            size = self._waiting[connection].kept
             self.gone(connection)
             connection.kill(f"its answers of {size} bytes are not read, and those of all exceed {self._most_bytes}")
 
@@ -104,7 +109,7 @@ class UnreadAnswers:
             waiting = self._waiting[connection]
             if now_ms - max(waiting.since_ms, waiting.progress_ms or 0) >= self._idle_ms:
                 self.gone(connection)
-                connection.kill(f"its answers of {waiting.size} bytes were not read for {self._idle_ms} ms")
+                connection.kill(f"its answers of {waiting.unread} bytes were not read for {self._idle_ms} ms")
         self._looks = False
         if self._waiting:
             self._look_again(now_ms)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import struct
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import pytest
 
 from ottla.protocol.apis import ApiKey
-from ottla.protocol.errors import ErrorCode
+from tests.e2e.waiting import wait_for
 from tests.hostile.victim import Victim
 from tests.pitfalls.client import Client, batch, produce_fields
 from tests.wire.peer import ConnectionClosed
+from tests.wire.requests import request
 
 pytestmark = pytest.mark.e2e
 
@@ -24,11 +25,17 @@ BEGINNING = struct.pack(">ihh", 2 * MIB, ApiKey.PRODUCE, 9)
 def begin(client: Client, size: int) -> None:
     """Send the beginning of a Produce, as far as the broker takes it."""
     client.socket.settimeout(0.01)
-    try:
+    with suppress(TimeoutError, ConnectionError):
         client.raw(BEGINNING + bytes(size))
-    except (TimeoutError, ConnectionError):
-        pass
     client.socket.settimeout(20)
+
+
+def is_written(port: int, topic: str) -> bool:
+    """Whether a large Produce is served; if it is turned away, a client tries again."""
+    with Client(port) as client, suppress(ConnectionClosed, ConnectionError):
+        client.metadata(topic)
+        return bool(client.produce(topic, batch(b"x" * 900_000)).error_code == 0)
+    return False
 
 
 @pytest.mark.parametrize(("count", "size"), [(150, MIB), (600, 200_000)], ids=["large", "many"])
@@ -43,31 +50,22 @@ def test_requests_that_are_not_finished_are_bounded_together(count: int, size: i
             for _ in range(count):
                 begin(stack.enter_context(Client(victim.port)), size)
             assert honest.produce(topic).error_code == 0, "it comes whole"
-            assert honest.produce(topic, batch(b"x" * 900_000)).error_code == 0, "within the timeout"
+            wait_for(lambda: is_written(victim.port, topic), "there is room again")
         assert victim.peak_bytes() - before < 2 * MOST + 20 * MIB
         assert felt.p99_ms < 500
-        text = victim.log_text()
-    assert "did not grow" in text
 
 
 def test_large_requests_of_many_that_finish_are_all_served() -> None:
     with Victim(settings=SETTINGS | {"queued.max.request.bytes": 2 * MIB}) as victim, ExitStack() as stack:
         clients = [stack.enter_context(Client(victim.port)) for _ in range(8)]
         topic = clients[0].topic()
-        frames = []
         for client in clients:
             assert client.metadata(topic).topics[0].error_code == 0
-            message = client.frame  # as it is sent
-            from tests.wire.requests import request
-
-            fields = produce_fields(topic, batch(b"x" * 900_000))
-            frames.append(message(ApiKey.PRODUCE, 9, request(ApiKey.PRODUCE, fields), 7))
-        for begin_at in range(0, len(frames[0]), 300_000):
-            for client, frame in zip(clients, frames, strict=True):
-                client.raw(frame[begin_at : begin_at + 300_000])
+        fields = request(ApiKey.PRODUCE, produce_fields(topic, batch(b"x" * 900_000)))
+        frame = clients[0].frame(ApiKey.PRODUCE, 9, fields, 7)
+        for at in range(0, len(frame), 300_000):
+            for client in clients:
+                client.raw(frame[at : at + 300_000])
         for client in clients:
-            try:
-                assert client.next_frame().correlation_id == 7
-            except ConnectionClosed:
-                raise AssertionError(victim.log_text()) from None
-        assert ErrorCode.NONE == 0
+            assert client.next_frame().correlation_id == 7
+        assert clients[0].offset(topic).offset == len(clients)

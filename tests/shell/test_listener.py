@@ -58,6 +58,10 @@ class Peer:
     def is_waited_for(self) -> bool:
         return self.open is not None
 
+    @property
+    def kept_bytes(self) -> int:
+        return self.unread_bytes
+
     def close(self) -> None:
         self.closed = True
 

@@ -14,6 +14,10 @@ class Reader:
         self.unread_bytes = 0
         self.killed = ""
 
+    @property
+    def kept_bytes(self) -> int:
+        return self.unread_bytes
+
     def answer(self, size: int) -> None:
         self.unread_bytes += size
         self.host.grew(self)
