@@ -105,6 +105,7 @@ class _Source:
 _WRONG = {
     "null": "null where it is not allowed",
     "short": "more bytes announced than are left",
+    "long": "a string of more than 32,767 bytes",
     "count": "more items announced than bytes are left",
     "items": "more array items and tags than one message may hold",
     "tags": "more tags announced than bytes are left",
