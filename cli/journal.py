@@ -169,7 +169,7 @@ def print_journal(path: Path, with_records: bool, as_json: bool) -> None:
 def _print_frame(row: dict[str, Any], batch: StoredBatch | None, name: str, with_records: bool, as_json: bool) -> None:
     topic = (partition_of(name) or ("", 0))[0]
     decode_as = topic if topic in INTERNAL else None
-    records = records_of(batch) if batch is not None and with_records else []
+    records = list(records_of(batch)) if batch is not None and with_records else []
     if as_json:
         if batch is not None:
             row |= {"base_offset": batch.header.base_offset, "last_offset": batch.header.last_offset}

@@ -164,7 +164,7 @@ class _Printer:
 
     def _print_batch(self, partition: PartitionFiles, path: Path, batch: StoredBatch) -> None:
         wish = self.wish
-        records = records_of(batch) if wish.with_records else []
+        records = list(records_of(batch)) if wish.with_records else []
         if wish.offset is not None:
             records = [record for record in records if record.offset >= wish.offset]
         count = len(records) if wish.with_records else batch.header.record_count

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,7 +12,7 @@ from ottla.cli.internal_records import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, descri
 from ottla.cli.output import json_text
 from ottla.cli.segments import StoredBatch, Unreadable
 from ottla.protocol.batch import BatchError, Record
-from ottla.protocol.batch_reader import decode_batch
+from ottla.protocol.batch_reader import iter_records
 
 INTERNAL = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
 
@@ -31,10 +32,10 @@ def when(timestamp_ms: int) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def records_of(batch: StoredBatch) -> list[Record]:
-    """The records of a batch. Raises `Unreadable`."""
+def records_of(batch: StoredBatch) -> Iterator[Record]:
+    """The records of a batch, made as they are taken. Raises `Unreadable`."""
     try:
-        return decode_batch(batch.data, verify_crc=False)
+        yield from iter_records(batch.data, verify_crc=False)
     except BatchError as error:
         raise Unreadable(batch.position, str(error)) from None
 

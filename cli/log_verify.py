@@ -208,7 +208,8 @@ def _verify_segment(verdict: Verdict, upto: int | None, *, is_last: bool, ceilin
         for batch in read_batches(path, end=upto):
             batch.check_crc()
             if deep:
-                records_of(batch)
+                for _ in records_of(batch):
+                    pass
             header = batch.header
             if header.base_offset < least:
                 raise Unreadable(batch.position, f"offset {header.base_offset} where at least {least} is due")

@@ -135,7 +135,11 @@ def validating(
     if allowance.records is not None and header.record_count > allowance.records:
         raise BatchTooLarge(f"{header.record_count} records, where {allowance.records} more may be in the request")
     try:
-        body: bytes = yield partial(decompressed_records, header, data, limit=min(limit, allowance.bytes))
+        most_bytes = min(limit, allowance.bytes)
+        if header.attributes & CODEC_MASK:
+            body: bytes = yield partial(decompressed_records, header, data, limit=most_bytes)
+        else:
+            body = decompressed_records(header, data, limit=most_bytes)
         allowance.bytes -= len(body)
         summary = yield from summarizing(header, body, oldest, newest, most=allowance.records)
     except CorruptBatch as error:

@@ -78,6 +78,8 @@ def decompress(codec: int, data: Buffer, *, limit: int = MAX_DECOMPRESSED_BYTES)
     Raises ``DecompressedTooLarge`` when there would be more, ``CompressionError`` for anything else that is wrong,
     trailing bytes and an unknown codec included.
     """
+    if codec == Codec.NONE and len(data) <= limit:
+        return bytes(data)
     return b"".join(decompressed_pieces(codec, data, limit + 1, limit=limit))
 
 

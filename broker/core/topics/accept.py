@@ -77,8 +77,8 @@ def accept(
     ):
         steps = partial(_walking, header, data, config, wall_ms)
         if allowance is None:
-            return finished(steps(Allowance(DECOMPRESSED_BYTES)))
-        return _at_once(steps, data, allowance) or steps(allowance)
+            return finished(steps(Allowance(DECOMPRESSED_BYTES), DECOMPRESSED_BYTES))
+        return _at_once(steps, data, allowance) or steps(allowance, DECOMPRESSED_BYTES)
     if header.record_count <= WALKED_RECORDS:
         steps = partial(_walking, header, data, config, wall_ms)
         walked = _at_once(steps, data, Allowance(LOOKED_AT_BYTES) if allowance is None else allowance)
@@ -94,22 +94,21 @@ def accept(
 
 
 def _at_once(
-    steps: Callable[[Allowance], Steps[ProducedBatch]], data: Buffer, allowance: Allowance
+    steps: Callable[[Allowance, int], Steps[ProducedBatch]], data: Buffer, allowance: Allowance
 ) -> ProducedBatch | None:
     """Walk over the records if these are few bytes and the request had not many before; None if they are not."""
     if len(data) > allowance.at_once:
         return None
-    small = Allowance(allowance.at_once, allowance.records)
+    before = allowance.bytes
     try:
-        produced = finished(steps(small))
+        produced = finished(steps(allowance, min(allowance.at_once, DECOMPRESSED_BYTES)))
     except BatchError as error:
         # Nobody knows how far it was decompressed.
         allowance.at_once = 0
         if isinstance(error, BatchTooLarge):
             return None
         raise
-    allowance.at_once = small.bytes
-    allowance.records = small.records
+    allowance.at_once -= before - allowance.bytes
     return produced
 
 
@@ -118,7 +117,7 @@ def _has_other_codec(header: BatchHeader, config: TopicConfig) -> bool:
 
 
 def _walking(
-    header: BatchHeader, data: Buffer, config: TopicConfig, wall_ms: int, allowance: Allowance
+    header: BatchHeader, data: Buffer, config: TopicConfig, wall_ms: int, allowance: Allowance, limit: int
 ) -> Steps[ProducedBatch]:
     limited = config.message_timestamp_before_max_ms < INT64_MAX
     produced = yield from validating(
@@ -130,7 +129,7 @@ def _walking(
         before_max_ms=config.message_timestamp_before_max_ms if limited else None,
         after_max_ms=config.message_timestamp_after_max_ms,
         allowance=allowance,
-        limit=DECOMPRESSED_BYTES,
+        limit=limit,
     )
     if not _has_other_codec(header, config):
         return produced
