@@ -1,7 +1,7 @@
 // The page: where one is, what is at the top, keys, and the stream that keeps it all up to date.
 import { Stream } from "./api.js";
 import { alarmsView } from "./alarms.js";
-import { duration, fill, groupHref, h, plural, refreshAgo, stateChip, topicHref } from "./dom.js";
+import { duration, fill, groupHref, h, plural, printable, refreshAgo, stateChip, topicHref } from "./dom.js";
 import { groupView } from "./group.js";
 import { overview } from "./overview.js";
 import { Store } from "./store.js";
@@ -51,7 +51,7 @@ function go() {
   stream.watch(next.watch ?? null);
   view = VIEWS[next.page](store, next);
   fill(main, view.element);
-  document.title = view.title ? `${view.title} · Ottla` : "Ottla";
+  document.title = view.title ? `${printable(view.title)} · Ottla` : "Ottla";
   for (const link of document.querySelectorAll("nav a[data-page]")) {
     if (link.dataset.page === next.nav) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");

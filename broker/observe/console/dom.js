@@ -7,14 +7,25 @@ export function h(tag, attributes, ...children) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (name.startsWith("--")) element.style.setProperty(name, value);
-    else element.setAttribute(name, value === true ? "" : value);
+    else element.setAttribute(name, value === true ? "" : name === "title" || name === "aria-label" ? printable(value) : value);
   }
   element.append(...flat(children));
   return element;
 }
 
 function flat(children) {
-  return children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false);
+  const shown = children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false);
+  return shown.map((child) => (typeof child === "string" ? printable(child) : child));
+}
+
+const HIDDEN = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+
+/** Names of others with escapes, as on a terminal, for what cannot be seen or turns the direction of what follows. */
+export function printable(text) {
+  return String(text).replace(HIDDEN, (one) => {
+    const code = one.charCodeAt(0);
+    return code < 256 ? `\\x${code.toString(16).padStart(2, "0")}` : `\\u${code.toString(16).padStart(4, "0")}`;
+  });
 }
 
 /** Replaces what an element holds. */

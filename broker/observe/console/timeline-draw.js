@@ -1,5 +1,5 @@
 // Draws what of a timeline can be seen at the moment, and nothing else.
-import { clock, duration, short } from "./dom.js";
+import { clock, duration, printable, short } from "./dom.js";
 import { endOf, FATES, GONE, JOINED, JOINING, lastAtOrBefore, OWNING, SILENT, SYNCED, SYNCING, tickStep } from "./timeline-scale.js";
 
 // What is drawn where several things fall on one pixel: the one that matters most.
@@ -240,7 +240,7 @@ function gutter(pen, data, view, colours, chosen) {
       }
       pen.font = `${chosen.lane === one.index ? "600 " : ""}${size}px ${colours.sans}`;
       pen.fillStyle = one.isPresent || !data.isLive ? colours.text : colours.faint;
-      const text = `${one.isLeader ? "★ " : ""}${one.name}`;
+      const text = `${one.isLeader ? "★ " : ""}${printable(one.name)}`;
       pen.fillText(shorten(pen, text, view.gutter - 18), 10, top + view.laneHeight / 2 + 0.5);
     }
   });

@@ -209,6 +209,15 @@ def test_a_file_holds_any_name(blank: Open, tmp_path: Path) -> None:
     expect(page.locator("h1")).to_have_text(name)
 
 
+def test_a_name_does_not_show_itself_as_another(blank: Open, tmp_path: Path) -> None:
+    """By a mark that turns its direction, or by characters that nobody sees."""
+    path = tmp_path / "odd.html"
+    members = [part("a\u202egnp.exe", fate="new", came_ms=1, synced_ms=60, after=2)]
+    path.write_text(page_of(build("payments\u202egnp.exe\x1b\x9b\u2066", [rebalance(1, 0, 100, members)])))
+    page = blank(path.as_uri())
+    expect(page.locator("h1")).to_have_text(r"payments\u202egnp.exe\x1b\x9b\u2066")
+
+
 def test_page_and_terminal_fold_time_alike(visit: Open, large: Timeline) -> None:
     """The rule is written twice: in Python for the terminal, in JavaScript for the page."""
     page = visit()
