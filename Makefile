@@ -91,7 +91,7 @@ hostile: $(VENV)/.test ## attacks from outside, what each costs and what honest 
 
 fuzz: MINUTES = 1
 fuzz: $(VENV)/.test ## seeded nonsense over all APIs and versions, against brokers of their own (MINUTES=1)
-	@$(BIN)/python -m tests.hostile.fuzz --minutes $(MINUTES) --without patterns --without bombs --without repeats $(ARGS)
+	@$(BIN)/python -m tests.hostile.fuzz --minutes $(MINUTES) $(ARGS)
 
 differential: $(VENV)/.test ## hold Ottla against a real Apache Kafka; SEEDS=300; needs Java 17 and, the first time, Maven
 	@if command -v java >/dev/null && { command -v mvn >/dev/null || ls $${OTTLA_DIFFERENTIAL_CACHE:-$$HOME/.cache/ottla-differential}/jars-* >/dev/null 2>&1; }; \

@@ -5,12 +5,11 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Final
 
-RESERVED: Final = 192
+RESERVED: Final = 256
 """Descriptors that no connection of a client gets, besides those of HTTP connections.
 
-64 segments that are read, and one more that is being opened; journal, spare and the one before: 4; what the keeper
-writes: segments that are filled, their two indexes, catalog and checkpoint: up to 64; the event loop, listening
-sockets, signals, standard streams, the lock, the recorder's file: 20; and some for what imports and compacts.
+The log holds 234 at most (``Sizes.most_handles``); the event loop, listening sockets, standard streams and the recorder's
+file take a dozen, and the rest is for what is imported or read for a moment.
 """
 
 

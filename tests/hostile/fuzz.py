@@ -27,7 +27,7 @@ from typing import Any
 from ottla.protocol.apis import ApiKey
 from tests.hostile.fuzz_case import STANDING, Case
 from tests.hostile.fuzz_guest import LATE_S, Fault, Guest, Machine, Stopwatch
-from tests.hostile.fuzz_requests import HONEST, leave_out
+from tests.hostile.fuzz_requests import HONEST
 from tests.hostile.victim import Victim
 from tests.pitfalls.client import Client
 
@@ -408,10 +408,7 @@ def main() -> int:
     parser.add_argument("--cases", type=int, help="at most so many in each round")
     parser.add_argument("--rounds", type=int, help="brokers; by default four, and one for every ten minutes more")
     parser.add_argument("--case", type=int, help="play this one alone")
-    parser.add_argument("--without", action="append", default=[], choices=("patterns", "bombs", "repeats"))
     wanted = parser.parse_args()
-    for what in wanted.without:
-        leave_out(what)
     if wanted.case is not None:
         told = play_case(wanted.seed, wanted.case)
     else:

@@ -11,7 +11,7 @@ from typing import Any
 from ottla.broker.handlers import HANDLERS, handler
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.schema import ArrayOf, WireField, WireType
-from tests.hostile.fuzz_batches import KINDS, bomb, hostile_batches
+from tests.hostile.fuzz_batches import hostile_batches
 from tests.protocol.wire_values import at_version, zero
 from tests.wire.requests import SUBSCRIBED
 
@@ -115,17 +115,6 @@ _ALWAYS |= {f"v3_and_below_{name}": _ALWAYS[name] for name in ("transactional_id
 _CONFIG_VALUES = ["1000", "compact", "delete", "gzip", "zstd", "-1", "0", "16384", "LogAppendTime", None, ""]
 _QUOTAS = ["producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate"]
 _LEARNT = 30
-
-
-def leave_out(what: str) -> None:
-    """Keep patterns that explode, bombs, or names said a thousand times, out of what is written from here on."""
-    if what == "bombs":
-        KINDS.remove(bomb)
-    elif what == "repeats":
-        del REPEATS[1:]
-    else:
-        STRINGS.remove(_NESTED)
-        _ALWAYS["patterns"].remove(_NESTED)
 
 
 @dataclass(slots=True)

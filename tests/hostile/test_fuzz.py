@@ -15,7 +15,7 @@ from ottla.protocol.errors import MalformedFrame
 from ottla.protocol.headers import frame_request
 from tests.hostile import fuzz, fuzz_guest
 from tests.hostile.fuzz_guest import Fault, Guest, due_of
-from tests.hostile.fuzz_requests import CALLS, Known, Writer, body_of, leave_out
+from tests.hostile.fuzz_requests import CALLS, Known, Writer, body_of
 from tests.wire.requests import request
 
 
@@ -23,8 +23,6 @@ from tests.wire.requests import request
 def test_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (fuzz, fuzz_guest):  # other tests run beside this one
         monkeypatch.setattr(module, "LATE_S", 4.0)
-    for what in ("patterns", "bombs", "repeats"):
-        leave_out(what)
     told = fuzz.play(seed=11, seconds=5, rounds=1, warm_up_s=1)
     assert told.faults == []
     assert told.cases > 20 and sum(told.counts.values()) > 500 and len(told.counts) > 40, told.line()
