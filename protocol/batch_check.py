@@ -24,7 +24,7 @@ from ottla.protocol.batch import (
     parse_header,
 )
 from ottla.protocol.batch_builder import with_create_time, with_log_append_time, with_max_timestamp
-from ottla.protocol.batch_reader import MIN_RECORD_SIZE, decompressed_records, summarizing
+from ottla.protocol.batch_reader import MIN_RECORD_SIZE, decompressed_records, malformed, summarizing
 from ottla.protocol.compression import MAX_DECOMPRESSED_BYTES, Buffer, Codec
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.steps import Steps, finished
@@ -141,10 +141,11 @@ def validating(
         else:
             body = decompressed_records(header, data, limit=most_bytes)
         allowance.bytes -= len(body)
-        summary = yield from summarizing(header, body, oldest, newest, most=allowance.records)
-    except CorruptBatch as error:
+        summary = yield from summarizing(header, body, oldest, newest, allowance.records)
+    except (CorruptBatch, IndexError, ValueError) as error:
         # The CRC fits, so this is what was sent: to call it damaged would have producers send it again and again.
-        raise InvalidBatch(ErrorCode.INVALID_RECORD, str(error)) from None
+        text = str(error if isinstance(error, CorruptBatch) else malformed(error))
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, text) from None
     if allowance.records is not None:
         allowance.records -= summary.looked_at
     if summary.out_of_order is not None:

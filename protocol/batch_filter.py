@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from ottla.protocol.batch import CODEC_MASK, NO_TIMESTAMP, BatchHeader, TimestampType
 from ottla.protocol.batch_builder import _AFTER_CRC, _seal
-from ottla.protocol.batch_reader import _malformed, decompressed_records
+from ottla.protocol.batch_reader import decompressed_records, malformed
 from ottla.protocol.compression import MAX_DECOMPRESSED_BYTES, Buffer, compress
 from ottla.protocol.varints import encode_varint, read_varint, read_varlong
 
@@ -47,7 +47,7 @@ def stored_records(header: BatchHeader, body: bytes) -> Iterator[StoredRecord]:
     try:
         yield from _walk(header, body)
     except (IndexError, ValueError) as error:
-        raise _malformed(error) from None
+        raise malformed(error) from None
 
 
 def _walk(header: BatchHeader, body: bytes) -> Iterator[StoredRecord]:

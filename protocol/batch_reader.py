@@ -82,7 +82,7 @@ def _well_formed(records: Iterator[Record]) -> Iterator[Record]:
     try:
         yield from records
     except (IndexError, ValueError) as error:
-        raise _malformed(error) from None
+        raise malformed(error) from None
 
 
 def whole_batch(data: Buffer) -> tuple[BatchHeader, memoryview]:
@@ -107,25 +107,6 @@ def decompressed_records(header: BatchHeader, batch: Buffer, *, limit: int = MAX
     if header.record_count * MIN_RECORD_SIZE > len(records):
         raise CorruptBatch(f"{header.record_count} records in {len(records)} bytes")
     return records
-
-
-def summarizing(
-    header: BatchHeader,
-    body: bytes,
-    oldest_ms: int | None = None,
-    newest_ms: int | None = None,
-    *,
-    most: int | None = None,
-) -> Steps[RecordsSummary]:
-    """Walk over all records of ``body``, the decompressed records section, without copying any.
-
-    Timestamps are held against ``oldest_ms`` and ``newest_ms`` when these are given. Raises ``CorruptBatch``, or
-    ``BatchTooLarge`` beyond ``most`` records and headers of records together.
-    """
-    try:
-        return (yield from _summarize(header, body, oldest_ms, newest_ms, most))
-    except (IndexError, ValueError) as error:
-        raise _malformed(error) from None
 
 
 class TimeScan:
@@ -182,14 +163,15 @@ class TimeScan:
                 position = end
                 left -= 1
         except (IndexError, ValueError) as error:
-            raise _malformed(error) from None
+            raise malformed(error) from None
         self._left = left
         self._rest = data[position:]
         self._skip = max(position - len(data), 0)
         return None
 
 
-def _malformed(error: Exception) -> CorruptBatch:
+def malformed(error: Exception) -> CorruptBatch:
+    """What is wrong with a batch whose records could not be walked over."""
     reason = "the records end too early" if isinstance(error, IndexError) else str(error)
     return CorruptBatch(f"malformed records: {reason}")
 
@@ -274,9 +256,14 @@ def _read_headers(body: bytes, position: int, end: int, count: int) -> tuple[lis
     return headers, position
 
 
-def _summarize(
+def summarizing(
     header: BatchHeader, body: bytes, oldest_ms: int | None, newest_ms: int | None, most: int | None
 ) -> Steps[RecordsSummary]:
+    """Walk over all records of ``body``, the decompressed records section, without copying any.
+
+    Timestamps are held against ``oldest_ms`` and ``newest_ms`` when these are given. Raises ``BatchTooLarge`` beyond
+    ``most`` records and headers of records together, and ``IndexError`` or ``ValueError`` where `malformed` says why.
+    """
     # Outside what an int64 can hold no timestamp lies.
     oldest_delta = -(1 << 65) if oldest_ms is None else oldest_ms - header.base_timestamp
     newest_delta = 1 << 65 if newest_ms is None else newest_ms - header.base_timestamp

@@ -247,17 +247,17 @@ def _append(
         answer.settled()
 
     answer.open += 1
-    produce = partial(
-        partition.produce, data.records, answer.ctx.api_version, wall_ms, settled, verified, answer.allowance
-    )
-    steps = None
+    version, steps = answer.ctx.api_version, None
     if not answer.later:
         try:
-            steps = produce()
-        except (BatchError, services.topics.storage_error) as error:
-            _refused(answer, row, partition, error, services)
+            steps = partition.produce(data.records, version, wall_ms, settled, verified, answer.allowance)
+        except BatchError as error:
+            _refuse(answer, row, partition, error)
+        except services.topics.storage_error:
+            _fail_stored(answer, row, partition, services)
         if steps is None:
             return
+    produce = partial(partition.produce, data.records, version, wall_ms, settled, verified, answer.allowance)
     answer.later.append(_append_later(answer, row, partition, produce, steps, services))
     if len(answer.later) == 1:
         services.validate(
@@ -287,26 +287,28 @@ def _append_later(
             steps = produce()
         if steps is not None:
             yield from steps
-    except (BatchError, services.topics.storage_error) as error:
-        _refused(answer, row, partition, error, services)
+    except BatchError as error:
+        _refuse(answer, row, partition, error)
+    except services.topics.storage_error:
+        _fail_stored(answer, row, partition, services)
 
 
-def _refused(
-    answer: _Answer, row: PartitionProduceResponse, partition: Partition, error: Exception, services: Services
-) -> None:
-    if isinstance(error, BatchError):
-        words = None if error.error_code in _SELF_EXPLAINING else str(error)
-        _fail(answer, row, partition.tp.topic, error.error_code, words)
-        if isinstance(error, InvalidBatch) and not isinstance(error, NotABatch):
-            row.log_start_offset = partition.log.log_start_offset
-            named = error.record_errors[: answer.may_name]
-            answer.may_name -= len(named)
-            row.record_errors = [
-                BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=text) for index, text in named
-            ]
-    else:
-        failure = _unless_deleted(ErrorCode.KAFKA_STORAGE_ERROR, answer, partition, services)
-        _fail(answer, row, partition.tp.topic, failure)
+def _refuse(answer: _Answer, row: PartitionProduceResponse, partition: Partition, error: BatchError) -> None:
+    words = None if error.error_code in _SELF_EXPLAINING else str(error)
+    _fail(answer, row, partition.tp.topic, error.error_code, words)
+    if isinstance(error, InvalidBatch) and not isinstance(error, NotABatch):
+        row.log_start_offset = partition.log.log_start_offset
+        named = error.record_errors[: answer.may_name]
+        answer.may_name -= len(named)
+        row.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=text) for index, text in named
+        ]
+    answer.settled()
+
+
+def _fail_stored(answer: _Answer, row: PartitionProduceResponse, partition: Partition, services: Services) -> None:
+    failure = _unless_deleted(ErrorCode.KAFKA_STORAGE_ERROR, answer, partition, services)
+    _fail(answer, row, partition.tp.topic, failure)
     answer.settled()
 
 

@@ -8,8 +8,8 @@ from typing import Final
 RESERVED: Final = 256
 """Descriptors that no connection of a client gets, besides those of HTTP connections.
 
-The log holds 234 at most (``Sizes.most_handles``); the event loop, listening sockets, standard streams and the recorder's
-file take a dozen, and the rest is for what is imported or read for a moment.
+The log holds 234 at most (``Sizes.most_handles``). The event loop, listening sockets, standard streams and the
+recorder's file take a dozen; the rest is for what is imported or read for a moment.
 """
 
 

@@ -120,7 +120,7 @@ def _walking(
     header: BatchHeader, data: Buffer, config: TopicConfig, wall_ms: int, allowance: Allowance, limit: int
 ) -> Steps[ProducedBatch]:
     limited = config.message_timestamp_before_max_ms < INT64_MAX
-    produced = yield from validating(
+    walking = validating(
         header,
         data,
         require_key=config.compacted,
@@ -131,8 +131,11 @@ def _walking(
         allowance=allowance,
         limit=limit,
     )
-    if not _has_other_codec(header, config):
-        return produced
+    return _recompressing(walking, config) if _has_other_codec(header, config) else walking
+
+
+def _recompressing(walking: Steps[ProducedBatch], config: TopicConfig) -> Steps[ProducedBatch]:
+    produced = yield from walking
     assert config.codec is not None
     data = yield partial(
         with_codec, produced.data, config.codec, level=config.compression_level, limit=DECOMPRESSED_BYTES
