@@ -343,6 +343,11 @@ class Broker:
         self._engine.on_appended = self._appended
         self._topics.on_touched = self._driver.touched
         self._topics.on_deleted = self._topic_deleted
+        self._receive()
+
+    def _receive(self) -> None:
+        """Make what takes requests from the network: connections, and what their clients may use."""
+        settings, clock = self.settings, self._clock
         new_dispatcher = Dispatcher if self._measuring is None else self._measuring.dispatcher
         self._dispatcher = new_dispatcher(self._services, self.log, settings.protocol_codec)
         if self._measuring is not None:

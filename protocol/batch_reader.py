@@ -259,11 +259,9 @@ def _read_headers(body: bytes, position: int, end: int, count: int) -> tuple[lis
 def summarizing(
     header: BatchHeader, body: bytes, oldest_ms: int | None, newest_ms: int | None, most: int | None
 ) -> Steps[RecordsSummary]:
-    """Walk over all records of ``body``, the decompressed records section, without copying any.
+    """Walk over all records of ``body``, decompressed, and copy none.
 
-    Timestamps are held against ``oldest_ms`` and ``newest_ms`` when these are given. Raises ``BatchTooLarge`` beyond
-    ``most`` records and headers of records together, and ``IndexError`` or ``ValueError`` where `malformed` says why.
-    """
+    Raises ``BatchTooLarge`` beyond ``most`` records and their headers, else what `malformed` puts into words."""
     # Outside what an int64 can hold no timestamp lies.
     oldest_delta = -(1 << 65) if oldest_ms is None else oldest_ms - header.base_timestamp
     newest_delta = 1 << 65 if newest_ms is None else newest_ms - header.base_timestamp
@@ -324,10 +322,10 @@ def summarizing(
             raise ValueError(f"a record of {length} bytes ends {position - end:+d} bytes from there")
     if position != len(body):
         raise ValueError(f"{len(body) - position} bytes after the last record")
-    if header.base_timestamp + largest > _MAX_TIMESTAMP:
+    largest += header.base_timestamp
+    if largest > _MAX_TIMESTAMP:
         raise ValueError("a timestamp larger than 64 bits")
-    looked_at = header.record_count + header_count
-    return RecordsSummary(header.base_timestamp + largest, keyless, out_of_order, outside, looked_at)
+    return RecordsSummary(largest, keyless, out_of_order, outside, header.record_count + header_count)
 
 
 def _skip_bytes(body: bytes, position: int, end: int) -> int:

@@ -82,7 +82,7 @@ def test_a_damaged_partition_of_the_groups(data: Path) -> None:
     flip(path, 70)
     text = refused(data)
     assert f"{hit} is damaged: {path}, bytes 0 to " in text
-    assert f"\n  ottla recover {data} --accept-loss" in text
+    assert f"\n      ottla recover {data} --accept-loss" in text
     report = recover(data, expect=1)
     assert {row["log"] for row in report["lost"]} == {hit}
     (row,) = report["lost"]
@@ -123,7 +123,7 @@ def test_a_damaged_partition_of_the_transactions(data: Path) -> None:
     flip(path, 70)
     text = refused(data)
     assert f"{path.parent.name} is damaged: {path}, bytes 0 to " in text
-    assert f"\n  ottla recover {data} --accept-loss" in text
+    assert f"\n      ottla recover {data} --accept-loss" in text
     recover(data, "--accept-loss")
     with BrokerProcess(data) as broker:
         asyncio.run(commit(broker.bootstrap_servers))
@@ -157,7 +157,7 @@ def test_a_damaged_topic_is_served_and_can_be_mended(data: Path) -> None:
 def test_a_damaged_checkpoint(data: Path) -> None:
     flip(data / "checkpoint", 60)
     text = refused(data)
-    assert "checkpoint is damaged" in text and f"\n  ottla recover {data} --accept-loss" in text
+    assert "checkpoint is damaged" in text and f"\n      ottla recover {data} --accept-loss" in text
     assert recover(data, expect=1)["problems"]
     ottla("recover", data, "--accept-loss")
     with BrokerProcess(data):
@@ -173,7 +173,7 @@ def test_a_catalog_that_is_lost(data: Path, gone: bool) -> None:
         path.write_text(path.read_text().replace('"topics"', '"topiks"'))
     before = sorted(data.glob("logs/*/*"))
     text = refused(data)
-    assert "catalog" in text and f"\n  ottla recover {data}\n" in text
+    assert "catalog" in text and f"\n      ottla recover {data}\n" in text
     words = ottla("recover", data, "--accept-loss", expect=1).stdout
     assert "from a backup" in words and "orders" in words and "A broker starts" not in words
     assert sorted(data.glob("logs/*/*")) == before

@@ -88,6 +88,7 @@ LONG_NAMES = [f"{number:04}".ljust(32_000, "n") for number in range(300)]
 )
 def test_many_long_names(victim: Victim, client: Client, key: ApiKey, version: int, fields: dict[str, Any]) -> None:
     """Java's hash of each was taken in Python, 3 ms for a name: 100 MB of names stopped the broker for 10 s."""
+    client.describe("nobody")  # the first request of a connection has to be short
     client.call(key, version, **fields)
     before_s = victim.cpu_s()
     client.call(key, version, **fields)
@@ -112,5 +113,5 @@ def test_no_string_is_longer_than_an_old_version_can_say(read: str) -> None:
 
     reader: Any = layout.decode if read == "decode" else layout.parse
     assert reader(request(32_767)).group_id == "g" * 32_767
-    with pytest.raises(MalformedFrame, match="32768"):
+    with pytest.raises(MalformedFrame, match=r"32768|more than 32,767 bytes"):
         reader(request(32_768))

@@ -6,6 +6,7 @@ import errno
 import pytest
 
 from ottla.broker.storage.engine import EngineError, StorageFull, Unavailable
+from ottla.protocol.steps import finished
 from tests.storage.simulated_engine import SMALL, Simulated, fill, values
 
 pytestmark = pytest.mark.asyncio
@@ -132,8 +133,8 @@ async def test_a_reader_without_descriptors_is_refused_and_the_log_is_not_damage
     at_most(sim, 0)
     for ask in (
         lambda: log.read(0, max_bytes=100),
-        lambda: log.offset_for_timestamp(0),
-        log.max_timestamp,
+        lambda: finished(log.offset_for_timestamp(0)),
+        lambda: finished(log.max_timestamp()),
         log.segments,
         lambda: log.retention_offset(oldest_ms=1),
     ):
