@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from ottla.broker.core.fetch_sessions import LARGEST_ID, FetchSessions
-from ottla.broker.core.fetches import FetchPurgatory
+from ottla.broker.core.fetches import FetchPurgatory, TurnReads
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.core.log_dir import in_memory
@@ -318,6 +318,7 @@ class Broker:
         self._services = Services(
             settings=settings,
             clock=clock,
+            reads=TurnReads(asyncio.get_running_loop().call_soon),
             look_up=self._looking_up,
             validate=self._validating,
             node=Node(self._engine.node_id, self._engine.cluster_id, self._advertised),

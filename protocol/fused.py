@@ -48,7 +48,7 @@ SHARED_BYTES: Final = 4096
 """Records of at least this size are not copied out of their frame, nor into one that is large as a whole:"""
 
 GATHERED_BYTES: Final = 64 << 10
-"""Responses with records that are at least so large are left in pieces."""
+"""Responses with records, or with what they say again and again, are left in pieces if they are at least so large."""
 
 FOLDED_CHUNKS: Final = 4096
 """So many small chunks of a message are joined before it goes on: each takes fifty bytes besides what it holds,"""
@@ -396,6 +396,7 @@ class _EncodeWriter:
         self.pending: list[tuple[str, str]] = []  # (struct code, expression)
         self.chunked = False
         self.has_records = has_records
+        self.is_gathered = has_records  # also what stands in a message again and again is there once
         self.most = most
         self.too_large = source.names["too_large"] = too_large
 
@@ -431,7 +432,7 @@ class _EncodeWriter:
             source.line("size = sum(map(len, w))")
             source.line(f"if size > {self.most}: raise too_large()")
             source.line(f"w[0] = {source.packer('pack', 'i')}(size - 4) + w[0][4:]")
-        if framed and self.has_records:
+        if framed and self.is_gathered:
             source.names["gathered"] = gathered
             return f"b''.join(w) if size < {GATHERED_BYTES} else gathered(w, size)"
         return "b''.join(w)"
@@ -529,6 +530,7 @@ class _EncodeWriter:
     def repeated(self, leaf: Leaf, items: str) -> None:
         """Items of which one may be the same object as another, here or in another array of this field."""
         source = self.source
+        self.is_gathered = True
         inner = _Source()
         writer = _EncodeWriter(inner, self.has_records, self.most, self.too_large)
         writer.value(leaf, "value")

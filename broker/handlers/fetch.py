@@ -29,7 +29,7 @@ from ottla.broker.core.fetch_sessions import (
     Row,
     next_epoch,
 )
-from ottla.broker.core.fetches import Parked
+from ottla.broker.core.fetches import TURN_BYTES, Parked
 from ottla.broker.core.topics.partition import Partition
 from ottla.broker.handlers.partition_reads import (
     READ_COMMITTED,
@@ -293,7 +293,10 @@ def _name_leaders(response: FetchResponse, fetch: _Fetch, services: Services) ->
 
 def _read(fetch: _Fetch, services: Services) -> None:
     """Read every partition of a fetch, as far as its limit goes."""
-    left = fetch.limit
+    left, reads = fetch.limit, services.reads
+    crowded = reads.left_bytes < TURN_BYTES and reads.left_bytes < left
+    if crowded:
+        left = reads.left_bytes
     topics = services.topics
     by_name = topics.topics
     request = fetch.request
@@ -352,7 +355,9 @@ def _read(fetch: _Fetch, services: Services) -> None:
             size += taken
             left = max(0, left - taken)
     fetch.rows, fetch.unserved, fetch.partitions = rows, unserved, partitions
-    fetch.size, fetch.hurry = size, hurry
+    fetch.size = size
+    fetch.hurry = hurry or (crowded and size > 0)  # there may be more, but not in this turn of the loop
+    reads.took(size)
 
 
 def _is_another(item: AskedPartition, partition: Partition) -> bool:

@@ -13,7 +13,7 @@ from ottla.broker.core.configs.alterations import Alteration
 from ottla.broker.core.configs.brokers import BrokerConfigs
 from ottla.broker.core.configs.loggers import Logger
 from ottla.broker.core.fetch_sessions import FetchSessions
-from ottla.broker.core.fetches import Parked
+from ottla.broker.core.fetches import Parked, TurnReads
 from ottla.broker.core.groups.offsets import Refusals, TopicIds
 from ottla.broker.core.log_dir import LogDir, in_memory
 from ottla.broker.core.topics.catalog import Catalog, NewTopic, Permit, Refusal, TopicEntry
@@ -227,6 +227,7 @@ class Services:
     """The log for operators, if its level can be changed."""
     fetch_sessions: FetchSessions = field(default_factory=lambda: FetchSessions(0, int))
     """By default there is no room for any."""
+    reads: TurnReads = field(default_factory=TurnReads)
     explain: Explain | None = None
     """None where no history is kept."""
     look_up: LongWork = at_once

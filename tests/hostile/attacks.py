@@ -39,6 +39,8 @@ LONGEST_S = 60
 """An attack that goes on for longer is ended, with its broker."""
 HOLD_S = 1.0
 """For how long what an attack has put up stays there."""
+FELT_S = 3.0
+"""For how long at least the honest groups are asked what they feel."""
 DESCRIPTORS = "-n 1024"
 
 Attack = Callable[[Victim], None]
@@ -187,6 +189,7 @@ def large_members(victim: Victim) -> None:
     """Two hundred members of one group, each with 1 MB to say of itself."""
     with many(victim, 200) as clients:
         for client in clients:
+            client.describe("heavy")  # the first request of a connection has to be short
             client.start_join("heavy", 3, protocols={"range": SUBSCRIBED + bytes(1 << 20)}, rebalance_ms=2_000)
         time.sleep(3)
         for client in clients:
@@ -239,9 +242,9 @@ def discard(client: Client, key: ApiKey, version: int, **fields: Any) -> None:
     client.opened.pop()
     try:
         left = int.from_bytes(client._take(4), "big")
-        while left > 0 and (chunk := client.socket.recv(min(left, 1 << 20))):
-            left -= len(chunk)
-    except (ConnectionClosed, ConnectionResetError):
+        while left > 0:
+            left -= len(client._take(min(left, 1 << 16)))
+    except ConnectionClosed:
         return
 
 
@@ -307,6 +310,7 @@ def measure(name: str) -> Cost:
         try:
             with victim.calm() as felt:
                 time.sleep(0.2)
+                until_s = time.monotonic() + FELT_S
                 try:
                     attack(victim)
                 except (AssertionError, ConnectionClosed, OSError) as error:
@@ -315,6 +319,7 @@ def measure(name: str) -> Cost:
                 watchdog.cancel()
                 if not is_ended:
                     cost.cpu_s, cost.memory_bytes = victim.cpu_s() - cpu_s, victim.peak_bytes() - idle
+                    time.sleep(max(0.0, until_s - time.monotonic()))
             cost.heartbeats, cost.p99_ms, cost.longest_ms = felt.heartbeats, felt.p99_ms, felt.longest_ms
             serve(victim)
         except (AssertionError, ConnectionClosed, OSError) as error:
