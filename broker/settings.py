@@ -134,10 +134,10 @@ class Settings(ObserveSettings):
     )
     group_max_size: int = setting(INT32_MAX, "Members that a group may have.", low=1, high=INT32_MAX)
     ottla_group_max_bytes: int = setting(
-        67_108_864, "What a group may keep of its members: ids, metadata and assignments.", low=1, high=INT64_MAX
+        33_554_432, "What a group may keep of its members: ids, metadata and assignments.", low=1, high=INT64_MAX
     )
     ottla_groups_max_bytes: int = setting(
-        536_870_912, "What all groups together may keep; beyond it nobody new can join.", low=1, high=INT64_MAX
+        268_435_456, "What all groups together may keep; beyond it nobody new can join.", low=1, high=INT64_MAX
     )
     ottla_group_max_issued_ids: int = setting(
         10_000,
@@ -188,7 +188,7 @@ class Settings(ObserveSettings):
         604_800_000, "How long a transactional id that is not used is remembered.", low=1, high=INT32_MAX
     )
     ottla_transactional_ids_max_bytes: int = setting(
-        268_435_456, "What transactional ids and their open transactions may keep.", low=1, high=INT64_MAX
+        67_108_864, "What transactional ids and their open transactions may keep.", low=1, high=INT64_MAX
     )
     transaction_max_timeout_ms: int = setting(
         900_000, "The longest timeout that a transactional producer may ask for.", low=1, high=INT32_MAX

@@ -39,8 +39,8 @@ class GroupConfig:
     group_max_session_timeout_ms: int = 1_800_000
     group_initial_rebalance_delay_ms: int = 3_000
     group_max_size: int = 2_147_483_647
-    group_max_bytes: int = 64 << 20
-    groups_max_bytes: int = 512 << 20
+    group_max_bytes: int = 32 << 20
+    groups_max_bytes: int = 256 << 20
     group_max_issued_ids: int = 10_000
     groups_max_issued_bytes: int = 16 << 20
     offset_metadata_max_bytes: int = 4_096

@@ -19,7 +19,7 @@ class TransactionConfig:
         tombstone_batch_bytes: keys of expired ids that go into one append.
     """
 
-    transactional_ids_max_bytes: int = 256 << 20
+    transactional_ids_max_bytes: int = 64 << 20
     transaction_max_timeout_ms: int = 900_000
     transactional_id_expiration_ms: int = 604_800_000
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = 10_000
