@@ -86,7 +86,7 @@ chaos: $(VENV)/.test ## kill a broker under load, and applications besides (ROUN
 	@$(BIN)/python -m tests.chaos.run load --rounds $(ROUNDS) $(ARGS)
 	@$(BIN)/python -m tests.chaos.run exactly-once --rounds $$(( ($(ROUNDS) + 1) / 2 )) $(ARGS)
 
-hostile: $(VENV)/.test ## attacks from outside, what each costs and what honest groups feel of it (under three minutes)
+hostile: $(VENV)/.test ## attacks from outside, what each costs and what honest groups feel of it (two minutes)
 	@$(BIN)/python -m tests.hostile.attacks $(ARGS)
 
 fuzz: MINUTES = 1
