@@ -63,6 +63,8 @@ def _harmless_errors() -> Iterator[None]:
     except click.ClickException as error:
         from ottla.broker.observe.printable import printable
 
+        if type(error).__name__ == "NoArgsIsHelpError":  # help, which is ours; before click 8.2 it is no error
+            raise
         # A failure may have lines of ours, of which each is printable; what is wrong with an argument is one.
         lines = [error.message] if isinstance(error, click.UsageError) else error.message.split("\n")
         error.message = "\n".join(map(printable, lines))  # type: ignore[misc]

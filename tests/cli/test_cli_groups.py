@@ -187,6 +187,14 @@ def test_help_is_whole(words: list[str]) -> None:
     assert "ottla consume orders:0,3 --offset -10 --exit --format '%p/%o %k: %s\\n'\n" in text or words != ["consume"]
 
 
+@pytest.mark.parametrize("words", [[], ["topics"], ["groups"], ["configs"]])
+def test_without_a_command_help_stands_in_lines(words: list[str]) -> None:
+    asked = CliRunner().invoke(command, [*words, "--help"], prog_name="ottla")
+    left_out = CliRunner().invoke(command, words, prog_name="ottla")
+    assert left_out.output.strip() == asked.output.strip()
+
+
+
 def test_help_loads_neither_clients_nor_tables() -> None:
     script = (
         "import sys; from ottla.cli.main import command\n"
