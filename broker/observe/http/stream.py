@@ -83,8 +83,8 @@ class Reader:
         return self._held_bytes
 
     def put(self, chunk: bytes) -> None:
-        """Have a chunk sent. One that is larger than the limit is, if nothing else waits."""
-        if self._held_bytes and self._held_bytes + len(chunk) > self._limit_bytes:
+        """Have a chunk sent. A large group alone may exceed the limit: a reader ends when more comes after that."""
+        if self._held_bytes > self._limit_bytes:
             self.end()
         if not self.ended:
             self._held_bytes += len(chunk)

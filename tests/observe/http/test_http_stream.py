@@ -309,6 +309,21 @@ async def test_a_reader_that_falls_behind_is_dropped_and_the_others_are_not() ->
 
 
 @pytest.mark.asyncio
+async def test_a_group_that_takes_more_than_a_reader_may_be_behind_is_shown_to_who_reads() -> None:
+    stage = Stage(limit_bytes=2_000)
+    large = "g" * 1_700
+    stage.view.put(large)
+    reader = stage.feed.open(large)
+    assert [event for event, _ in await sent(reader)] == ["hello", "group"]
+    for number in range(3):
+        stage.view.put(large, lag=number + 1)
+        stage.happens(large)
+        stage.clock.advance(500)
+        assert [event for event, _ in await sent(reader)] == ["groups", "group"]
+    assert not reader.ended
+
+
+@pytest.mark.asyncio
 async def test_a_bug_is_logged_and_the_next_look_goes_well() -> None:
     stage = Stage()
     stage.view.put("a")
