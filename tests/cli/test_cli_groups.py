@@ -194,7 +194,6 @@ def test_without_a_command_help_stands_in_lines(words: list[str]) -> None:
     assert left_out.output.strip() == asked.output.strip()
 
 
-
 def test_help_loads_neither_clients_nor_tables() -> None:
     script = (
         "import sys; from ottla.cli.main import command\n"

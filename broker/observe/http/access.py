@@ -2,7 +2,8 @@
 
 The ``Host`` header must name this machine, or a page of the web whose name is made to point here could read everything
 (DNS rebinding). On loopback that is loopback's names. Elsewhere it is any address, and any name without a dot, which
-nobody of the web can have; behind a token it is any name, as such a page has no cookie of ours.
+nobody of the web can have; behind a token it is any name, as such a page has no cookie of ours. Probes may use any name
+there, too: what they are told is no secret.
 
 With a token, programs send it as ``Authorization: Bearer``; a browser, which sends no such header for a page or a
 stream, is asked for it once and gets a cookie.
@@ -75,6 +76,7 @@ class Access:
         self._hosts = {"localhost", "127.0.0.1", "::1", host.lower(), *map(str.lower, allowed_hosts)}
         self._is_any_host = "*" in allowed_hosts or (bool(token) and not is_loopback(host))
         self._is_loopback = is_loopback(host)
+        self._has_told = False
         self._token = token.encode()
         self._pass = hmac.new(secret, self._token, sha256).hexdigest()
         self._cookie = cookie
@@ -105,12 +107,15 @@ class Access:
 
     async def _refusal(self, scope: Scope, receive: Receive) -> Response | None:
         headers = Headers(scope=scope)
-        if not self._is_ours(_host_of(headers.get("host", ""))):
+        is_probe = scope["path"] in FOR_ALL
+        host = _host_of(headers.get("host", ""))
+        if not self._is_ours(host) and (self._is_loopback or not is_probe):
+            self._tell(host)
             how = "localhost or 127.0.0.1" if self._is_loopback else "an address"
             return problem(
                 421, f"the Host header does not name this machine: use {how}, or set ottla.http.allowed.hosts"
             )
-        if not self._token or scope["path"] in FOR_ALL:
+        if not self._token or is_probe:
             return None
         if scope["path"] == LOGIN and scope["method"] == "POST":
             return await self._login(Request(scope, receive))
@@ -119,6 +124,14 @@ class Access:
         if "text/html" in headers.get("accept", "") and scope["method"] == "GET":
             return _page("This console is behind a token.", 401)
         return problem(401, "send the token: Authorization: Bearer …", {"WWW-Authenticate": "Bearer"})
+
+    def _tell(self, host: str) -> None:
+        """Say once that a name was refused: a program that reads metrics shows its owner nothing but a status."""
+        if not self._has_told:
+            self._has_told = True
+            self._log.warning(
+                "HTTP was asked for by a name that is refused: ottla.http.allowed.hosts permits more", host=host[:255]
+            )
 
     def _is_ours(self, host: str) -> bool:
         if self._is_any_host or host in self._hosts:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import select
 import socket
 from collections.abc import Iterator
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ottla.broker.app import CannotStart
+from ottla.broker.observe.logs import logger
 from ottla.testing import Broker
 from tests.observe.http.conftest import Ask, ask
 
@@ -49,6 +52,20 @@ def test_the_names_of_this_machine_are_taken(get: Ask, host: str) -> None:
 def test_beyond_loopback_names_are_those_that_are_told() -> None:
     with Broker({"ottla.http.listen": "0.0.0.0:0", "ottla.http.allowed.hosts": "broker.example"}) as broker:
         assert ask(broker.http_url, "/v1/cluster", Host="broker.example:80").status == 200
+
+
+def test_beyond_loopback_probes_may_use_any_name_and_a_refused_name_is_told_once() -> None:
+    out = io.StringIO()
+    settings = {"ottla.http.listen": "0.0.0.0:0"}
+    with Broker(settings, log=logger("json", level="warning", stream=out)) as broker:
+        for path in ("/healthz", "/readyz"):
+            assert ask(broker.http_url, path, Host="ottla.default.svc:9644").status == 200
+        assert "allowed.hosts" not in out.getvalue()
+        for _ in range(3):
+            assert ask(broker.http_url, "/metrics", Host="ottla.default.svc:9644").status == 421
+    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    told = [one for one in lines if "ottla.http.allowed.hosts" in one["event"]]
+    assert [one["host"] for one in told] == ["ottla.default.svc"]
 
 
 @pytest.mark.parametrize(
