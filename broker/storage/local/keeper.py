@@ -213,7 +213,8 @@ class Keeper:
                     self._close()
 
     def _materialise(self, operation: Materialise) -> None:
-        for log in [log for log in self._waiting if all(log is not queued for queued, _ in operation.queued)]:
+        queued = {log for log, _ in operation.queued}
+        for log in [log for log in self._waiting if log not in queued]:
             operation.results.append((log, self.materialise(log, ())))
         for log, batches in operation.queued:
             operation.results.append((log, self.materialise(log, batches)))
