@@ -9,6 +9,7 @@ import asyncio
 import secrets
 import socket
 from collections.abc import Callable, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +199,10 @@ class HttpPort:
             crowded.give_up()
 
 
+_turns = count(1)
+"""Which connection has waited for longest: the loop's clock has milliseconds, and many wait since the same one."""
+
+
 class _Connection(H11Protocol):
     """One connection, of so many at most; it says nothing to loggers of the process."""
 
@@ -217,7 +222,7 @@ class _Connection(H11Protocol):
         self._request_timer: asyncio.TimerHandle | None = None
         self._unread_timer: asyncio.TimerHandle | None = None
         self._unread_bytes = 0
-        self._turned_s = 0.0
+        self._turn = 0
 
     @property
     def address(self) -> str:
@@ -232,7 +237,7 @@ class _Connection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._turned_s = self.loop.time()
+        self._turn = next(_turns)
         self._wait_for_request()
         if len(self.connections) > self._max_connections():
             self._make_room()
@@ -241,7 +246,7 @@ class _Connection(H11Protocol):
         """Close the connection that has waited for its client for longest, of the address with most; or this one."""
         most, guests = self._max_connections(), _guests(self.server_state)
         waiting = [one for one in guests if one.waits and one is not self] if most else []
-        crowded = first_to_go(guests, sorted(waiting, key=lambda one: one._turned_s)) or self
+        crowded = first_to_go(guests, sorted(waiting, key=lambda one: one._turn)) or self
         self._log.debug("Too many HTTP connections, closing one", limit=most, of=crowded.address)
         crowded.give_up()
 
@@ -266,7 +271,7 @@ class _Connection(H11Protocol):
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
-        self._turned_s = self.loop.time()
+        self._turn = next(_turns)
         if self._unread_timer is None and self.transport.get_write_buffer_size():
             self._unread_bytes = self.transport.get_write_buffer_size()
             self._unread_timer = self.loop.call_later(UNREAD_S, self._look_at_unread)
