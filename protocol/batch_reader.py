@@ -135,8 +135,11 @@ class TimeScan:
         """Search what is left after the last piece. Raises ``CorruptBatch``, also where records are missing."""
         found = None if self._skip else self._search(self._rest, 0)
         if found is None and (self._left or self._skip or self._rest):
-            raise CorruptBatch(f"malformed records: {self._left} are missing at the end, or do not end there")
+            raise self._misfit()
         return found
+
+    def _misfit(self) -> CorruptBatch:
+        return CorruptBatch(f"malformed records: {self._left} are missing at the end, or do not end there")
 
     def _search(self, data: bytes, ahead: int) -> tuple[int, int] | None:
         position, left, last = 0, self._left, len(data) - ahead
@@ -165,6 +168,8 @@ class TimeScan:
         except (IndexError, ValueError) as error:
             raise malformed(error) from None
         self._left = left
+        if not left and position < len(data):
+            raise self._misfit()  # here: the rest would be copied with every piece that comes
         self._rest = data[position:]
         self._skip = max(position - len(data), 0)
         return None

@@ -134,6 +134,18 @@ def test_a_count_that_lies_is_found_out(codec: Codec, there: int) -> None:
         finished(search(OneBatch(batch), parse_header(batch).max_timestamp, 0))
 
 
+def test_what_follows_the_last_record_is_not_gathered() -> None:
+    """It was copied with every piece: a minute of the loop's time for a batch of two kilobytes."""
+    batch = sealed(40, SMALLEST * 40 + bytes(100 * PIECE_BYTES), Codec.ZSTD, MINUTE_MS)
+    steps = search(OneBatch(batch), parse_header(batch).max_timestamp, 0)
+    step, pieces = next(steps), 0
+    with pytest.raises(Corrupt, match="do not end there"):
+        while callable(step):
+            pieces += 1
+            step = steps.send(step())
+    assert pieces == 1
+
+
 def test_a_record_of_no_length_does_not_stand_still() -> None:
     batch = sealed(100_000, b"\x01" * 700_000, Codec.ZSTD, MINUTE_MS)
     with pytest.raises(Corrupt, match="a record of -1 bytes"):
