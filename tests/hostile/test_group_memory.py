@@ -9,6 +9,7 @@ import pytest
 
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -116,6 +117,25 @@ def test_assignments_count() -> None:
     w = world(groups_max_bytes=4 * MIB)
     errors = [stable(w, f"g{number}", MIB) for number in range(6)]
     assert errors == [ErrorCode.NONE] * 3 + [ErrorCode.GROUP_MAX_SIZE_REACHED] * 3
+
+
+def test_members_do_not_wait_for_ever_for_assignments_that_were_refused() -> None:
+    w = world(group_max_bytes=MIB)
+    joined = [join(w, name, 0) for name in ("leader", "other")]
+    w.advance_to(1)
+    leader, other = (each.answer for each in joined)
+    synced = SyncGroupRequest(group_id="g", generation_id=1, member_id=other.member_id)
+    waiting = w.ask("other", "sync", synced, 3)
+    synced = SyncGroupRequest(group_id="g", generation_id=1, member_id=leader.member_id)
+    synced.assignments = [SyncGroupRequestAssignment(member_id=leader.member_id, assignment=bytes(2 * MIB))]
+    assert w.ask("leader", "sync", synced, 3).answer.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    w.advance_to(20_000)
+    for member_id in (leader.member_id, other.member_id):
+        w.coordinator.heartbeat(HeartbeatRequest(group_id="g", generation_id=1, member_id=member_id), w.now_ms)
+    w.advance_to(31_000)  # the rebalance timeout is over; the leader is heard of and has brought nothing
+    check(w.coordinator, w.now_ms)
+    assert waiting.answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert set(w.coordinator.machine.groups["g"].members) == {other.member_id}
 
 
 def test_a_commit_makes_no_group_where_there_is_no_room() -> None:

@@ -28,13 +28,14 @@ def sync(m: Machine, request: SyncGroupRequest, ctx: Asker) -> SyncGroupResponse
     member = group.members[request.member_id]
     if group.state is PREPARING_REBALANCE:
         return sync_error(ErrorCode.REBALANCE_IN_PROGRESS)
+    leads = group.state is not STABLE and group.leader_id == member.member_id and not group.assigning
+    if leads and not m.has_room(group, sum(len(item.assignment) for item in request.assignments)):
+        # The log has a limit for a group, too, and a lower one; this one is for all groups together. The leader still
+        # owes its SyncGroup, so the others do not wait for ever.
+        return sync_error(ErrorCode.GROUP_MAX_SIZE_REACHED)
     has_synced(m, group, member.member_id)
     if group.state is STABLE:
         return sync_success(group, member)
-    leads = group.leader_id == member.member_id and not group.assigning
-    if leads and not m.has_room(group, sum(len(item.assignment) for item in request.assignments)):
-        # The log has a limit for a group, too, and a lower one; this one is for all groups together.
-        return sync_error(ErrorCode.GROUP_MAX_SIZE_REACHED)
     _park(m, group, member, ctx)
     if leads:
         _assign(m, group, request)
