@@ -57,7 +57,7 @@ class LongWork:
                 is_done = await self._turn(ctx, steps)
             except Exception:
                 self._log.error("Cannot do what takes long", exc_info=True)
-                ctx.reply(failed())
+                self._fail(ctx, failed)
                 is_done = True
             work = self._line.pop(ctx, None)
             if work is None:
@@ -67,6 +67,14 @@ class LongWork:
             else:
                 self._line[ctx] = work
         self._task = None
+
+    def _fail(self, ctx: RequestContext, failed: Callable[[], Any]) -> None:
+        """Say that it failed; whatever comes of that, those behind have their turn."""
+        try:
+            ctx.reply(failed())
+        except Exception:
+            self._log.error("Cannot say that it failed", exc_info=True)
+            ctx.close("what takes long has failed, and its answer as well")
 
     async def _turn(self, ctx: RequestContext, steps: Steps[None]) -> bool:
         """Take steps until the next in line has a turn, or the client is gone; whether that was all."""

@@ -121,6 +121,9 @@ class _Asking:
         self.answers.append(frame)
         self.answered.set()
 
+    def abort(self, reason: str) -> None:
+        self.hang_up()
+
     def hang_up(self) -> None:
         self.ctx.closed = True
         if self.ctx.on_close is not None:
@@ -177,4 +180,25 @@ async def test_a_bug_is_answered_and_the_next_in_line_is_served() -> None:
     await second.answered.wait()
     assert (first.answers, second.answers) == (["bug"], ["fine"])
     assert log.lines == ["Cannot do what takes long"]
+    await work.stop()
+
+
+@pytest.mark.asyncio
+async def test_a_bug_that_cannot_be_answered_closes_and_the_next_in_line_is_served() -> None:
+    log = _Told()
+    work = LongWork("test", log)
+
+    def failing() -> Steps[None]:
+        yield lambda: 1 // 0
+
+    def fine(asking: _Asking) -> Steps[None]:
+        yield None
+        asking.ctx.reply("fine")
+
+    first, second = _Asking(), _Asking()
+    work(failing(), first.ctx, lambda: 1 // 0)
+    work(fine(second), second.ctx, lambda: "bug")
+    await asyncio.wait_for(second.answered.wait(), 20)
+    assert (first.ctx.closed, first.answers, second.answers) == (True, [], ["fine"])
+    assert log.lines == ["Cannot do what takes long", "Cannot say that it failed"]
     await work.stop()
