@@ -84,6 +84,8 @@ class GroupMemberValue:
 class GroupValue(Message):
     """A generation of a classic group. An unset protocol type is written as an empty string."""
 
+    max_items = 1 << 24  # the broker wrote it itself: what it could write it must read at start
+
     protocol_type: str | None = wire(String, nullable_since=0)
     generation: int = wire(Int32)
     protocol: str | None = wire(String, nullable_since=0, default=None)

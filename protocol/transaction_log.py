@@ -56,6 +56,8 @@ class TransactionLogValue(Message):
     present one are used up (KIP-890). Partitions are null while the state is Empty.
     """
 
+    max_items = 1 << 24  # the broker wrote it itself: what it could write it must read at start
+
     producer_id: int = wire(Int64)
     previous_producer_id: int = wire(Int64, since=1, tag=0, default=NO_PRODUCER_ID)
     next_producer_id: int = wire(Int64, since=1, tag=1, default=NO_PRODUCER_ID)

@@ -150,6 +150,8 @@ class NodeEndpoint:
 class FetchResponse(Message):
     """Record batches by partition. `records` is never null on our wire: several clients cannot read it."""
 
+    max_items = 1 << 20  # 50 MiB of small transactions are hundreds of thousands that were aborted
+
     throttle_time_ms: int = wire(Int32)
     error_code: int = wire(Int16, since=7)
     session_id: int = wire(Int32, since=7)

@@ -8,7 +8,13 @@ import pytest
 
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.errors import MalformedFrame
-from ottla.protocol.messages.fetch import FetchRequest
+from ottla.protocol.messages.fetch import (
+    AbortedTransaction,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
 from ottla.protocol.messages.list_offsets import ListOffsetsRequest
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.primitives import MAX_ITEMS, UNKNOWN_BYTE_ITEMS, uvarint_bytes
@@ -28,6 +34,15 @@ def bounded(message: type, version: int) -> Layout:
 
 def test_every_request_has_the_bound() -> None:
     assert max(api(key).request.max_items for key in ApiKey) == MAX_ITEMS
+
+
+def test_a_fetch_may_tell_of_more_aborted_transactions() -> None:
+    """One batch of a record and one marker each take 150 bytes; 50 MiB are asked for by default."""
+    aborted = [AbortedTransaction(producer_id=1, first_offset=offset) for offset in range(2 * MAX_ITEMS)]
+    topic = FetchableTopicResponse(partitions=[PartitionData(aborted_transactions=aborted)])
+    layout = FetchResponse.layout(4)
+    decoded = layout.decode(layout.encode(FetchResponse(responses=[topic])))
+    assert decoded.responses[0].partitions[0].aborted_transactions == aborted
 
 
 @pytest.mark.parametrize("decode", ["decode", "parse"])

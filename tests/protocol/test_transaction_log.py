@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.protocol.errors import MalformedFrame
+from ottla.protocol.primitives import MAX_ITEMS
 from ottla.protocol.transaction_log import (
     TransactionLogPartitions,
     TransactionLogValue,
@@ -111,3 +114,10 @@ def test_what_is_written_is_read(
     value = TransactionLogValue(producer_id=producer_id, producer_epoch=epoch, transaction_partitions=rows)
     assert decode_transaction_key(transaction_key(transactional_id)) == transactional_id
     assert decode_transaction_value(encode_transaction_value(value, version)) == value
+
+
+def test_a_transaction_over_more_partitions_than_a_request_may_name_is_read_again() -> None:
+    """Several requests may add as many; a record that cannot be read would keep the broker from starting."""
+    partitions = [TransactionLogPartitions(topic="t", partition_ids=[*range(2 * MAX_ITEMS)])]
+    value = replace(ongoing(), transaction_partitions=partitions)
+    assert decode_transaction_value(encode_transaction_value(value)) == value
