@@ -94,10 +94,11 @@ _FEW = (
 )  # fmt: skip
 # Lists that clients keep short: the members of one group, the groups or transactions that one tool asks for.
 _LISTS = (
-    ApiKey.FIND_COORDINATOR, ApiKey.LEAVE_GROUP, ApiKey.DESCRIBE_CLIENT_QUOTAS, ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
-    ApiKey.LIST_TRANSACTIONS,
+    ApiKey.LEAVE_GROUP, ApiKey.DESCRIBE_CLIENT_QUOTAS, ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, ApiKey.LIST_TRANSACTIONS,
 )  # fmt: skip
 _MAX_REQUEST_BYTES = dict.fromkeys(_FEW, ANY_REQUEST_BYTES) | dict.fromkeys(_LISTS, 1 << 20)
+# Admin clients put all the groups that there are into one. Its keys are not looked at, however long they are.
+_MAX_REQUEST_BYTES[ApiKey.FIND_COORDINATOR] = 4 << 20
 
 
 class Api(NamedTuple):

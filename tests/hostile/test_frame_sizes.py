@@ -50,6 +50,16 @@ def test_large_requests_have_the_limit_of_all(broker: Broker, key: ApiKey) -> No
         assert client.is_silent(0.02)
 
 
+def test_an_admin_may_look_for_all_groups_at_once(broker: Broker) -> None:
+    """Java's admin client does, for `kafka-consumer-groups.sh --describe --all-groups`."""
+    keys = [f"console-consumer-{number:040}" for number in range(50_000)]
+    with Client(broker.port) as client:
+        assert client.call(ApiKey.API_VERSIONS, 0).error_code == 0
+        found = client.call(ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=keys).coordinators
+    assert [each.key for each in found] == keys
+    assert {each.error_code for each in found} == {0}
+
+
 def test_nobody_begins_with_a_long_request_but_a_producer(broker: Broker) -> None:
     with Client(broker.port) as client:
         client.raw(start(ApiKey.JOIN_GROUP, MIB + 1))
