@@ -31,6 +31,10 @@ class Transport(Protocol):
         """Log one line and close."""
         ...
 
+    def go_on(self) -> None:
+        """Look whether the next frame may be served: the open request overlaps now."""
+        ...
+
     def mute(self, hold: RequestContext) -> None:
         """Read and serve nothing more until ``hold`` is finished."""
         ...
@@ -159,6 +163,12 @@ class RequestContext:
         """End the request without an answer (Produce with acks=0)."""
         if not self.closed:
             self.connection.finish(self, None)
+
+    def let_overlap(self) -> None:
+        """From now on the request waits for the disk only; see ``overlaps``. Does nothing if it is answered."""
+        if not self.closed:
+            self.overlaps = True
+            self.connection.go_on()
 
     def close(self, reason: str) -> None:
         """Close the connection, as Kafka does where a request cannot be answered."""

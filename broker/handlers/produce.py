@@ -95,8 +95,8 @@ class _Answer:
     """A Produce request whose batches are on their way. Answered when the last of them is settled.
 
     ``open`` counts the batches, plus one until all have been handed to their logs, plus one while the transaction
-    coordinator is asked about some; ``is_verified`` says that it has answered. ``later`` has what is still to be done
-    for batches that take long to look at, and those behind them; ``allowance`` is what all may cost together, and
+    coordinator is asked about some; ``is_verified`` says that it is not being asked. ``later`` has what is still to be
+    done for batches that take long to look at, and those behind them; ``allowance`` is what all may cost together, and
     ``may_name`` how many more records may be named as being at fault.
     """
 
@@ -123,7 +123,7 @@ class _Answer:
         self.may_name = MOST_NAMED
         self.open = 1
         self.parked = False
-        self.is_verified = False
+        self.is_verified = True
         self.failure = ""
         self.response = ProduceResponse()
 
@@ -271,6 +271,8 @@ def _in_order(answer: _Answer) -> Steps[None]:
         answer.later.popleft()
         if answer.later:
             yield NEXT_IN_LINE
+    if answer.is_verified and answer.parked:
+        answer.ctx.let_overlap()  # everything is in its log's queue now
 
 
 def _append_later(
@@ -373,6 +375,7 @@ def _begin(
     if not asked:
         return False
     answer.open += 1
+    answer.is_verified = False
     services.transactions.verify(
         transactional_id,
         *who.pop(),

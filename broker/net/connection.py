@@ -346,6 +346,11 @@ class Connection(asyncio.Protocol):
         if self._buffered or self._read_paused or self.half_closed:
             self._schedule_pump()
 
+    def go_on(self) -> None:
+        """The open request overlaps now, unless it was answered: serve what waits, if it may be."""
+        if self.open is not None and (self._buffered or self._read_paused):
+            self._schedule_pump()
+
     def mute(self, hold: RequestContext) -> None:
         """Read and serve nothing more until ``hold`` is finished, as if it were an open request."""
         self.open = hold

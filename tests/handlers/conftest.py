@@ -76,6 +76,9 @@ class Exchange:
     def abort(self, reason):
         self.aborted = reason
 
+    def go_on(self):
+        pass
+
     def hang_up(self):
         """The client goes away."""
         self.ctx.closed = True

@@ -11,6 +11,7 @@ from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.primitives import ZERO_UUID
 from ottla.protocol.records import TimestampType, decode_batch, parse_header
+from ottla.protocol.steps import finished
 
 pytestmark = pytest.mark.asyncio
 
@@ -26,6 +27,18 @@ async def test_answered_only_when_durable(world, make_batch):
     row = exchange.response.responses[0].partition_responses[0]
     assert (row.error_code, row.base_offset, row.log_append_time_ms, row.log_start_offset) == (0, 0, -1, 0)
     assert world.produced(make_batch(b"c")).base_offset == 2
+
+
+async def test_the_next_produce_waits_for_a_batch_that_takes_long_but_not_for_the_disk(world, make_batch):
+    await world.topic(cleanup_policy="compact")
+    line = []
+    world.services.validate = lambda steps, ctx, failed: line.append(steps)
+    exchange = world.produce(make_batch(bytes(100_000), key=b"k"))
+    assert not exchange.finished and not exchange.ctx.overlaps
+    finished(line.pop())
+    assert not exchange.finished and exchange.ctx.overlaps
+    world.run()
+    assert exchange.response.responses[0].partition_responses[0].base_offset == 0
 
 
 async def test_one_answer_when_all_partitions_are_done(world, make_batch):

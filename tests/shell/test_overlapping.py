@@ -157,6 +157,20 @@ def test_produce_requests_wait_together_and_are_answered_in_order(world: World) 
     assert not world.connection.is_waited_for
 
 
+def test_a_produce_may_overlap_later(world: World) -> None:
+    """One whose batches took long to look at, once they are in the queues of their logs."""
+    first, second = FETCH + b"1", PRODUCE + b"2"  # the host lets only those overlap that begin with PRODUCE
+    world.send(first, second)
+    assert world.host.served == [first]
+    world.host.parked[0][0].let_overlap()
+    world.turn()
+    assert world.host.served == [first, second]
+    world.finish(1)
+    assert world.transport.written == b"", "the first one is owed"
+    world.finish()
+    assert world.transport.written == answer_to(first) + answer_to(second)
+
+
 def test_another_request_waits_for_them(world: World) -> None:
     world.send(PRODUCE + b"1", PRODUCE + b"2", FETCH + b"3", PRODUCE + b"4")
     assert len(world.host.served) == 2
