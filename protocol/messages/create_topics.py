@@ -87,5 +87,7 @@ class CreatableTopicResult:
 class CreateTopicsResponse(Message):
     """The outcome for each topic."""
 
+    max_items = 1 << 20  # a request may create 10,000 topics, with some thirty settings each
+
     throttle_time_ms: int = wire(Int32)
     topics: list[CreatableTopicResult] = wire(ArrayOf(CreatableTopicResult))

@@ -38,5 +38,7 @@ class TransactionState:
 class DescribeTransactionsResponse(Message):
     """The transactions, in the order asked."""
 
+    max_items = 1 << 20  # all that a cluster has may be asked for
+
     throttle_time_ms: int = wire(Int32)
     transaction_states: list[TransactionState] = wire(ArrayOf(TransactionState, repeats=True))

@@ -6,8 +6,10 @@ import struct
 
 import pytest
 
+from ottla.broker.core.topics.catalog import MAX_PARTITIONS_PER_REQUEST
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.errors import MalformedFrame
+from ottla.protocol.messages.create_topics import CreatableTopicConfigs, CreatableTopicResult, CreateTopicsResponse
 from ottla.protocol.messages.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
@@ -43,6 +45,14 @@ def test_a_fetch_may_tell_of_more_aborted_transactions() -> None:
     layout = FetchResponse.layout(4)
     decoded = layout.decode(layout.encode(FetchResponse(responses=[topic])))
     assert decoded.responses[0].partitions[0].aborted_transactions == aborted
+
+
+def test_what_a_request_may_create_is_read() -> None:
+    """As many topics as it may make partitions, each with its settings."""
+    topic = CreatableTopicResult(configs=[CreatableTopicConfigs()] * 40)
+    response = CreateTopicsResponse(topics=[topic] * MAX_PARTITIONS_PER_REQUEST)
+    layout = CreateTopicsResponse.layout(7)
+    assert layout.decode(layout.encode(response)) == response
 
 
 @pytest.mark.parametrize("decode", ["decode", "parse"])
