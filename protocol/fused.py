@@ -51,10 +51,10 @@ GATHERED_BYTES: Final = 64 << 10
 """Responses with records, or with what they say again and again, are left in pieces if they are at least so large."""
 
 FOLDED_CHUNKS: Final = 4096
-"""So many small chunks of a message are joined before it goes on: each takes fifty bytes besides what it holds,"""
+"""So many small chunks of a message are joined before it goes on. Each takes fifty bytes besides what it holds."""
 
 FOLDING_ITEMS: Final = 64
-"""but of shorter arrays nobody looks at how many there are."""
+"""The chunks of shorter arrays are not counted."""
 
 
 class _Source:

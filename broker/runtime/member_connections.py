@@ -23,11 +23,11 @@ Joined: TypeAlias = tuple[str, str]
 """Group id and member id."""
 
 MOST_UNCHECKED = 64
-"""So many members of one connection are noted before those that left are not looked for with every join any more."""
+"""A connection with more members is not searched, with every join, for those that left."""
 
 MOST_GONE = 256
-"""So many more than twice the members of all connections are noted before those that left are looked for among all: a
-member id has a client's id in it, and a client may come again and again."""
+"""All connections are searched when they have twice the members that the last search left, and so many more. A client
+may come again and again, and each member id has its client id in it."""
 
 
 class MemberConnections:
