@@ -17,7 +17,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from ottla.broker.context import RequestContext
-from ottla.broker.core.topics.accept import allowance
+from ottla.broker.core.topics.accept import DECOMPRESSED_BYTES, allowance
 from ottla.broker.core.topics.partition import ADDS_PARTITIONS, Partition
 from ottla.broker.core.topics.transactions import Verification
 from ottla.broker.handlers.services import Services
@@ -118,7 +118,7 @@ class _Answer:
         self.ctx = ctx
         self.request = request
         self.acks = request.acks
-        self.allowance = allowance(request_bytes)
+        self.allowance = allowance(max(request_bytes, DECOMPRESSED_BYTES))  # one batch always fits
         self.later: deque[Steps[None]] = deque()
         self.may_name = MOST_NAMED
         self.open = 1

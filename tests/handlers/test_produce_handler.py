@@ -41,6 +41,13 @@ async def test_the_next_produce_waits_for_a_batch_that_takes_long_but_not_for_th
     assert exchange.response.responses[0].partition_responses[0].base_offset == 0
 
 
+async def test_a_batch_may_become_larger_than_a_request_may_be(new_world, make_batch):
+    """By default requests may be six times as large as what a batch may become."""
+    world = await new_world(socket_request_max_bytes=1 << 20).start()
+    await world.topic(cleanup_policy="compact")
+    assert world.produced(make_batch(bytes(3 << 20), key=b"k", codec=Codec.ZSTD)).error_code == 0
+
+
 async def test_one_answer_when_all_partitions_are_done(world, make_batch):
     await world.topic("t", 2)
     data = [
