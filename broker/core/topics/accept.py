@@ -31,6 +31,8 @@ WALKED_RECORDS: Final = 32
 """Up to so many records of a batch are looked at one by one."""
 LOOKED_AT_BYTES: Final = 64 * 1024
 """So many decompressed bytes of one request are looked at without a pause, which takes some 15 ms at worst."""
+WALKED_A_REQUEST: Final = 2 * MOST_RECORDS
+"""So many records and headers of records of one request are looked at one by one, which takes about two seconds."""
 DECOMPRESSED_BYTES: Final = 16 * 1024 * 1024
 """How large the batches that must be decompressed may become, as a bound on the time that one batch takes."""
 
@@ -41,7 +43,7 @@ def allowance(request_bytes: int) -> Allowance:
     Args:
         request_bytes: the size of the largest request; as much may come of compressed batches that must be opened.
     """
-    return Allowance(request_bytes, MOST_RECORDS, LOOKED_AT_BYTES)
+    return Allowance(request_bytes, WALKED_A_REQUEST, LOOKED_AT_BYTES)
 
 
 def accept(
