@@ -37,9 +37,13 @@ COLLECT_BYTES = 64 << 10
 OVERLAPPING_REQUESTS = 16
 OVERLAPPING_BYTES = 8 << 20
 
-# A large answer is handed to the transport in pieces of this size, while it takes them. The rest is ours: it is given
-# back at once when the connection is closed.
-PIECE_BYTES = 256 << 10
+# A large answer is handed to the transport in pieces of about this size, while it takes them. The rest is ours: it is
+# given back at once when the connection is closed. A megabyte, as consumers ask of each partition, is one piece.
+PIECE_BYTES = (1 << 20) + (64 << 10)
+
+# Of what is larger than a piece the transport gets views, which keep the whole alive, and so much at the end as a copy.
+# It is as much as a transport holds without telling us: who leaves that unread keeps nothing else.
+LAST_PIECE_BYTES = 64 << 10
 
 # The first request of a connection may be so long, unless it is a Produce: nobody has asked for anything yet.
 FIRST_REQUEST_BYTES = 1 << 20
@@ -140,7 +144,7 @@ class Connection(asyncio.Protocol):
         self.half_closed = False
         self._unsent: deque[Buffer] = deque()  # what the transport did not take
         self._unsent_bytes = 0
-        self._piece_taken = 0  # bytes of the first piece that are sent: it lives on as a whole
+        self._piece_taken = 0  # bytes of the first one that the transport took: it lives on as a whole
         self._ending = False  # closes when that is sent
         self._write_paused = False
         self._read_paused = False
@@ -259,11 +263,11 @@ class Connection(asyncio.Protocol):
         """Keep a connection whose request is open: it may be half-closed and want its answer.
 
         A client that is gone looks the same until we write to it. Kafka, which does not read from a connection with an
-        open request, does not see it either.
+        open request, does not see it either. Nor is one closed that has yet to read what it was answered with.
         """
         self.half_closed = True
         self._tell_gone()
-        return self.is_waited_for or self._pump_scheduled
+        return self.is_waited_for or self._pump_scheduled or self._write_paused
 
     def connection_lost(self, exc: Exception | None) -> None:
         unanswered: list[RequestContext] = [ctx for ctx, answer in self._line.items() if answer is _UNANSWERED]  # type: ignore[misc]
@@ -422,16 +426,17 @@ class Connection(asyncio.Protocol):
     @property
     def unread_bytes(self) -> int:
         """Bytes of answers that wait to be sent."""
-        return (
-            self._unsent_bytes
-            - self._piece_taken
-            + (0 if self._transport is None else self._transport.get_write_buffer_size())
-        )
+        return self._unsent_bytes - self._piece_taken + self._handed_bytes
 
     @property
     def kept_bytes(self) -> int:
         """Bytes of memory that are held for them."""
-        return self.unread_bytes + self._piece_taken
+        return self._unsent_bytes + max(0, self._handed_bytes - self._piece_taken)  # views of what is unsent
+
+    @property
+    def _handed_bytes(self) -> int:
+        """What the transport holds."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def _held(self) -> int:
         """Bytes of memory that our requests hold: those that are not served, and Produce requests in the works."""
@@ -566,19 +571,19 @@ class Connection(asyncio.Protocol):
         while unsent and not self._write_paused:
             pieces: list[Buffer] = []
             room = PIECE_BYTES
-            while unsent and room:
+            while unsent and room > 0:
                 whole, taken = unsent[0], self._piece_taken
-                if len(whole) - taken > room:
-                    # A copy: a view would keep the whole alive as long as the transport has it.
-                    piece: Buffer = bytes(memoryview(whole)[taken : taken + room])
-                    self._piece_taken += room
-                else:
-                    piece = bytes(memoryview(whole)[taken:]) if taken else whole
-                    self._piece_taken = 0
-                    self._unsent_bytes -= len(whole)
-                    unsent.popleft()
-                pieces.append(piece)
-                room -= len(piece)
+                left = len(whole) - taken
+                if left > (LAST_PIECE_BYTES if taken else PIECE_BYTES):
+                    size = min(PIECE_BYTES, left - LAST_PIECE_BYTES)
+                    pieces.append(memoryview(whole)[taken : taken + size])
+                    self._piece_taken += size
+                    break
+                pieces.append(bytes(memoryview(whole)[taken:]) if taken else whole)
+                self._piece_taken = 0
+                self._unsent_bytes -= len(whole)
+                unsent.popleft()
+                room -= left
             cast(asyncio.Transport, self._transport).writelines(pieces)
 
     def _bound_reading(self) -> None:

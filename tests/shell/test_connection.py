@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 
 from ottla.broker.context import RequestContext
-from ottla.broker.net.connection import COLLECT_BYTES, READ_AHEAD_BYTES, Connection
+from ottla.broker.net.connection import (
+    COLLECT_BYTES,
+    LAST_PIECE_BYTES,
+    PIECE_BYTES,
+    READ_AHEAD_BYTES,
+    Connection,
+)
 from ottla.protocol.errors import MalformedFrame
 from ottla.protocol.framing import Gathered
 
@@ -348,3 +354,85 @@ def test_who_wants_to_know_hears_once_that_the_client_is_gone(connection: Connec
     connection.connection_lost(None)
     assert told == [ended_before]
     assert ctx.is_gone
+
+
+class Slow(Transport):
+    """Takes what one write gives it, and no more until it is read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.connection: Connection | None = None
+        self.holds: list[Any] = []
+
+    def write(self, data: bytes) -> None:
+        self.writelines([data])
+
+    def writelines(self, pieces: list[bytes]) -> None:
+        super().writelines(pieces)
+        self.holds += pieces
+        if self.get_write_buffer_size() > 64 << 10:
+            assert self.connection is not None
+            self.connection.pause_writing()
+
+    def get_write_buffer_size(self) -> int:
+        return sum(map(len, self.holds))
+
+    def read(self) -> None:
+        """The client reads all that was written."""
+        assert self.connection is not None
+        self.holds.clear()
+        self.connection.resume_writing()
+
+
+@pytest.fixture
+def slow(host: Host, loop: Loop) -> Slow:
+    made = Slow()
+    made.connection = Connection(host, loop)  # type: ignore[arg-type]
+    made.connection.connection_made(made)  # type: ignore[arg-type]
+    return made
+
+
+def answer(slow: Slow, *pieces: bytes) -> None:
+    assert slow.connection is not None
+    slow.connection._receive = lambda frame, start, _: Gathered(list(pieces), sum(map(len, pieces)))
+    slow.connection.data_received(frames(b"ask"))
+
+
+def test_what_partitions_are_answered_with_is_not_copied(slow: Slow) -> None:
+    partitions = [bytes([number]) * (1 << 20) for number in range(3)]
+    answer(slow, b"head", *partitions, b"tail")
+    assert sum(map(len, slow.holds)) <= 2 * PIECE_BYTES
+    while slow.holds:
+        slow.read()
+    assert b"".join(slow.written) == b"head" + b"".join(partitions) + b"tail"
+    assert all(any(one is part for one in slow.written) for part in partitions)
+
+
+def test_of_what_is_large_only_the_end_is_copied_and_keeps_nothing_else(slow: Slow) -> None:
+    whole = bytes(range(256)) * (10 << 12)
+    answer(slow, b"head", whole, b"tail")
+    connection = slow.connection
+    assert connection is not None
+    while slow.holds:
+        kept = len(whole) if any(getattr(piece, "obj", piece) is whole for piece in slow.holds) else 0
+        assert connection.kept_bytes >= kept
+        assert connection.kept_bytes <= len(whole) + 100
+        slow.read()
+    assert b"".join(slow.written) == b"head" + whole + b"tail"
+    copied = [piece for piece in slow.written if isinstance(piece, bytes)]
+    assert sum(map(len, copied)) <= LAST_PIECE_BYTES + 8
+    assert b"".join(copied).endswith(whole[-LAST_PIECE_BYTES:] + b"tail")
+
+
+def test_a_half_closed_client_gets_a_large_answer_whole_and_what_else_it_asked(slow: Slow) -> None:
+    connection, large = slow.connection, [b"x" * (1 << 20)] * 5
+    answer(slow, *large)
+    assert connection is not None
+    connection._receive = lambda frame, start, _: b"<" + frame[start:] + b">"
+    connection.data_received(frames(b"after"))
+    assert connection.eof_received() is True
+    while slow.holds:
+        slow.read()
+        connection._loop.run()  # type: ignore[attr-defined]
+    assert b"".join(slow.written) == b"".join(large) + b"<after>"
+    assert slow.closed
