@@ -99,7 +99,7 @@ class UnfinishedRequests:
         """Forget a connection."""
         self._starved.pop(connection, None)
         self._seen.pop(connection, None)
-        self._count(connection, 0)
+        self.holds(connection, 0)
 
     def _count(self, connection: Sender, held_bytes: int) -> None:
         before = self._held.pop(connection, 0)

@@ -161,3 +161,23 @@ def test_honest_senders_are_all_served_whatever_their_order(seed: int, host: Unf
                 del left[sender]
         assert host.held_bytes <= 2 * 4 * MIB + 3 * MIB
     assert host.held_bytes == 0
+
+
+def test_one_that_was_preferred_and_is_gone_is_preferred_no_more(host: UnfinishedRequests) -> None:
+    """It may hold nothing any more when it is its turn, as its request was answered meanwhile."""
+    first, second, third = (Sender(host, 16 * MIB) for _ in range(3))
+    for sender in (first, second, third):
+        sender.receive(2 * MIB)
+    assert first.reads and second.reads and third.reads, "the third is preferred"
+    fourth = Sender(host, 16 * MIB)
+    fourth.receive(MIB)
+    assert not fourth.reads
+    fifth = Sender(host, 16 * MIB)
+    fifth.receive(MIB)
+    assert not fifth.reads
+    host.holds(fourth, 0)
+    third.kill("its turn ends")
+    first.receive(2 * MIB)
+    assert host.is_full
+    fourth.kill("before it went on")
+    assert fifth.reads
