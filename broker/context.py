@@ -23,6 +23,11 @@ class Transport(Protocol):
     half_closed: bool
     on_gone: Callable[[], None] | None
 
+    @property
+    def answer_room_bytes(self) -> int:
+        """How large an answer may be that can be smaller."""
+        ...
+
     def finish(self, ctx: RequestContext, frame: bytes | Gathered | None) -> None:
         """End the open request, with an answer or without, and go on to the next frame."""
         ...

@@ -73,24 +73,24 @@ class TurnReads:
         defer: calls back in the next turn; None: nothing is counted.
 
     Attributes:
-        left_bytes: what may still be read in this turn.
+        room_bytes: how much a further request may read in this turn; the first may read anything.
     """
 
-    __slots__ = ("_defer", "left_bytes")
+    __slots__ = ("_defer", "room_bytes")
 
     def __init__(self, defer: Callable[[Callable[[], None]], Any] | None = None) -> None:
         self._defer = defer
-        self.left_bytes = TURN_BYTES
+        self.room_bytes = INT64_MAX
 
     def took(self, size_bytes: int) -> None:
         """Count what a request has read."""
         if size_bytes >= _NOTED_BYTES and self._defer is not None:
-            if self.left_bytes == TURN_BYTES:
+            if self.room_bytes == INT64_MAX:
                 self._defer(self._begin)
-            self.left_bytes = max(0, self.left_bytes - size_bytes)
+            self.room_bytes = max(0, min(self.room_bytes, TURN_BYTES) - size_bytes)
 
     def _begin(self) -> None:
-        self.left_bytes = TURN_BYTES
+        self.room_bytes = INT64_MAX
 
 
 class FetchPurgatory:

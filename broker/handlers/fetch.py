@@ -29,7 +29,7 @@ from ottla.broker.core.fetch_sessions import (
     Row,
     next_epoch,
 )
-from ottla.broker.core.fetches import TURN_BYTES, Parked
+from ottla.broker.core.fetches import Parked
 from ottla.broker.core.topics.partition import Partition
 from ottla.broker.handlers.partition_reads import (
     READ_COMMITTED,
@@ -215,6 +215,7 @@ def _park(fetch: _Fetch, services: Services, deadline_ms: int) -> None:
     ctx = fetch.ctx
     parked = Parked(ctx, fetch, deadline_ms=deadline_ms, missing_bytes=missing, watched=watched, stable=stable)
     ctx.on_close = lambda: services.fetches.drop(parked)
+    fetch.rows = fetch.unserved = []  # what was read is read again: nobody counts it while it waits
     services.fetches.park(parked)
 
 
@@ -292,11 +293,9 @@ def _name_leaders(response: FetchResponse, fetch: _Fetch, services: Services) ->
 
 
 def _read(fetch: _Fetch, services: Services) -> None:
-    """Read every partition of a fetch, as far as its limit goes."""
-    left, reads = fetch.limit, services.reads
-    crowded = reads.left_bytes < TURN_BYTES and reads.left_bytes < left
-    if crowded:
-        left = reads.left_bytes
+    """Read every partition of a fetch, as far as its limit goes, and the room that others leave."""
+    reads = services.reads
+    limit = left = min(fetch.limit, fetch.ctx.connection.answer_room_bytes, reads.room_bytes)
     topics = services.topics
     by_name = topics.topics
     request = fetch.request
@@ -350,13 +349,13 @@ def _read(fetch: _Fetch, services: Services) -> None:
             hurry = True
         elif records := row.records:
             taken = len(records)
-            if (size + taken < fetch.min_bytes or fetch.limit <= _SMALL_LIMIT) and taken < left:
+            if (size + taken < fetch.min_bytes or limit <= _SMALL_LIMIT) and taken < left:
                 taken = counted(records, min(want.partition_max_bytes, left), partition, committed)
             size += taken
             left = max(0, left - taken)
     fetch.rows, fetch.unserved, fetch.partitions = rows, unserved, partitions
     fetch.size = size
-    fetch.hurry = hurry or (crowded and size > 0)  # there may be more, but not in this turn of the loop
+    fetch.hurry = hurry or (size > 0 and limit < fetch.limit)  # there may be more, but there is no room for it now
     reads.took(size)
 
 

@@ -41,10 +41,6 @@ OVERLAPPING_BYTES = 8 << 20
 # given back at once when the connection is closed. A megabyte, as consumers ask of each partition, is one piece.
 PIECE_BYTES = (1 << 20) + (64 << 10)
 
-# Of what is larger than a piece the transport gets views, which keep the whole alive, and so much at the end as a copy.
-# It is as much as a transport holds without telling us: who leaves that unread keeps nothing else.
-LAST_PIECE_BYTES = 64 << 10
-
 # The first request of a connection may be so long, unless it is a Produce: nobody has asked for anything yet.
 FIRST_REQUEST_BYTES = 1 << 20
 
@@ -73,6 +69,8 @@ class Host(Protocol):
     def holds(self, connection: Connection, held_bytes: int) -> bool: ...
     def unread(self, connection: Connection) -> None: ...
     def reads_again(self, connection: Connection) -> None: ...
+    @property
+    def answer_room_bytes(self) -> int: ...
 
 
 class Connection(asyncio.Protocol):
@@ -322,6 +320,11 @@ class Connection(asyncio.Protocol):
         """Nobody but the client waits: it was answered, and exceeded a quota."""
         return self.open is not None and self.open.mutes
 
+    @property
+    def answer_room_bytes(self) -> int:
+        """How large an answer may be that can be smaller: there is so much room for what clients do not read."""
+        return self._host.answer_room_bytes
+
     def finish(self, ctx: RequestContext, frame: Frame | None) -> None:
         """End an open request with an answer (or, acks=0, without) and go on to the frames that wait."""
         if self.open is ctx:
@@ -393,6 +396,8 @@ class Connection(asyncio.Protocol):
             self.close()
         self._reader.clear()
         self._buffered = False
+        if self._transport is not None and self._counted_bytes:
+            self._hold()  # it may last until the client has read what is sent yet
 
     @property
     def is_closing(self) -> bool:
@@ -431,7 +436,7 @@ class Connection(asyncio.Protocol):
     @property
     def kept_bytes(self) -> int:
         """Bytes of memory that are held for them."""
-        return self._unsent_bytes + max(0, self._handed_bytes - self._piece_taken)  # views of what is unsent
+        return self._unsent_bytes + self._handed_bytes
 
     @property
     def _handed_bytes(self) -> int:
@@ -573,16 +578,18 @@ class Connection(asyncio.Protocol):
             room = PIECE_BYTES
             while unsent and room > 0:
                 whole, taken = unsent[0], self._piece_taken
-                left = len(whole) - taken
-                if left > (LAST_PIECE_BYTES if taken else PIECE_BYTES):
-                    size = min(PIECE_BYTES, left - LAST_PIECE_BYTES)
-                    pieces.append(memoryview(whole)[taken : taken + size])
-                    self._piece_taken += size
-                    break
-                pieces.append(bytes(memoryview(whole)[taken:]) if taken else whole)
-                self._piece_taken = 0
-                self._unsent_bytes -= len(whole)
-                unsent.popleft()
+                left = min(len(whole) - taken, PIECE_BYTES)
+                if taken or left < len(whole):
+                    # A copy: a view would keep the whole alive as long as the transport has it, also when it is killed.
+                    pieces.append(bytes(memoryview(whole)[taken : taken + left]))
+                else:
+                    pieces.append(whole)
+                if taken + left < len(whole):
+                    self._piece_taken += left
+                else:
+                    self._piece_taken = 0
+                    self._unsent_bytes -= len(whole)
+                    unsent.popleft()
                 room -= left
             cast(asyncio.Transport, self._transport).writelines(pieces)
 

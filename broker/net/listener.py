@@ -208,6 +208,11 @@ class Listener:
         """Whether unfinished requests hold all that they may."""
         return self._requests.is_full
 
+    @property
+    def answer_room_bytes(self) -> int:
+        """How large an answer may be that can be smaller."""
+        return self._answers.room_bytes
+
     def opened(self, connection: Connection) -> None:
         if self._stopped:
             connection.kill()

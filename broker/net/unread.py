@@ -1,4 +1,8 @@
-"""Answers that clients do not read, of all connections together: how much of them is kept, and who must go."""
+"""Answers that clients do not read, of all connections together: how much of them is kept, and who must go.
+
+The answer to a Fetch may be smaller than it was asked to be, down to one batch. Consumers that catch up all at once are
+given what there is room for in half of the bound, so that none of them is closed.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from typing import Final, Protocol
 from ottla.broker.clock import Clock
 
 PATIENCE_MS: Final = 10_000
-"""Whoever has read something within this time goes last."""
+"""Whoever has read nothing for this time goes first."""
 
 _LOOK_MS: Final = 1_000
 _LOOKS_PER_IDLE_TIME: Final = 8
@@ -41,12 +45,18 @@ class _Waiting:
         self.since_ms = now_ms
         self.progress_ms: int | None = None
 
+    @property
+    def heard_ms(self) -> int:
+        """When some left last, or it began to wait."""
+        return self.since_ms if self.progress_ms is None else self.progress_ms
+
 
 class UnreadAnswers:
     """Only connections that do not read for the moment are counted, so others cost nothing here.
 
     Args:
-        most_bytes: more is not kept of all together. Then the largest go, those before others who read nothing.
+        most_bytes: more is not kept of all together. Then some go: first those who have read nothing for long, then
+            those whose answers are new, then those who read; of each the largest first.
         idle_ms: whoever reads nothing for so long goes in any case.
     """
 
@@ -61,6 +71,11 @@ class UnreadAnswers:
 
     def __contains__(self, connection: object) -> bool:
         return connection in self._waiting
+
+    @property
+    def room_bytes(self) -> int:
+        """How large an answer may be that can be smaller."""
+        return max(0, self._most_bytes // 2 - self.held_bytes)
 
     def grew(self, connection: Reader) -> None:
         """Count what a connection does not read; over the bound, close some, maybe this one."""
@@ -89,10 +104,9 @@ class UnreadAnswers:
         for connection in self._waiting:
             self._measure(connection, now_ms)
 
-        def harm(connection: Reader) -> tuple[bool, int]:
+        def harm(connection: Reader) -> tuple[bool, bool, int]:
             waiting = self._waiting[connection]
-            reads = waiting.progress_ms is not None and now_ms - waiting.progress_ms < PATIENCE_MS
-            return not reads, waiting.kept
+            return now_ms - waiting.heard_ms >= PATIENCE_MS, waiting.progress_ms is None, waiting.kept
 
         for connection in sorted(self._waiting, key=harm, reverse=True):
             if self.held_bytes <= self._most_bytes:
@@ -107,7 +121,7 @@ class UnreadAnswers:
         for connection in list(self._waiting):
             self._measure(connection, now_ms)
             waiting = self._waiting[connection]
-            if now_ms - max(waiting.since_ms, waiting.progress_ms or 0) >= self._idle_ms:
+            if now_ms - waiting.heard_ms >= self._idle_ms:
                 self.gone(connection)
                 connection.kill(f"its answers of {waiting.unread} bytes were not read for {self._idle_ms} ms")
         self._looks = False

@@ -61,6 +61,7 @@ class Exchange:
     local_host = "127.0.0.1"
     local_port = 9092
     half_closed = False
+    answer_room_bytes = 1 << 30
 
     def __init__(self, layout):
         self.layout = layout

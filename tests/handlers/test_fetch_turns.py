@@ -14,14 +14,14 @@ def test_a_turn_reads_so_much() -> None:
     turns: list[Callable[[], None]] = []
     reads = TurnReads(turns.append)
     reads.took(1_000)
-    assert reads.left_bytes == TURN_BYTES and not turns, "little is not worth counting"
+    assert reads.room_bytes > 1 << 40 and not turns, "little is not worth counting"
     reads.took(TURN_BYTES // 2)
-    assert reads.left_bytes == TURN_BYTES // 2
+    assert reads.room_bytes == TURN_BYTES // 2
     reads.took(TURN_BYTES)
-    assert reads.left_bytes == 0
+    assert reads.room_bytes == 0
     (begin,) = turns
     begin()
-    assert reads.left_bytes == TURN_BYTES
+    assert reads.room_bytes > 1 << 40
     reads.took(TURN_BYTES)
     assert len(turns) == 2
 

@@ -19,6 +19,7 @@ class Line:
     """A connection."""
 
     local_host, local_port = "127.0.0.1", 9092
+    answer_room_bytes = 1 << 30
 
     def __init__(self, host: str) -> None:
         self.client_host = host

@@ -67,6 +67,28 @@ def test_who_reads_slowly_goes_after_those_who_do_not(clock: Clock, host: Unread
     assert slow.killed and not deaf.killed, "it reads no longer"
 
 
+def test_who_was_answered_just_now_goes_after_those_who_have_long_read_nothing(
+    clock: Clock, host: UnreadAnswers
+) -> None:
+    deaf = Reader(host)
+    deaf.answer(300)
+    clock.advance(PATIENCE_MS)
+    new = Reader(host)
+    new.answer(800)
+    assert deaf.killed and not new.killed
+
+
+def test_what_may_be_smaller_is_for_half_of_the_bound(host: UnreadAnswers) -> None:
+    assert host.room_bytes == 500
+    reader, other = Reader(host), Reader(host)
+    reader.answer(300)
+    assert host.room_bytes == 200
+    other.answer(600)
+    assert host.room_bytes == 0
+    host.gone(other)
+    assert host.room_bytes == 200
+
+
 def test_what_was_read_meanwhile_closes_nobody(host: UnreadAnswers) -> None:
     one, other = Reader(host), Reader(host)
     one.answer(800)
