@@ -24,7 +24,7 @@ from ottla.protocol.batch import (
     parse_header,
 )
 from ottla.protocol.batch_builder import with_create_time, with_log_append_time, with_max_timestamp
-from ottla.protocol.batch_reader import MIN_RECORD_SIZE, decompressed_records, malformed, summarizing
+from ottla.protocol.batch_reader import MIN_RECORD_SIZE, RecordsSummary, decompressed_records, malformed, summarizing
 from ottla.protocol.compression import MAX_DECOMPRESSED_BYTES, Buffer, Codec
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.steps import Steps, finished
@@ -128,10 +128,7 @@ def validating(
 ) -> Steps[ProducedBatch]:
     """What `validate_produced` does after `check_batch`, in steps."""
     stamped_by_producer = timestamp_type is TimestampType.CREATE_TIME
-    oldest = newest = None
-    if stamped_by_producer and now_ms is not None and header.base_timestamp != NO_TIMESTAMP:
-        oldest = None if before_max_ms is None else now_ms - before_max_ms
-        newest = None if after_max_ms is None else now_ms + after_max_ms
+    oldest, newest = _allowed_times(header, stamped_by_producer, now_ms, before_max_ms, after_max_ms)
     if allowance.records is not None and header.record_count > allowance.records:
         raise BatchTooLarge(f"{header.record_count} records, where {allowance.records} more may be in the request")
     try:
@@ -143,11 +140,54 @@ def validating(
         allowance.bytes -= len(body)
         summary = yield from summarizing(header, body, oldest, newest, allowance.records)
     except (CorruptBatch, IndexError, ValueError) as error:
-        # The CRC fits, so this is what was sent: to call it damaged would have producers send it again and again.
-        text = str(error if isinstance(error, CorruptBatch) else malformed(error))
-        raise InvalidBatch(ErrorCode.INVALID_RECORD, text) from None
+        raise _invalid(error) from None
     if allowance.records is not None:
         allowance.records -= summary.looked_at
+    return _judged(header, data, summary, require_key, stamped_by_producer, now_ms)
+
+
+def validate_few(
+    header: BatchHeader, data: Buffer, timestamp_type: TimestampType, now_ms: int, after_max_ms: int
+) -> ProducedBatch:
+    """What `validating` does, at once: for a batch of few records that is not compressed and may lack keys."""
+    stamped_by_producer = timestamp_type is TimestampType.CREATE_TIME
+    _, newest = _allowed_times(header, stamped_by_producer, now_ms, None, after_max_ms)
+    try:
+        summary = finished(summarizing(header, bytes(memoryview(data)[HEADER_SIZE:]), None, newest, None))
+    except (IndexError, ValueError) as error:
+        raise _invalid(error) from None
+    return _judged(header, data, summary, False, stamped_by_producer, now_ms)
+
+
+def _allowed_times(
+    header: BatchHeader,
+    stamped_by_producer: bool,
+    now_ms: int | None,
+    before_max_ms: int | None,
+    after_max_ms: int | None,
+) -> tuple[int | None, int | None]:
+    """The oldest and the newest time that a record may have; None where there is no limit."""
+    if not stamped_by_producer or now_ms is None or header.base_timestamp == NO_TIMESTAMP:
+        return None, None
+    oldest = None if before_max_ms is None else now_ms - before_max_ms
+    return oldest, None if after_max_ms is None else now_ms + after_max_ms
+
+
+def _invalid(error: Exception) -> InvalidBatch:
+    """The CRC fits, so this is what was sent: to call it damaged would have producers send it again and again."""
+    text = str(error if isinstance(error, CorruptBatch) else malformed(error))
+    return InvalidBatch(ErrorCode.INVALID_RECORD, text)
+
+
+def _judged(
+    header: BatchHeader,
+    data: Buffer,
+    summary: RecordsSummary,
+    require_key: bool,
+    stamped_by_producer: bool,
+    now_ms: int | None,
+) -> ProducedBatch:
+    """The batch as it may be appended, by what a walk over its records has found."""
     if summary.out_of_order is not None:
         reason = "the offset delta is not the record's position"
         raise InvalidBatch(ErrorCode.INVALID_RECORD, f"record {summary.out_of_order}: {reason}")

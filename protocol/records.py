@@ -59,6 +59,7 @@ from ottla.protocol.batch_check import (
     ProducedBatch,
     check_batch,
     framed,
+    validate_few,
     validate_produced,
     validating,
 )
@@ -119,6 +120,7 @@ __all__ = [
     "parse_marker",
     "patch_base_offset",
     "record_size_bound",
+    "validate_few",
     "validate_produced",
     "validating",
     "with_codec",

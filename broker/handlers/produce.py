@@ -10,7 +10,6 @@ their ids (KIP-516). Answers never name another leader (KIP-951): there is none.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from struct import Struct
@@ -119,7 +118,7 @@ class _Answer:
         self.request = request
         self.acks = request.acks
         self.allowance = allowance(max(request_bytes, DECOMPRESSED_BYTES))  # one batch always fits
-        self.later: deque[Steps[None]] = deque()
+        self.later: list[Steps[None]] = []
         self.may_name = MOST_NAMED
         self.open = 1
         self.parked = False
@@ -268,7 +267,7 @@ def _append(
 def _in_order(answer: _Answer) -> Steps[None]:
     while answer.later:
         yield from answer.later[0]
-        answer.later.popleft()
+        del answer.later[0]
         if answer.later:
             yield NEXT_IN_LINE
     if answer.is_verified and answer.parked:

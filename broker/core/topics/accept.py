@@ -19,6 +19,7 @@ from ottla.protocol.records import (
     TimestampType,
     check_batch,
     parse_header,
+    validate_few,
     validating,
     with_codec,
     with_create_time,
@@ -82,6 +83,11 @@ def accept(
             return finished(steps(Allowance(DECOMPRESSED_BYTES), DECOMPRESSED_BYTES))
         return _at_once(steps, data, allowance) or steps(allowance, DECOMPRESSED_BYTES)
     if header.record_count <= WALKED_RECORDS:
+        if not header.attributes & CODEC_MASK and (allowance is None or len(data) <= allowance.at_once):
+            if allowance is not None:
+                allowance.at_once -= len(data)
+            stamp = TimestampType.LOG_APPEND_TIME if config.log_append_time else TimestampType.CREATE_TIME
+            return validate_few(header, data, stamp, wall_ms, config.message_timestamp_after_max_ms)
         steps = partial(_walking, header, data, config, wall_ms)
         walked = _at_once(steps, data, Allowance(LOOKED_AT_BYTES) if allowance is None else allowance)
         if walked is not None:
