@@ -148,6 +148,8 @@ class Cleaner:
         except Exception:
             self._log.error("compaction failed", exc_info=True)
         self._resting.clear()
+        topics = self._topics.by_id
+        self.uncleanable = {tp: topic_id for tp, topic_id in self.uncleanable.items() if topic_id in topics}
         self._after("compaction", self._settings.log_cleaner_backoff_ms, self._compaction)
 
     # ------------------------------------------------------------------------------------------------------- retention

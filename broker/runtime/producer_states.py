@@ -65,8 +65,8 @@ class ProducerStates:
         """How large the log was at the last snapshot."""
         self._saved: dict[TopicPartition, int] = {}
         """Up to which offset there is a snapshot."""
-        self._forgotten: dict[TopicPartition, int] = {}
-        """How often a partition was forgotten: what was taken before must not be written after."""
+        self._taken: dict[TopicPartition, dict[str, Any]] = {}
+        """What is on its way to a file. A partition that is forgotten meanwhile is taken out: it must not be kept."""
         self._task: asyncio.Task[None] | None = None
 
     # Starting
@@ -139,14 +139,17 @@ class ProducerStates:
                     await self._save_when_durable(partition)
 
     async def _save_when_durable(self, partition: Partition) -> None:
-        document, failures = take(partition), partition.failures
-        forgotten = self._forgotten.get(partition.tp)
-        while partition.log.high_watermark < document["offset"]:
-            if partition.failures != failures:
-                return  # the end that it has seen is not the log's any more
-            await asyncio.sleep(0.05)
-        if partition.failures == failures and self._forgotten.get(partition.tp) == forgotten:
-            await self._save([(partition, document)])
+        tp, document, failures = partition.tp, take(partition), partition.failures
+        self._taken[tp] = document
+        try:
+            while partition.log.high_watermark < document["offset"]:
+                if partition.failures != failures:
+                    return  # the end that it has seen is not the log's any more
+                await asyncio.sleep(0.05)
+            if partition.failures == failures and self._taken.get(tp) is document:
+                await self._save([(partition, document)])
+        finally:
+            self._let_go(tp, document)
 
     async def stop(self, partitions: Iterable[Partition]) -> None:
         """Take a last snapshot of every partition that has one to take. Nothing may be on its way to the logs."""
@@ -169,7 +172,7 @@ class ProducerStates:
 
     def forget(self, tp: TopicPartition) -> None:
         """The partition is gone, or its snapshot says what is not true any more."""
-        self._forgotten[tp] = self._forgotten.get(tp, 0) + 1
+        self._taken.pop(tp, None)
         self._sizes.pop(tp, None)
         self._saved.pop(tp, None)
         if (path := self._path(tp)) is not None:
@@ -181,15 +184,24 @@ class ProducerStates:
             tp = partition.tp
             self._sizes[tp] = document["size_bytes"]
             if (path := self._path(tp)) is not None:
-                rows.append((tp, path, document, self._forgotten.get(tp)))
-        errors = await asyncio.to_thread(_write_all, [(path, document) for _, path, document, _ in rows])
-        for (tp, path, document, forgotten), error in zip(rows, errors, strict=True):
+                rows.append((tp, path, document))
+                self._taken[tp] = document
+        errors = await asyncio.to_thread(_write_all, [(path, document) for _, path, document in rows])
+        for (tp, path, document), error in zip(rows, errors, strict=True):
+            still_true = self._let_go(tp, document)
             if error is not None:
                 self._report.warning("a snapshot of producers could not be written", path=str(path), reason=str(error))
-            elif self._forgotten.get(tp) == forgotten:
+            elif still_true:
                 self._saved[tp] = document["offset"]
             else:
                 self._remove(path)
+
+    def _let_go(self, tp: TopicPartition, document: dict[str, Any]) -> bool:
+        """Nothing more is done with what was taken; whether the partition was not forgotten meanwhile."""
+        if self._taken.get(tp) is not document:
+            return False
+        del self._taken[tp]
+        return True
 
     def _remove(self, path: Path) -> None:
         try:

@@ -260,6 +260,21 @@ async def test_what_was_taken_before_a_partition_was_forgotten_is_not_written_af
     assert list(world.directory.iterdir()) == []
 
 
+async def test_partitions_that_came_and_went_take_no_memory(world):
+    await world.open()
+    states = world.states
+    held = {name: value for name, value in vars(states).items() if isinstance(value, dict)}
+    assert held and not any(held.values())
+    for number in range(100):
+        states.forget(TopicPartition(f"gone-{number}", 0))
+    world.send(0)
+    world.run()
+    await states._save_when_durable(world.partition)
+    assert [path.name for path in world.directory.iterdir()] == ["t-0.snapshot"]
+    states.forget(world.partition.tp)
+    assert not any(held.values()), held
+
+
 async def test_what_cannot_be_written_is_told_and_tried_again(world):
     await filled(world)
     world.directory.write_bytes(b"in the way")
