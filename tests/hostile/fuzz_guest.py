@@ -128,6 +128,7 @@ class Guest(Client):
         self.due: list[Due] = []
         self.throttled_s = 0.0
         self._unread = b""
+        self._asked: ApiKey | None = None
 
     # Honest requests, as `Client` makes them
 
@@ -138,6 +139,7 @@ class Guest(Client):
 
     def answer(self) -> Any:
         key, version, _ = self.opened[0]
+        self._asked = key
         try:
             told = super().answer()
         except (AssertionError, ValueError, IndexError, MalformedFrame) as error:
@@ -272,9 +274,8 @@ class Guest(Client):
             except TimeoutError:
                 if self.throttled_s:
                     raise ConnectionClosed from None
-                waits_s = _WAITS_S.get(self.opened[0][0], 0.0) if self.opened else 0.0
-                if self.watch.elapsed_s() > LATE_S + waits_s:
-                    asked = f"{self.opened[0][0].name} v{self.opened[0][1]}" if self.opened else "a request"
+                if self.watch.elapsed_s() > LATE_S + _WAITS_S.get(self._asked, 0.0):
+                    asked = self._asked.name if self._asked is not None else "a request"
                     raise Fault(f"{asked}, an honest one, has no answer after {self.watch.elapsed_s():.1f} s") from None
 
     def _note(self, told: Any) -> None:
