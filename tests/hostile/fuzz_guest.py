@@ -197,15 +197,19 @@ class Guest(Client):
         return answers
 
     def await_end(self) -> None:
-        """See that the broker closes the connection; answers that still come are read past.
+        """See that the broker closes the connection; answers that still come are held to the same.
 
         Raises:
             Fault: it does not.
             ConnectionClosed: it does.
         """
-        parks = any(due.may_park for due in self.due) or self.throttled_s
-        while self._await_frame(Due(None, 0, 0, False, False), bool(parks)) is not None:
+        while (frame := self._await_frame(Due(None, 0, 0, False, False), self._may_stay)) is not None:
+            self._take_answer(frame)  # it may say that a quota keeps the connection for a while
             self.watch.again()
+
+    @property
+    def _may_stay(self) -> bool:
+        return bool(self.throttled_s) or any(due.may_park for due in self.due)
 
     def _await_frame(self, head: Due, parks: bool) -> bytes | None:
         """The next frame; None if it may be parked for good."""
