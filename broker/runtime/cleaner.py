@@ -381,6 +381,8 @@ class Cleaner:
             await asyncio.sleep(0)
 
     def _failed(self, event: str, tp: TopicPartition, error: Exception) -> None:
+        if tp not in self._engine.logs:
+            return  # its topic was deleted meanwhile
         self.counters.failures += 1
         self._log.error(event, topic=tp.topic, partition=tp.partition, reason=str(error))
 

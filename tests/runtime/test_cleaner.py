@@ -118,6 +118,23 @@ async def test_a_log_that_cannot_be_trimmed_does_not_hold_up_the_others(world, m
     assert world.events("old segments could not be dropped")[0]["topic"] == "a"
 
 
+async def test_a_log_that_is_deleted_meanwhile_is_no_failure(world, monkeypatch):
+    await world.topic("a", retention_ms=0)
+    world.write((b"k", b"v"), topic="a")
+    world.advance(10)
+    log = world.log_of("a")
+    trim = log.trim
+
+    async def deleted_before(offset):
+        await world.engine.delete_log(log.tp)
+        return await trim(offset)
+
+    monkeypatch.setattr(log, "trim", deleted_before)
+    await world.cleaner.drop_expired()
+    assert world.cleaner.counters.failures == 0
+    assert not world.events("old segments could not be dropped")
+
+
 # ------------------------------------------------------------------------------------------------------ compaction
 
 
