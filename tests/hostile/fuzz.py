@@ -64,7 +64,7 @@ QUICK: dict[str, Any] = {
     "ottla.history.memory.bytes": 1 << 20,
     "ottla.timeline.memory.bytes": 1 << 20,
     "max.incremental.fetch.session.cache.slots": 100,
-    "connections.max.idle.ms": 2_000,
+    "connections.max.idle.ms": 20_000,  # longer than any quota makes a client wait
     "log.retention.check.interval.ms": 1_000,
     "log.cleaner.backoff.ms": 500,
 }
