@@ -17,6 +17,7 @@ from ottla.broker.net.connection import (
 )
 from ottla.protocol.errors import MalformedFrame
 from ottla.protocol.framing import Gathered
+from tests.shell.host import UnboundedHost
 
 
 class Transport:
@@ -63,14 +64,13 @@ class Loop:
             self.soon.pop(0)()
 
 
-class Host:
+class Host(UnboundedHost):
     """Answers a frame with itself; frames that begin with ``park`` stay open, ``bad`` ones break the protocol.
 
     What begins with ``self`` is answered by its handler, before it returns.
     """
 
     max_request_bytes = 1 << 20
-    answer_room_bytes = 1 << 30
 
     def __init__(self) -> None:
         self.served: list[bytes] = []
@@ -79,28 +79,12 @@ class Host:
         self.room = True
         self.held_bytes = 0
 
-    def opened(self, connection: Connection) -> None:
-        pass
-
-    def closed(self, connection: Connection) -> None:
-        pass
-
     def rejected(self, connection: Connection, reason: str) -> None:
         self.rejections.append(reason)
-
-    is_full = False
-
-    def most_request_bytes(self, api_key: int) -> int:
-        return self.max_request_bytes
 
     def holds(self, connection: Connection, held_bytes: int) -> bool:
         self.held_bytes = held_bytes
         return True
-
-    def unread(self, connection: Connection) -> None:
-        pass
-
-    reads_again = unread
 
     def room_for(self, connection: Connection, held_bytes: int, more_bytes: int) -> bool:
         self.held_bytes = held_bytes

@@ -21,6 +21,7 @@ from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.headers import frame_request
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
+from tests.shell.host import UnboundedHost
 
 _VERSION = 4
 _CODE = ApiKey.INIT_PRODUCER_ID << 16 | _VERSION
@@ -48,7 +49,7 @@ class Transport:
         self.closed = True
 
 
-class World:
+class World(UnboundedHost):
     """A connection whose requests are all served by `serve`; ``unheard`` is what tasks failed with."""
 
     max_request_bytes = 1 << 20
@@ -65,28 +66,7 @@ class World:
         self.connection = Connection(self, self.loop)  # type: ignore[arg-type]
         self.connection.connection_made(self.transport)  # type: ignore[arg-type]
 
-    def opened(self, connection: Connection) -> None:
-        pass
-
-    def closed(self, connection: Connection) -> None: ...
-
     def rejected(self, connection: Connection, reason: str) -> None: ...
-
-    is_full = False
-
-    def most_request_bytes(self, api_key: int) -> int:
-        return self.max_request_bytes
-
-    def holds(self, connection: Connection, held_bytes: int) -> bool:
-        return True
-
-    def unread(self, connection: Connection) -> None:
-        pass
-
-    reads_again = unread
-
-    def room_for(self, connection: Connection, held_bytes: int, more_bytes: int) -> bool:
-        return True
 
     def limit(self) -> None:
         quotas = ClientQuotas(Settings())

@@ -13,6 +13,7 @@ import pytest
 from ottla.broker.context import RequestContext
 from ottla.broker.net.connection import OVERLAPPING_BYTES, OVERLAPPING_REQUESTS, Connection
 from ottla.broker.net.large_frame import LARGE_BYTES, Buffers, LargeFrame
+from tests.shell.host import UnboundedHost
 
 PRODUCE, FETCH = b"\0\0", b"\0\1"
 
@@ -60,39 +61,12 @@ class Transport:
                 self.protocol.data_received(part)
 
 
-class Host:
+class Host(UnboundedHost):
     """Parks what begins with PRODUCE and says that it overlaps; parks ``FETCH`` without; answers ``!`` at once."""
-
-    max_request_bytes = 64 << 20
 
     def __init__(self) -> None:
         self.served: list[bytes] = []
         self.parked: list[tuple[RequestContext, bytes]] = []
-
-    def opened(self, connection: Connection) -> None:
-        pass
-
-    def closed(self, connection: Connection) -> None:
-        pass
-
-    def rejected(self, connection: Connection, reason: str) -> None:
-        raise AssertionError(reason)
-
-    is_full = False
-
-    def most_request_bytes(self, api_key: int) -> int:
-        return self.max_request_bytes
-
-    def holds(self, connection: Connection, held_bytes: int) -> bool:
-        return True
-
-    def unread(self, connection: Connection) -> None:
-        pass
-
-    reads_again = unread
-
-    def room_for(self, connection: Connection, held_bytes: int, more_bytes: int) -> bool:
-        return True
 
     def receive(self, frame: bytes, start: int, connection: Connection) -> bytes | None:
         frame = bytes(frame[start:])

@@ -30,6 +30,7 @@ from ottla.protocol.apis import api
 from ottla.protocol.groups import OFFSETS_TOPIC
 from ottla.protocol.headers import RequestHeader
 from ottla.protocol.records import TopicPartition
+from tests.shell.host import UnboundedHost
 from tests.sim.calls import Call
 from tests.sim.kernel import Violation
 from tests.sim.network import Link
@@ -88,7 +89,7 @@ class NamedTopics:
         return bool(self.partition_count(name))
 
 
-class DrivenNode(Node):
+class DrivenNode(UnboundedHost, Node):
     """One broker without sockets. It is its own clock, log of troubles and listener."""
 
     max_request_bytes = MAX_FRAME
@@ -196,30 +197,8 @@ class DrivenNode(Node):
         self.links.append(link)
         return DrivenEndpoint(self, link)
 
-    def opened(self, connection: Connection) -> None:
-        pass
-
-    def closed(self, connection: Connection) -> None:
-        pass
-
     def rejected(self, connection: Connection, reason: str) -> None:
         raise Violation("connections stay", reason)
-
-    is_full = False
-
-    def most_request_bytes(self, api_key: int) -> int:
-        return self.max_request_bytes
-
-    def holds(self, connection: Connection, held_bytes: int) -> bool:
-        return True
-
-    def unread(self, connection: Connection) -> None:
-        pass
-
-    reads_again = unread
-
-    def room_for(self, connection: Connection, held_bytes: int, more_bytes: int) -> bool:
-        return True
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         """Of the loop, as connections use it."""
