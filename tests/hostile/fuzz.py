@@ -64,7 +64,10 @@ QUICK: dict[str, Any] = {
     "ottla.history.memory.bytes": 1 << 20,
     "ottla.timeline.memory.bytes": 1 << 20,
     "max.incremental.fetch.session.cache.slots": 100,
-    "connections.max.idle.ms": 20_000,  # longer than any quota makes a client wait
+    "connections.max.idle.ms": 5_000,
+    # No quota makes a client wait for longer than its windows: the honest member's session has to last.
+    "quota.window.num": 2,
+    "controller.quota.window.num": 2,
     "log.retention.check.interval.ms": 1_000,
     "log.cleaner.backoff.ms": 500,
 }
