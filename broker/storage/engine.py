@@ -51,6 +51,10 @@ class DamagedLog(Corrupt):
         self.tp = tp
 
 
+class Foreign(EngineError):
+    """The data directory is somebody else's; nothing in it was touched."""
+
+
 class InUse(EngineError):
     """Another process has the data directory open."""
 

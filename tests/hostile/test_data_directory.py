@@ -15,6 +15,7 @@ from ottla.broker.runtime import producer_states
 from ottla.broker.storage.engine import Corrupt, EngineError, LogConfig, Unavailable
 from ottla.broker.storage.local.engine import LocalEngine
 from ottla.protocol.records import Record, TopicPartition, build_batch
+from ottla.testing import BrokerProcess
 
 pytestmark = pytest.mark.asyncio
 
@@ -168,3 +169,16 @@ async def test_deleting_a_log_never_deletes_through_a_link(tmp_path: Path, elsew
     await engine.close()
     assert os.listdir(data / "logs") == []
     assert os.listdir(elsewhere) == ["passwd"]
+
+
+def test_a_directory_of_apache_kafka_is_left_as_it_is(tmp_path: Path) -> None:
+    """A server.properties of Kafka's names its log.dirs."""
+    directory = tmp_path / "kafka"
+    (directory / "orders-0").mkdir(parents=True)
+    (directory / "meta.properties").write_text("version=1\ncluster.id=abc\nnode.id=1\n")
+    directory.chmod(0o755)
+    with pytest.raises(RuntimeError, match="is a data directory of Apache Kafka: choose another one") as told:
+        BrokerProcess(directory).start()
+    assert "ottla recover" not in str(told.value)
+    assert sorted(path.name for path in directory.iterdir()) == ["meta.properties", "orders-0"]
+    assert directory.stat().st_mode & 0o777 == 0o755

@@ -15,8 +15,10 @@ from ottla.broker.storage.local.layout import FORMAT, Layout, decode_meta, encod
 def make_data_directory(files: Files, layout: Layout) -> None:
     """Make the directory, durably, and those above it that are missing. Raises ``OSError`` and ``SyncFailed``.
 
-    What earlier versions made was for everybody to read.
+    What earlier versions made was for everybody to read. Raises ``Foreign`` where the directory is Kafka's.
     """
+    if isinstance(files, OsFiles) and (meta := read_file(files, layout.meta)) is not None:
+        decode_meta(meta, layout.meta)
     missing = []
     path = layout.data_dir
     while not os.path.isdir(path) and isinstance(files, OsFiles):

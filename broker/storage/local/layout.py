@@ -15,7 +15,7 @@ import os
 from typing import Any, Final
 from uuid import UUID
 
-from ottla.broker.storage.engine import Corrupt
+from ottla.broker.storage.engine import Corrupt, Foreign
 from ottla.protocol.records import TopicPartition
 
 FORMAT: Final = 2
@@ -103,8 +103,13 @@ def encode_meta(cluster_id: str, node_id: int) -> bytes:
 
 
 def decode_meta(data: bytes, path: str) -> tuple[str, int, int]:
-    """The cluster id, the node id and the format. Raises ``Corrupt`` when they are missing or not known."""
+    """The cluster id, the node id and the format. Raises ``Corrupt`` when they are missing or not known.
+
+    Raises ``Foreign`` where the file is Kafka's.
+    """
     pairs = dict(line.split("=", 1) for line in data.decode(errors="replace").splitlines() if "=" in line)
+    if "format" not in pairs and "version" in pairs:
+        raise Foreign(f"{os.path.dirname(path)} is a data directory of Apache Kafka: choose another one")
     if pairs.get("format") not in ("1", str(FORMAT)):
         raise Corrupt(f"{path}: format {pairs.get('format')!r}, this version writes {FORMAT}")
     try:
