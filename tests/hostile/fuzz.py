@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from ottla.protocol.apis import ApiKey
-from tests.hostile.fuzz_case import STANDING, Case
+from tests.hostile.fuzz_case import ROUND, STANDING, Case, has_quotas
 from tests.hostile.fuzz_guest import LATE_S, Fault, Guest, Machine, Stopwatch
 from tests.hostile.fuzz_requests import HONEST
 from tests.hostile.victim import Victim
@@ -33,8 +33,6 @@ from tests.pitfalls.client import Client
 
 GUESTS = 6
 """Cases that are played at a time."""
-ROUND = 1_000_000
-"""The numbers of the cases of one round begin at a multiple of this."""
 GROWTH_BYTES = 8 << 20
 """How much more a quiet broker may have in use at the end of a round than it had after its first cases.
 
@@ -44,6 +42,9 @@ QUIET_S = 10.0
 """For how long what is to be forgotten is waited for: the longest is a session."""
 PEAK_BYTES = 300 << 20
 """How much larger than idle it may be at any time."""
+RATES = ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate")
+TRUSTED = (HONEST, "house")
+"""The client ids of those who are not guests."""
 _FAULTS_SHOWN = 12
 _BUG = re.compile(
     r"Traceback|request failed|cannot be answered|Exception in callback|never retrieved|\[error|\[critical"
@@ -64,10 +65,7 @@ QUICK: dict[str, Any] = {
     "ottla.history.memory.bytes": 1 << 20,
     "ottla.timeline.memory.bytes": 1 << 20,
     "max.incremental.fetch.session.cache.slots": 100,
-    "connections.max.idle.ms": 5_000,
-    # No quota makes a client wait for longer than its windows: the honest member's session has to last.
-    "quota.window.num": 2,
-    "controller.quota.window.num": 2,
+    "connections.max.idle.ms": 2_000,
     "log.retention.check.interval.ms": 1_000,
     "log.cleaner.backoff.ms": 500,
 }
@@ -313,6 +311,18 @@ class Round:
                     "ops": [{"key": value.key, "remove": True} for value in row.values],
                 }
                 for row in rows
+                if not {part.entity_name for part in row.entity} & {*TRUSTED}
+            ]
+            # What a case sets for everybody must keep neither the honest member nor this client waiting.
+            entries += [
+                {
+                    "entity": [
+                        {"entity_type": "user", "entity_name": "ANONYMOUS"},
+                        {"entity_type": "client-id", "entity_name": name},
+                    ],
+                    "ops": [{"key": key, "value": 1e15, "remove": False} for key in RATES],
+                }
+                for name in (TRUSTED if has_quotas(self.end_case - 1) else ())
             ]
             client.call(ApiKey.ALTER_CLIENT_QUOTAS, 1, entries=entries)
             settings = [{"resource_type": 4, "resource_name": name, "configs": []} for name in ("", "1")]
