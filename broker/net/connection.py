@@ -311,6 +311,11 @@ class Connection(asyncio.Protocol):
     # -- from the dispatcher and the handlers
 
     @property
+    def has_asked(self) -> bool:
+        """A request was whole and served, be it only the first."""
+        return self._receive is not _receive_first
+
+    @property
     def is_waited_for(self) -> bool:
         """A request waits for its answer."""
         return self.open is not None or bool(self._line)

@@ -19,6 +19,9 @@ from ottla.broker.net.unread import UnreadAnswers
 from ottla.broker.settings import INT32_MAX, Settings
 
 SWEEPS_PER_IDLE_TIME = 8
+SILENT_MS = 10_000
+"""Who has asked for nothing for so long gives way while others wait to be accepted: clients ask at once."""
+LOOK_FOR_ROOM_MS = 1_000
 
 
 class Log(Protocol):
@@ -93,6 +96,7 @@ class Listener:
         self._stopped = False
         self._arriving: set[asyncio.Task[None]] = set()
         self._sweep_timer: TimerHandle | None = None
+        self._room_timer: TimerHandle | None = None
         self._requests = UnfinishedRequests(
             settings.queued_max_request_bytes, settings.ottla_request_progress_timeout_ms, clock
         )
@@ -195,6 +199,23 @@ class Listener:
         if allowed := self._pauses.allows():
             self._log.warning("Accepting no connections for now", connections=len(self.connections), reason=reason)
         self._told_pause = self._told_pause or allowed
+        self._look_for_room()
+
+    def _look_for_room(self) -> None:
+        if self._room_timer is None:
+            when_ms = self._clock.monotonic_ms() + LOOK_FOR_ROOM_MS
+            self._room_timer = self._clock.call_at(when_ms, self._make_room)
+
+    def _make_room(self) -> None:
+        """Close who has been silent for too long, so that a crowd of connections shuts nobody out."""
+        self._room_timer = None
+        if self.most_connections > len(self.connections) or self._stopped:
+            return
+        now_ms = self._clock.monotonic_ms()
+        for connection in list(self.connections):
+            if not connection.has_asked and now_ms - connection.quiet_since_ms >= SILENT_MS:
+                connection.kill(f"it has asked for nothing for {SILENT_MS} ms, and others wait to be accepted")
+        self._look_for_room()
 
     def _resumed(self) -> None:
         if self._told_pause:

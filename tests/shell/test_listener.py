@@ -53,6 +53,7 @@ class Peer:
         self.killed = False
         self.unread_bytes = 0
         self.woken = 0
+        self.has_asked = True
 
     @property
     def is_waited_for(self) -> bool:
@@ -193,3 +194,21 @@ def test_connections_that_exceed_the_quota_of_their_address_are_told_now_and_the
     clock.advance(10_000)
     host.opened(Peer())
     assert log.lines[-1][1]["suppressed"] == 3
+
+
+def test_a_crowd_that_asks_for_nothing_gives_way_when_others_wait(clock: Clock, log: Log) -> None:
+    host = listener(clock, log, max_connections=3)
+    silent, late, honest = Peer(), Peer(), Peer()
+    silent.has_asked = late.has_asked = False
+    host.opened(silent)
+    host.opened(honest)
+    clock.advance(60_000)
+    assert not silent.killed, "nobody waits"
+    late.quiet_since_ms = clock.now_ms
+    host.opened(late)
+    host._paused("there are as many as there may be")
+    clock.advance(2_000)
+    assert silent.killed and not honest.killed and not late.killed
+    host.closed(silent)
+    clock.advance(60_000)
+    assert not late.killed, "there is room again"
