@@ -10,7 +10,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.primitives import ZERO_UUID
-from ottla.protocol.records import TimestampType, decode_batch, parse_header
+from ottla.protocol.records import TimestampType, batch_crc, decode_batch, parse_header
 from ottla.protocol.steps import finished
 
 pytestmark = pytest.mark.asyncio
@@ -435,3 +435,16 @@ async def test_a_topic_that_is_deleted_under_a_batch_is_unknown(world, make_batc
     await world.ask(DeleteTopicsRequest(topic_names=["t"]), 5)
     world.run()
     assert exchange.response.responses[0].partition_responses[0].error_code == error
+
+
+async def test_a_batch_behind_one_that_cannot_be_decompressed_is_looked_at_too(world, make_batch):
+    await world.topic(partitions=2)
+    rows = []
+    for index in range(2):
+        data = bytearray(make_batch(b"v" * 100, codec=Codec.ZSTD))
+        data[61:65] = b"\0\0\0\0"
+        data[17:21] = batch_crc(data).to_bytes(4, "big")
+        rows.append(PartitionProduceData(index=index, records=bytes(data)))
+    request = ProduceRequest(acks=-1, timeout_ms=1, topic_data=[TopicProduceData(name="t", partition_data=rows)])
+    told = (await world.ask(request, 9)).responses[0].partition_responses
+    assert [row.error_code for row in told] == [ErrorCode.INVALID_RECORD] * 2

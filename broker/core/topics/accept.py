@@ -111,8 +111,8 @@ def _at_once(
     try:
         produced = finished(steps(allowance, min(allowance.at_once, DECOMPRESSED_BYTES)))
     except BatchError as error:
-        # Nobody knows how far it was decompressed.
-        allowance.at_once = 0
+        # Nobody knows how far it was decompressed: some such batches may be in a request, but not any number.
+        allowance.at_once -= min(allowance.at_once, LOOKED_AT_BYTES // 8)
         if isinstance(error, BatchTooLarge):
             return None
         raise
