@@ -37,7 +37,7 @@ COPY --from=build /opt/ottla /opt/ottla
 # container's network need OTTLA_ADVERTISED_LISTENERS too, e.g. PLAINTEXT://localhost:9092 with --publish 9092:9092.
 #
 # A container is reached from outside or not at all, so it listens on all of its interfaces, and OTTLA_INSECURE permits
-# that although nobody is asked who he is: whoever reaches the port may do everything. Let that be a network you trust,
+# that although there is no authentication: whoever reaches the port may do everything. Let that be a network you trust,
 # and publish to this machine alone where that is enough: --publish 127.0.0.1:9092:9092.
 ENV PATH=/opt/ottla/bin:$PATH \
     PYTHONUNBUFFERED=1 \

@@ -117,7 +117,8 @@ class Settings(ObserveSettings):
 
     # Security
     ottla_insecure: bool = setting(
-        False, "Permit listeners that other machines reach, though nobody is asked who he is; and HTTP without a token."
+        False,
+        "Permit listeners that other machines reach without authentication, and HTTP without a token.",
     )
     ottla_unenforced_security_apis_enable: bool = setting(
         False,

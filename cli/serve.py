@@ -15,7 +15,15 @@ from typing import Any
 
 import click
 
-from ottla.broker.setting_sources import ALIASES, CONTROLLER_LISTENERS, Loaded, from_environment, load, parse_properties
+from ottla.broker.setting_sources import (
+    ALIASES,
+    CONTROLLER_LISTENERS,
+    Loaded,
+    from_environment,
+    load,
+    parse_properties,
+    protects,
+)
 from ottla.broker.settings import FIELDS, BadSetting, Settings
 from ottla.cli.output import say
 
@@ -30,7 +38,7 @@ CLOSE = 0.85
     help="Where to listen. No host: all interfaces; port 0: any free one. [localhost:9092]",
 )
 @click.option(
-    "--insecure", is_flag=True, help="Let other machines in, though nobody is asked who he is: the network is trusted."
+    "--insecure", is_flag=True, help="Let other machines in, though there is no authentication: the network is trusted."
 )
 @click.option("--advertise", metavar="HOST:PORT", help="What clients are told to connect to (behind port mapping).")
 @click.option("--data-dir", metavar="DIR", type=click.Path(file_okay=False), help="Where the logs live. [./ottla-data]")
@@ -213,15 +221,16 @@ def settings_of(config_file: str | None, pairs: tuple[str, ...]) -> Loaded:
         if not equals:
             raise BadSetting(f"--set {pair!r}: write KEY=VALUE")
         key = key.strip()
-        if key not in FIELDS and key not in ALIASES and key != CONTROLLER_LISTENERS:
+        if key not in FIELDS and key not in ALIASES and key != CONTROLLER_LISTENERS and not protects(key, value):
             raise BadSetting(f"--set {key}={value}: there is no such setting{did_you_mean(key)}")
         given[key] = value
     loaded = load(file, environment, given)
     if loaded.unprotected:
-        keys = [f"{key} ({'environment' if key in environment else config_file})" for key in loaded.unprotected]
+        sources = (("--set", given), ("environment", environment), (config_file, file))
+        keys = [f"{key} ({next(name for name, told in sources if key in told)})" for key in loaded.unprotected]
         raise BadSetting(
             f"{', '.join(keys)}: there is no TLS, SASL or access control here yet: what this is to protect would be "
-            "open. Leave it out, and let only those reach the broker who may do everything"
+            "open. Remove these settings, and let only trusted clients reach the port"
         )
     return loaded
 
@@ -246,7 +255,7 @@ def listening_address(listen: str | None, settings: Settings) -> tuple[str, int]
     if not settings.ottla_insecure and not _is_this_machine(host):
         where = f"--listen {listen!r}" if listen else f"listeners={settings.listeners!r}"
         raise BadSetting(
-            f"{where}: other machines reach this, and nobody is asked who he is; say --listen 127.0.0.1:{port} to "
+            f"{where}: other machines reach this, and there is no authentication; say --listen 127.0.0.1:{port} to "
             "serve this machine alone, or --insecure if you trust the network"
         )
     return host, port
@@ -308,9 +317,9 @@ def check_http(settings: Settings, option: str | None = None) -> None:
         host, port = parse_address(settings.ottla_http_listen, name)
         if not (settings.ottla_insecure or settings.ottla_http_token_file or _is_this_machine(host)):
             raise BadSetting(
-                f"{name} {settings.ottla_http_listen!r}: other machines reach this, and nobody is asked who he is; say "
-                f"--http {port} to serve this machine alone, --http-token-file FILE, or --insecure if you trust the "
-                "network"
+                f"{name} {settings.ottla_http_listen!r}: other machines reach this, and there is no authentication; "
+                f"say --http {port} to serve this machine alone, --http-token-file FILE, or --insecure if you trust "
+                "the network"
             )
     elif settings.ottla_http_token_file:
         raise BadSetting("there is a token for HTTP, but no port: add --http PORT")

@@ -120,7 +120,8 @@ class Listener:
         sockets = bind(host, port)
         if self.most_connections < self._settings.max_connections:
             self._log.warning(
-                "Fewer connections than max.connections are accepted: the process may have few file descriptors",
+                "Fewer connections than max.connections are accepted, for the process may have few file descriptors: "
+                "raise ulimit -n (LimitNOFILE= of systemd)",
                 max_connections=self._settings.max_connections,
                 accepted=self.most_connections,
             )

@@ -78,9 +78,9 @@ def test_loopback_needs_no_permission(host: str) -> None:
 @pytest.mark.usefixtures("names")
 @pytest.mark.parametrize("host", OPEN)
 def test_beyond_loopback_a_listener_needs_permission(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(BadSetting, match=r"nobody is asked who he is; say --listen 127.0.0.1:9092 .* or --insecure"):
+    with pytest.raises(BadSetting, match=r"there is no authentication; say --listen 127.0.0.1:9092 .* or --insecure"):
         reached(host)
-    with pytest.raises(BadSetting, match=r"listeners='PLAINTEXT://.*nobody is asked"):
+    with pytest.raises(BadSetting, match=r"listeners='PLAINTEXT://.*there is no authentication"):
         listening_address(None, settings_of(None, (f"listeners=PLAINTEXT://{host}:9092",)).settings)
     assert reached(host, "ottla.insecure=true")[1] == 9092
     monkeypatch.setenv("OTTLA_INSECURE", "true")
@@ -105,6 +105,8 @@ def test_security_that_there_is_not_is_refused(permitted: str, tmp_path: Path, m
     with pytest.raises(BadSetting) as refused:
         settings_of(str(file), ())
     said = str(refused.value)
+    with pytest.raises(BadSetting, match=r"ssl.keystore.location \(--set\)"):
+        settings_of(str(file), ("ssl.keystore.location=/other",))
     assert said.startswith(
         f"ssl.keystore.location ({file}), super.users ({file}), authorizer.class.name (environment): there is no TLS"
     )
