@@ -26,7 +26,7 @@ from examples.pipeline.steps import Steps
 from examples.pipeline.verdict import judge, show
 
 STREAM_STARTS_S = 120.0
-CATCH_UP_S = 60.0
+CATCH_UP_S = 120.0
 
 
 def main() -> int:
@@ -107,7 +107,8 @@ async def run(directory: Path, view: View) -> bool:
         view.note(f"all groups are Stable; now {TROUBLE_S:.0f} s of trouble")
         await play.trouble()
         at_least = play.ledger.lengths()
-        await _until(lambda: steps.has_all(at_least), "all of it", CATCH_UP_S, steps)
+        stopped = [one.group for one in PLANTED if one.status == "STOP"]
+        await _until(lambda: steps.has_all(at_least, stopped), "all of it", CATCH_UP_S, steps)
         await steps.end_stream()
         await steps.gold()
         storms = await steps.query("storms", "stormy")
