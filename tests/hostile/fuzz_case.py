@@ -12,14 +12,14 @@ from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.headers import frame_request
 from ottla.protocol.primitives import uvarint_bytes
 from tests.hostile.fuzz_guest import Guest, Stopwatch
-from tests.hostile.fuzz_requests import CALLS, Known, Writer, body_of
+from tests.hostile.fuzz_requests import CALLS, Known, Writer, body_of, weight
 from tests.pitfalls.client import batch, fetch_fields
 from tests.wire.peer import ConnectionClosed
 from tests.wire.requests import TOPIC, VALID, World, one_of_everything, request
 
 COMPACT, PACKED = "wire-compact", "wire-packed"
 MOST_BYTES = 4 << 20
-"""How large a request may be."""
+"""How large a request may be, about."""
 STANDING = {TOPIC: {}, COMPACT: {"cleanup_policy": "compact"}, PACKED: {"compression_type": "gzip"}}
 """The topics that there always are, and their settings."""
 
@@ -144,9 +144,7 @@ class Case:
         message = self.message(key, version)
         for _ in range(self.rng.choice((0, 1, 1, 1, 2, 5))):
             self.writer.mutate(message, version)
-        body = self.encoded(key, version, message)
-        if len(body) > MOST_BYTES:
-            body = self.encoded(*self.other())
+        body = self.encoded(*((key, version, message) if weight(message) <= MOST_BYTES else self.other()))
         flexible = api(key).request_header_version(version) == 2
         if flexible and self.rng.random() < 0.05:
             body = body[:-1] + self.tags()

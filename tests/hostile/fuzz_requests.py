@@ -296,6 +296,20 @@ def _fields(message: Any, version: int) -> Iterator[tuple[Any, WireField]]:
                     yield from _fields(item, version)
 
 
+def weight(value: Any, weighed: dict[int, int] | None = None) -> int:
+    """About how many bytes a value takes in a request. What an array repeats is weighed once."""
+    weighed = {} if weighed is None else weighed
+    if isinstance(value, str | bytes):
+        return len(value)
+    if isinstance(value, list):
+        return sum(weight(item, weighed) for item in value)
+    if not hasattr(value, "__wire__"):
+        return 1
+    if id(value) not in weighed:
+        weighed[id(value)] = sum(weight(getattr(value, declared.name), weighed) for declared in value.__wire__)
+    return weighed[id(value)]
+
+
 def body_of(key: ApiKey, version: int, message: Any) -> bytes:
     """A request's body, with bytes that are no text where `NOT_UTF8` stands."""
     body = api(key).request.layout(version).encode(at_version(message, version))

@@ -13,9 +13,11 @@ import pytest
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.errors import MalformedFrame
 from ottla.protocol.headers import frame_request
+from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from tests.hostile import fuzz, fuzz_guest
+from tests.hostile.fuzz_case import MOST_BYTES, Case
 from tests.hostile.fuzz_guest import Fault, Guest, due_of
-from tests.hostile.fuzz_requests import CALLS, Known, Writer, body_of
+from tests.hostile.fuzz_requests import CALLS, Known, Writer, body_of, weight
 from tests.wire.requests import request
 
 
@@ -44,6 +46,19 @@ def test_plausible_requests_can_be_sent_and_read() -> None:
         except struct.error:
             continue  # a version with short lengths has no place for it
     assert unreadable < len(CALLS) / 10
+
+
+def test_what_is_repeated_within_what_is_repeated_is_not_made() -> None:
+    """A thousand topics with a thousand names of 32 KB each are 32 GB."""
+    message = DescribeConfigsRequest()
+    names = DescribeConfigsResource(configuration_keys=["x" * 32_767] * 1_000)
+    message.resources = [names] * 1_000
+    assert weight(message) > 32_767_000_000
+    assert weight(request(ApiKey.HEARTBEAT, {"group_id": "g" * 100})) in range(100, 110)
+
+    case = Case(0, 1, 1, SimpleNamespace(), Counter())  # type: ignore[arg-type]
+    case.message = lambda key, version: message  # type: ignore[method-assign]
+    assert len(case.frame(SimpleNamespace(client_id=None))) < 2 * MOST_BYTES  # type: ignore[arg-type]
 
 
 def test_the_same_seed_writes_the_same() -> None:
