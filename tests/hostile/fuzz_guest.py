@@ -45,7 +45,18 @@ _WAITS_S: dict[ApiKey | None, float] = {ApiKey.FETCH: FETCH_WAIT_S} | dict.fromk
     _CHANGES_S,
 )
 """What may take longer: what waits for records, and what changes, or may, the catalog on disk, behind other changes."""
-_SAYS_UNKNOWN = (ApiKey.CREATE_ACLS, ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
+_SAYS_UNKNOWN = (
+    ApiKey.CREATE_ACLS,
+    ApiKey.FETCH,
+    ApiKey.JOIN_GROUP,
+    ApiKey.SYNC_GROUP,
+    # What they write may be too large for one batch of __consumer_offsets: a group id of 32 KB is in each record.
+    ApiKey.LEAVE_GROUP,
+    ApiKey.OFFSET_COMMIT,
+    ApiKey.TXN_OFFSET_COMMIT,
+    ApiKey.OFFSET_DELETE,
+    ApiKey.DELETE_GROUPS,
+)
 """Where Kafka itself answers UNKNOWN_SERVER_ERROR to some requests. What fails here is in the log, too."""
 
 
