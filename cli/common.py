@@ -35,6 +35,13 @@ def bootstrap_option(function: F) -> F:
     )(function)
 
 
+def topic_option(function: F) -> F:
+    """``--topic``, for who does not name topics by position."""
+    return click.option("--topic", "-t", "more", metavar="TOPIC", multiple=True, help="The same as an argument.")(
+        function
+    )
+
+
 def format_option(function: F) -> F:
     """``--format text|json``."""
     return click.option(
@@ -60,6 +67,14 @@ def names(positional: Sequence[str], optional: Sequence[str], what: str, noun: s
     if not found:
         raise click.UsageError(f"Name a {noun or what}: as an argument, or with --{what}.")
     return found
+
+
+def one_name(name: str | None, more: Sequence[str], noun: str) -> str:
+    """The one subject of a command. Raises as `names`, and for several."""
+    wanted = names(() if name is None else (name,), more, noun)
+    if len(wanted) > 1:
+        raise click.UsageError(f"Name one {noun} at a time.")
+    return wanted[0]
 
 
 def topic_partitions(text: str) -> tuple[str, list[int] | None]:

@@ -16,6 +16,7 @@ import click
 
 from ottla.cli.common import bootstrap_option, names, run, topic_partitions
 from ottla.cli.escapes import compile_format
+from ottla.cli.group_looks import seconds
 from ottla.cli.output import Refused, json_text, note, on_terminal
 from ottla.cli.silence import silence_told
 from ottla.cli.starts import Start, parse_start
@@ -60,8 +61,9 @@ class Wish:
 )
 @click.option("--max-messages", "-c", metavar="N", type=click.IntRange(min=1), help="Stop after so many records.")
 @click.option("--exit", "-e", "exit_at_end", is_flag=True, help="Stop at the end of the log.")
-@click.option("--timeout", "timeout_s", metavar="SECONDS", type=float, help="Stop when nothing came for so long.")
-@click.option("--timeout-ms", metavar="MS", type=float, help="The same, in ms.")
+@click.option(
+    "--timeout", "timeout_s", metavar="DURATION", callback=seconds, help="Stop when nothing came for so long: 10s."
+)
 @click.option(
     "--format",
     "-f",
@@ -83,7 +85,6 @@ def command(
     max_messages: int | None,
     exit_at_end: bool,
     timeout_s: float | None,
-    timeout_ms: float | None,
     output_format: str,
     quiet: bool,
     bootstrap: str,
@@ -111,7 +112,7 @@ def command(
         group=group,
         start=_start(group, wanted, from_beginning, offset),
         max_messages=max_messages,
-        idle_s=timeout_s if timeout_s is not None else None if timeout_ms is None else timeout_ms / 1000,
+        idle_s=timeout_s,
         exit_at_end=exit_at_end,
         quiet=quiet,
     )

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.common import bootstrap_option, format_option, topic_partitions, with_admin
-from ottla.cli.group_words import group_option, has_members, one_group
+from ottla.cli.common import bootstrap_option, format_option, one_name, topic_partitions, with_admin
+from ottla.cli.group_words import group_option, has_members
 from ottla.cli.output import Cell, Refused, note, print_json, print_table, say, warn
 from ottla.cli.resets import CannotReset, Move, Place, Target, To, move, parse_datetime_ms, parse_duration_ms
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @bootstrap_option
 def delete_offsets(group: str | None, more: tuple[str, ...], topics: tuple[str, ...], bootstrap: str) -> None:
     """Forget what GROUP has committed for topics to which none of its members subscribes."""
-    name = one_group(group, more)
+    name = one_name(group, more, "group")
     scope = [topic_partitions(text) for text in topics]
 
     async def ask(admin: Admin) -> None:
@@ -78,7 +78,7 @@ def reset_offsets(
       ottla groups reset-offsets billing --topic orders --to-earliest
       ottla groups reset-offsets billing --all-topics --by-duration 1h --execute
     """
-    name = one_group(group, more)
+    name = one_name(group, more, "group")
     if all_topics == bool(topics):
         raise click.UsageError("Say which topics: --topic TOPIC[:PARTITIONS], or --all-topics.")
     if dry_run and execute:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.common import bootstrap_option, format_option, reason, run
+from ottla.cli.common import bootstrap_option, format_option, one_name, reason, run
 from ottla.cli.group_looks import Look, count_of, look_at, may_pass, quoted, seconds
-from ottla.cli.group_words import group_option, no_group, one_group
+from ottla.cli.group_words import group_option, no_group
 from ottla.cli.output import Refused, duration, print_json, say
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def wait(
 
     Members are waited for in the state Stable, unless --state says another; lag in any state.
     """
-    name = one_group(group, more)
+    name = one_name(group, more, "group")
     if state is None and members != 0:
         state = "Stable" if members is not None or lag is None else None
     wanted = Wanted(state, members, lag)

@@ -6,21 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.common import names
 from ottla.cli.output import Refused
 
 if TYPE_CHECKING:
     from ottla.clients import GroupDescription
 
 group_option = click.option("--group", "-G", "more", metavar="GROUP", multiple=True, help="The same as an argument.")
-
-
-def one_group(group: str | None, more: tuple[str, ...]) -> str:
-    """The group of a command that takes exactly one."""
-    wanted = names(() if group is None else (group,), more, "group")
-    if len(wanted) > 1:
-        raise click.UsageError("Name one group at a time.")
-    return wanted[0]
 
 
 def no_group(name: str, more: str = "") -> Refused:

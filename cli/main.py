@@ -30,6 +30,16 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
+RENAMED = {
+    "--format-output": "--format",
+    "--interval-ms": "--interval, with a unit: --interval 200ms",
+    "--json": "--format json",
+    "--max-records": "--max-messages",
+    "--timeout-ms": "--timeout, with a unit: --timeout 500ms",
+}
+"""What options were called before, or are called elsewhere, and what to say instead."""
+
+
 class LazyGroup(click.Group):
     """A click group whose commands are modules with a ``command`` attribute."""
 
@@ -65,6 +75,10 @@ def _harmless_errors() -> Iterator[None]:
 
         if type(error).__name__ == "NoArgsIsHelpError":  # help, which is ours; before click 8.2 it is no error
             raise
+        if isinstance(error, click.NoSuchOption) and error.ctx is not None:
+            said = RENAMED.get(error.option_name, "")
+            if any(said.split(",")[0].split(" ")[0] in one.opts for one in error.ctx.command.params):
+                raise click.UsageError(f"There is no {error.option_name}: say {said}.", error.ctx) from None
         # A failure may have lines of ours, of which each is printable; what is wrong with an argument is one.
         lines = [error.message] if isinstance(error, click.UsageError) else error.message.split("\n")
         error.message = "\n".join(map(printable, lines))  # type: ignore[misc]

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.common import bootstrap_option, format_option, names, with_admin
+from ottla.cli.common import bootstrap_option, format_option, names, topic_option, with_admin
 from ottla.cli.kafka_habits import CommandFirst
 from ottla.cli.output import Cell, Refused, note, print_json, print_table, say
 
 if TYPE_CHECKING:
     from ottla.clients import Admin, KafkaError, OffsetAndTimestamp, TopicInfo, TopicPartition
 
-topic_option = click.option("--topic", "-t", "more", metavar="TOPIC", multiple=True, help="The same as an argument.")
 exclude_internal_option = click.option("--exclude-internal", is_flag=True, help="Leave out __consumer_offsets.")
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 FORMATS = ("parquet", "delta", "iceberg")
-_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|min|h)?", re.ASCII)
-_MILLISECONDS = {"ms": 1, None: 1000, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000}
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|min|h)", re.ASCII)
+_MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000}
 _MEMORY = re.compile(r"\d+[kmgtKMGT]", re.ASCII)
 
 
@@ -105,7 +105,7 @@ def key(name: str) -> str:
 
 
 def span_ms(name: str, text: str) -> int:
-    """``500ms``, ``10s``, ``2m`` or ``1h`` in milliseconds; a number alone is seconds.
+    """``500ms``, ``10s``, ``2m`` or ``1h`` in milliseconds.
 
     Raises:
         ConfigError: it is none of these, or nothing.

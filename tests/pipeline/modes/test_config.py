@@ -80,6 +80,7 @@ def test_what_is_read_is_named_once(tmp_path: Path) -> None:
         ("keep-raw = 1", "keep-raw: 1 is not true or false"),
         ('trigger = "soon"', "trigger: 'soon' is no time; write 500ms, 10s, 2m or 1h"),
         ('trigger = "0s"', "trigger: '0s' is no time"),
+        ('trigger = "10"', "trigger: '10' is no time; write 500ms, 10s"),
         ("slo = -1", "slo: -1 is no number of seconds above 0"),
         ("slo = nan", "slo: nan is no number of seconds"),
         ("[slo-groups]\ng = 'x'", "slo-groups.g: 'x' is no number of seconds"),
@@ -104,9 +105,7 @@ def test_a_file_that_is_not_there() -> None:
         load("/nowhere/pipeline.toml")
 
 
-@pytest.mark.parametrize(
-    ("text", "ms"), [("500ms", 500), ("10s", 10_000), ("10", 10_000), ("1.5m", 90_000), ("1h", 3_600_000)]
-)
+@pytest.mark.parametrize(("text", "ms"), [("500ms", 500), ("10s", 10_000), ("1.5m", 90_000), ("1h", 3_600_000)])
 def test_times(text: str, ms: int) -> None:
     assert span_ms("trigger", text) == ms
 
