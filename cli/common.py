@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+import shlex
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ottla.broker.observe.printable import printable
 from ottla.cli.output import Refused
 
 if TYPE_CHECKING:
@@ -75,6 +77,57 @@ def one_name(name: str | None, more: Sequence[str], noun: str) -> str:
     if len(wanted) > 1:
         raise click.UsageError(f"Name one {noun} at a time.")
     return wanted[0]
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """The known name that was most likely meant, or nothing."""
+    from difflib import get_close_matches
+
+    others = [one for one in known if one != name]
+    close = get_close_matches(name, others, 1) or [one for one in others if name.lower() in one.lower()]
+    return close[0] if close else ""
+
+
+def missing(noun: str, name: str, known: Iterable[str], more: str = "") -> Refused:
+    """What to say of a group or a topic that does not exist: which one was meant, or where to see those that exist.
+
+    Args:
+        noun: ``group`` or ``topic``.
+        more: ends the sentence that says so.
+    """
+    known = list(known)
+    shown = next((one for one in known if one != name and printable(one) == name), None)
+    advice = [f"`ottla {noun}s list` shows those that exist."]
+    if shown is not None:
+        advice = [f"Its name holds characters that are shown as escapes. In bash and zsh it is written {word(shown)}"]
+    elif meant := near(name, known):
+        advice = [f"Did you mean {meant!r}?" if meant.isprintable() else f"Did you mean {word(meant)}?"]
+    elif noun == "topic":
+        advice.append(f"`ottla topics create {word(name)}` makes it.")
+    return Refused(f"There is no {noun} {name!r}{more}.", *advice)
+
+
+def word(name: str) -> str:
+    """A name as a word of a command line for bash and zsh, in visible characters only."""
+    if name.isprintable():
+        return shlex.quote(name)
+    return "$'" + "".join(_in_quotes(one) for one in name) + "'"
+
+
+def _in_quotes(one: str) -> str:
+    if one in "\\'":
+        return f"\\{one}"
+    if one.isprintable():
+        return one
+    return f"\\u{ord(one):04x}" if ord(one) < 1 << 16 else f"\\U{ord(one):08x}"
+
+
+def topics_exist(wanted: Iterable[str], known: Iterable[str]) -> None:
+    """Raises `Refused` for the first topic that does not."""
+    existing = set(known)
+    for name in wanted:
+        if name not in existing:
+            raise missing("topic", name, existing)
 
 
 def topic_partitions(text: str) -> tuple[str, list[int] | None]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from ottla.cli.common import bootstrap_option, names, run, topic_partitions
+from ottla.cli.common import bootstrap_option, names, run, topic_partitions, topics_exist
 from ottla.cli.escapes import compile_format
 from ottla.cli.group_looks import seconds
 from ottla.cli.output import Refused, json_text, note, on_terminal
@@ -210,12 +210,7 @@ async def _begin(consumer: Consumer, wish: Wish) -> None:
     """
     from ottla.clients import TopicPartition
 
-    existing = await consumer.topics()
-    if missing := [topic for topic in wish.topics if topic not in existing]:
-        raise Refused(
-            f"There is no topic {missing[0]!r}.",
-            f"`ottla topics list` shows those that exist; `ottla topics create {missing[0]}` makes it.",
-        )
+    topics_exist(wish.topics, await consumer.topics())
     if wish.group is not None:
         consumer.subscribe(list(wish.topics), listener=None if wish.quiet else _listener(consumer))
         return

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.common import bootstrap_option, format_option, one_name, topic_partitions, with_admin
-from ottla.cli.group_words import group_option, has_members
+from ottla.broker.observe.printable import printable
+from ottla.cli.common import bootstrap_option, format_option, one_name, topic_partitions, topics_exist, with_admin
+from ottla.cli.group_words import group_option, has_members, no_group
 from ottla.cli.output import Cell, Refused, note, print_json, print_table, say, warn
 from ottla.cli.resets import CannotReset, Move, Place, Target, To, move, parse_datetime_ms, parse_duration_ms
 
@@ -34,6 +36,8 @@ def delete_offsets(group: str | None, more: tuple[str, ...], topics: tuple[str, 
             for tp in sorted(committed)
             if tp.topic == topic and (listed is None or tp.partition in listed)
         ]
+        if not committed and (await admin.describe_groups([name]))[name].state == "Dead":
+            raise await no_group(admin, name)
         if not places:
             raise Refused(
                 f"Group {name!r} has committed nothing there.", f"`ottla groups describe {name}` shows what it has."
@@ -59,6 +63,7 @@ def delete_offsets(group: str | None, more: tuple[str, ...], topics: tuple[str, 
 @click.option("--to-datetime", metavar="TIME", help="To the first record from 2026-05-04T13:30:00.000 on (UTC).")
 @click.option("--dry-run", is_flag=True, help="Only show what would be done: the default.")
 @click.option("--execute", is_flag=True, help="Do it.")
+@click.option("--create", is_flag=True, help="Make the group if it does not exist.")
 @format_option
 @bootstrap_option
 def reset_offsets(
@@ -68,6 +73,7 @@ def reset_offsets(
     all_topics: bool,
     dry_run: bool,
     execute: bool,
+    create: bool,
     output_format: str,
     bootstrap: str,
     **targets: Any,
@@ -90,8 +96,8 @@ def reset_offsets(
         described = (await admin.describe_groups([name]))[name]
         if described.members:
             raise has_members(described, "reset")
-        if described.state == "Dead":
-            note(f"There is no group {name!r}" + ("; it is made." if execute else " so far; --execute makes it."))
+        if described.state == "Dead" and not create:
+            await _may_create(admin, name, execute)
         places = await _places(admin, name, scope, target)
         moves = {tp: _move(tp, target, place) for tp, place in places.items()}
         if execute:
@@ -119,6 +125,22 @@ def reset_offsets(
         [(row["topic"], row["partition"], row["committed_offset"], row["new_offset"], _change(row)) for row in rows],
     )
     note(f"Group {name!r} was reset." if execute else "Nothing was changed: add --execute to do it.")
+
+
+def may_ask() -> bool:
+    """Whether somebody is there who can answer."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+async def _may_create(admin: Admin, name: str, execute: bool) -> None:
+    """Ask whoever sits at the terminal whether a group is to be made. Raises `Refused`."""
+    refused = await no_group(admin, name)
+    if execute and may_ask():
+        click.echo(refused.format_message(), err=True)
+        if click.confirm(f"Make the group {printable(name)} with these offsets?", err=True):
+            return
+        raise Refused("Nothing was changed.")
+    raise Refused(*refused.lines, "To make the group, add --create.")
 
 
 def _target(given: dict[str, Any]) -> Target:
@@ -161,9 +183,7 @@ async def _places(
         scope = dict.fromkeys(sorted({tp.topic for tp in committed} & existing))
         if not scope:
             raise Refused(f"Group {name!r} has committed nothing.", "Name the topics with --topic.")
-    for topic in scope:
-        if topic not in existing:
-            raise Refused(f"There is no topic {topic!r}.", "`ottla topics list` shows those that exist.")
+    topics_exist(scope, existing)
     infos = await admin.describe_topics(scope)
     places = []
     for topic, listed in scope.items():

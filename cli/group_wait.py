@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.common import bootstrap_option, format_option, one_name, reason, run
+from ottla.cli.common import bootstrap_option, format_option, one_name, reason, run, with_admin
 from ottla.cli.group_looks import Look, count_of, look_at, may_pass, quoted, seconds
 from ottla.cli.group_words import group_option, no_group
 from ottla.cli.output import Refused, duration, print_json, say
@@ -95,6 +95,9 @@ def wait(
     elif outcome.reached and outcome.look is not None:
         seen = outcome.look.words(lag=lag is not None)
         say(f"Group {quoted(name)}: {seen} (after {duration(outcome.waited_s)})")
+    elif outcome.look is not None and not outcome.look.exists and not outcome.trouble:
+        then = f"; waited {duration(timeout)} in vain for it to {wanted}"
+        raise with_admin(bootstrap, lambda admin: no_group(admin, name, then))
     else:
         raise _in_vain(name, wanted, outcome, timeout)
 
@@ -113,15 +116,13 @@ def _as_json(name: str, wanted: Wanted, outcome: Outcome) -> dict[str, object]:
 
 
 def _in_vain(name: str, wanted: Wanted, outcome: Outcome, timeout_s: float) -> Refused:
-    look, waited = outcome.look, f"aited {duration(timeout_s)} in vain for"
+    look, waited = outcome.look, f"Waited {duration(timeout_s)} in vain for group {quoted(name)} to {wanted}"
     since = f" ({reason(str(outcome.trouble))})" if outcome.trouble else ""
     if look is None:
-        return Refused(f"W{waited} group {quoted(name)} to {wanted}; no broker answered{since}.")
-    if not look.exists and not outcome.trouble:
-        return no_group(name, f"; w{waited} it to {wanted}")
+        return Refused(f"{waited}; no broker answered{since}.")
     seen = look.words(lag=wanted.lag is not None)
     then = f", and then no broker answered{since}" if since else ""
-    return Refused(f"W{waited} group {quoted(name)} to {wanted}; at last it was: {seen}{then}.")
+    return Refused(f"{waited}; at last it was: {seen}{then}.")
 
 
 async def watch_for(bootstrap: str, name: str, wanted: Wanted, timeout_s: float) -> Outcome:

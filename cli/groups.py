@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.common import bootstrap_option, format_option, names, with_admin
+from ottla.broker.observe.printable import printable
+from ottla.cli.common import bootstrap_option, format_option, names, with_admin, word
 from ottla.cli.group_offsets import delete_offsets, reset_offsets
 from ottla.cli.group_wait import wait
 from ottla.cli.group_watch import watch
@@ -49,6 +50,8 @@ def list_(states: tuple[str, ...], output_format: str, bootstrap: str) -> None:
     else:
         rows = [(one.group_id, state(one.state), len(one.members), one.protocol_name or None) for one in groups]
         print_table(("group", "state", "members", "assignor"), rows)
+        for one in [one.group_id for one in groups if not one.group_id.isprintable()][:1]:
+            note(f"{printable(one)} is shown with escapes. To name it in bash or zsh, write {word(one)}")
 
 
 @command.command(short_help="Show state, members, assignment and lag.")
@@ -82,7 +85,7 @@ def describe(
         for name in chosen:
             committed = await admin.list_group_offsets(name)
             if described[name].state == "Dead" and not committed:
-                raise no_group(name)
+                raise await no_group(admin, name)
             found.append({**_brief(described[name]), **await _details(admin, described[name], dict(committed))})
         return found
 
@@ -115,7 +118,7 @@ def delete(groups: tuple[str, ...], more: tuple[str, ...], bootstrap: str) -> No
         described = await admin.describe_groups(wanted)
         for name in wanted:
             if described[name].state == "Dead":
-                raise no_group(name)
+                raise await no_group(admin, name)
             if described[name].members:
                 raise has_members(described[name], "deleted")
         await admin.delete_groups(wanted)

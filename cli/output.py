@@ -32,7 +32,8 @@ class Refused(click.ClickException):
     exit_code = 1
 
     def __init__(self, message: str, *advice: str) -> None:
-        super().__init__("\n  ".join(printable(line) for line in (message, *advice) if line))
+        self.lines = (message, *advice)
+        super().__init__("\n  ".join(printable(line) for line in self.lines if line))
 
 
 class Styled(NamedTuple):

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.common import bootstrap_option, format_option, names, topic_option, with_admin
+from ottla.cli.common import bootstrap_option, format_option, names, topic_option, topics_exist, with_admin
 from ottla.cli.kafka_habits import CommandFirst
-from ottla.cli.output import Cell, Refused, note, print_json, print_table, say
+from ottla.cli.output import Cell, note, print_json, print_table, say
 
 if TYPE_CHECKING:
     from ottla.clients import Admin, KafkaError, OffsetAndTimestamp, TopicInfo, TopicPartition
@@ -63,7 +63,7 @@ def describe(
 
     async def ask(admin: Admin) -> list[dict[str, Any]]:
         known = await admin.list_topics(include_internal=not exclude_internal or bool(wanted))
-        _all_exist(wanted, known)
+        topics_exist(wanted, known)
         chosen = wanted or known
         infos = await admin.describe_topics(chosen)
         configs = await admin.describe_configs(topics=chosen) if chosen else {}
@@ -148,7 +148,7 @@ def delete(topics: tuple[str, ...], more: tuple[str, ...], if_exists: bool, boot
         known = await admin.list_topics()
         missing = [name for name in wanted if name not in known]
         if not if_exists:
-            _all_exist(wanted, known)
+            topics_exist(wanted, known)
         for name in missing:
             say(f"There is no topic {name!r}.")
         if present := [name for name in wanted if name in known]:
@@ -169,7 +169,7 @@ def grow(topics: tuple[str, ...], more: tuple[str, ...], partitions: int, bootst
     wanted = names(topics, more, "topic")
 
     async def ask(admin: Admin) -> None:
-        _all_exist(wanted, await admin.list_topics())
+        topics_exist(wanted, await admin.list_topics())
         before = await admin.describe_topics(wanted)
         await admin.create_partitions(dict.fromkeys(wanted, partitions))
         for name in wanted:
@@ -179,17 +179,6 @@ def grow(topics: tuple[str, ...], more: tuple[str, ...], partitions: int, bootst
 
 
 # -- what is asked, and how it is shown
-
-
-def _all_exist(wanted: Iterable[str], known: Iterable[str]) -> None:
-    """Raises `Refused` for the first that does not."""
-    existing = set(known)
-    for name in wanted:
-        if name not in existing:
-            raise Refused(
-                f"There is no topic {name!r}.",
-                f"`ottla topics list` shows those that exist; `ottla topics create {name}` makes it.",
-            )
 
 
 def _with_code(failed: dict[str, KafkaError], code: str) -> list[str]:

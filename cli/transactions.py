@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from ottla.cli.common import bootstrap_option, format_option, names, one_name, topic_option, with_admin
+from ottla.cli.common import (
+    bootstrap_option,
+    format_option,
+    names,
+    near,
+    one_name,
+    topic_option,
+    topics_exist,
+    with_admin,
+)
 from ottla.cli.group_looks import seconds
 from ottla.cli.group_words import partitions_in_words
 from ottla.cli.log_rows import when
@@ -83,7 +92,10 @@ def describe(ids: tuple[str, ...], more: tuple[str, ...], output_format: str, bo
             failed = error.errors if isinstance(error, SomeFailed) else {wanted[0]: error}
             for name, one in failed.items():
                 if one.code.name == "TRANSACTIONAL_ID_NOT_FOUND":
-                    advice = "`ottla transactions list` shows those that exist."
+                    meant = near(name, [one.transactional_id for one in await admin.list_transactions()])
+                    advice = (
+                        f"Did you mean {meant!r}?" if meant else "`ottla transactions list` shows those that exist."
+                    )
                     raise Refused(f"There is no transactional id {name!r}.", advice) from None
             raise
 
@@ -144,6 +156,7 @@ def describe_producers(
 async def _producers(admin: Admin, topic: str, partition: int) -> list[ProducerDescription]:
     from ottla.clients import TopicPartition
 
+    topics_exist([topic], await admin.list_topics())
     place = TopicPartition(topic, partition)
     return (await admin.describe_producers([place]))[place]
 
@@ -222,6 +235,8 @@ def find_hanging(
     async def ask(admin: Admin) -> list[Hanging]:
         from ottla.clients import TopicPartition
 
+        if topic is not None:
+            topics_exist([topic], await admin.list_topics())
         infos = await admin.describe_topics(None if topic is None else [topic])
         places = [
             TopicPartition(name, number)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from ottla.cli.common import bootstrap_option, format_option, with_admin
+from ottla.cli.common import bootstrap_option, format_option, near
+from ottla.cli.group_words import group_history
 from ottla.cli.output import Refused, note, on_terminal, print_json, print_json_text, say
 from ottla.cli.resets import parse_duration_ms
 
@@ -102,11 +103,8 @@ def _of_broker(bootstrap: str, asked: Asked) -> tuple[list[Episode], str]:
 
     from ottla.broker.observe.why.explain import read_told
 
-    body = with_admin(
-        bootstrap,
-        lambda admin: admin.describe_group_history(
-            asked.group_id, "why", last=asked.last, since_ms=asked.since_ms, generation=asked.generation
-        ),
+    body = group_history(
+        bootstrap, asked.group_id, "why", last=asked.last, since_ms=asked.since_ms, generation=asked.generation
     )
     try:
         return read_told(body).episodes, body.decode()
@@ -150,16 +148,14 @@ def _generations(episodes: Sequence[Episode]) -> str:
 
 
 def _of_recording(path: Path, asked: Asked) -> tuple[list[Episode], str]:
-    from difflib import get_close_matches
-
     from msgspec.json import encode
 
     from ottla.broker.observe.why.explain import Told
 
     history, wall_ms = _history_of(path)
     if not history.knows(asked.group_id):
-        if near := get_close_matches(asked.group_id, history.group_ids(), 1):
-            raise Refused(f"The recording has no group {asked.group_id!r}.", f"Did you mean {near[0]!r}?")
+        if meant := near(asked.group_id, history.group_ids()):
+            raise Refused(f"The recording has no group {asked.group_id!r}.", f"Did you mean {meant!r}?")
         known = ", ".join(history.group_ids()[:MOST_NAMED]) or "none"
         raise Refused(f"The recording has no group {asked.group_id!r}.", f"The groups in it: {known}.")
     history.now_ms = lambda: wall_ms
