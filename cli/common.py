@@ -33,7 +33,7 @@ def bootstrap_option(function: F) -> F:
         show_envvar=True,
         default=DEFAULT_BOOTSTRAP,
         show_default=True,
-        help="A broker to ask; several are tried in turn.",
+        help="A broker to ask; several are tried in turn. Unless you name one, it has to be an Ottla.",
     )(function)
 
 
@@ -173,7 +173,12 @@ def run(main: Coroutine[Any, Any, T], bootstrap: str) -> T:
 
     # What the clients log is said again, shorter, by the error that ends the command.
     logging.getLogger("ottla.clients").addHandler(logging.NullHandler())
-    _await_listener(bootstrap)
+    try:
+        _await_listener(bootstrap)
+        _not_a_strangers(bootstrap)
+    except BaseException:
+        main.close()
+        raise
     try:
         return asyncio.run(main)
     except KafkaConnectionError as error:
@@ -191,26 +196,67 @@ def _await_listener(bootstrap: str, patience_s: float = 2.0) -> None:
     import socket
     import time
 
-    addresses = [address.strip().rpartition(":") for address in bootstrap.split(",")]
+    addresses = _addresses(bootstrap)
     deadline = time.monotonic() + patience_s
     while True:
-        for host, _, port in addresses:
-            if not port.isdigit():
-                return
+        for host, port in addresses:
             try:
-                socket.create_connection((host.strip("[]"), int(port)), timeout=patience_s).close()
+                socket.create_connection((host, port), timeout=patience_s).close()
                 return
             except ConnectionRefusedError:
                 continue
             except (OSError, OverflowError):
                 return
-        if time.monotonic() > deadline:
+        if time.monotonic() > deadline or not addresses:
             return
         time.sleep(0.1)
 
 
+def _addresses(bootstrap: str) -> list[tuple[str, int]]:
+    """Hosts and ports; those that are none are left out."""
+    pairs = [address.strip().rpartition(":") for address in bootstrap.split(",")]
+    return [(host.strip("[]"), int(port)) for host, _, port in pairs if port.isascii() and port.isdigit()]
+
+
+def _not_a_strangers(bootstrap: str) -> None:
+    """Refuse to go to the default address if another broker than Ottla has it: nobody has said that it is meant.
+
+    Whoever starts `ottla serve` where a Kafka has the port, and goes on with the next command, would change that one.
+    """
+    from click.core import ParameterSource
+
+    context = click.get_current_context(silent=True)
+    if context is None or context.get_parameter_source("bootstrap") is not ParameterSource.DEFAULT:
+        return
+    from ottla.cli.greeting import Who, greet
+
+    for host, port in _addresses(bootstrap or DEFAULT_BOOTSTRAP):
+        if (who := greet(host, port)) in (Who.BROKER, Who.STRANGER):
+            raise Refused(
+                f"The broker at {DEFAULT_BOOTSTRAP} is none of Ottla's: {who.value} has the port.",
+                f"If that is the one you mean, say so: -b {DEFAULT_BOOTSTRAP}",
+                "To have an Ottla beside it:           ottla serve --listen localhost:9093",
+                "and for all other commands:           export OTTLA_BOOTSTRAP_SERVERS=localhost:9093",
+            )
+
+
 def no_broker(bootstrap: str, error: Exception) -> Refused:
-    """What to say when nothing answers at an address."""
+    """What to say when no broker answers at an address."""
+    from ottla.cli.greeting import Who, greet
+
+    for host, port in _addresses(bootstrap):
+        match greet(host, port):
+            case Who.CLOSES:
+                return Refused(
+                    f"{bootstrap} closes the connection at once.",
+                    "A broker does so where this machine has as many connections as it may (max.connections.per.ip,",
+                    "which the broker's log tells), and where it wants TLS, which these commands do not speak.",
+                )
+            case Who.STRANGER:
+                return Refused(
+                    f"What answers at {bootstrap} does not speak Kafka's protocol, or not in time.",
+                    "Is it another port of the broker? Name the right one with --bootstrap-server HOST:PORT.",
+                )
     return Refused(
         f"No broker answers at {bootstrap} ({reason(str(error))}).",
         "Start one with `ottla serve`, or name another with --bootstrap-server HOST:PORT.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import os
 import signal
@@ -25,7 +26,7 @@ from ottla.broker.setting_sources import (
     protects,
 )
 from ottla.broker.settings import FIELDS, BadSetting, Settings
-from ottla.cli.output import say
+from ottla.cli.output import note, say
 
 CLOSE = 0.85
 """Spellings that have this much in common are one slip of a finger apart; other settings of Kafka's have less."""
@@ -177,6 +178,8 @@ async def _serve(
         await broker.start()
     except CannotStart as error:
         log.error("Cannot start", reason=str(error))
+        if isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EADDRINUSE:
+            _tell_taken(host, port)
         return 1
     if ready is not None:
         _write_atomically(ready, f"{broker.listening}\n")
@@ -191,6 +194,22 @@ async def _serve(
     if ready is not None:
         _remove(ready)
     return 0
+
+
+def _tell_taken(host: str, port: int) -> None:
+    """Say who has the port, and how to go on: the next command would speak to that one."""
+    from ottla.cli.greeting import free_port, greet, holder
+
+    who = greet(host or "localhost", port)
+    process = holder(port)
+    note(f"Port {port} is taken by {who.value}{process and f' ({process})'}.")
+    note(f"Commands that name no broker, or {host or 'localhost'}:{port}, speak to that one.")
+    other = free_port(host, port)
+    if other is not None:
+        address = f"{host or 'localhost'}:{other}"
+        note("To have a broker of your own beside it, add this to the command, and tell the others of it:")
+        note(f"  --listen {f':{other}' if not host else address}")
+        note(f"  export OTTLA_BOOTSTRAP_SERVERS={address}")
 
 
 def _collect_garbage_rarely() -> None:
