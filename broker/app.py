@@ -55,6 +55,8 @@ if TYPE_CHECKING:
 
 SENTINELS_AFTER_MS = 1_000
 """Sentinels begin so long after the start, or at once where they can be seen by HTTP."""
+EVERYWHERE = ("", "::", "0.0.0.0")
+"""Hosts that stand for all interfaces."""
 PRODUCERS = "producers"
 """The folder of a data directory with what partitions remember of producers; it may be deleted."""
 
@@ -121,7 +123,7 @@ class Broker:
     @property
     def listening(self) -> str:
         """``host:port`` at which this machine reaches the broker. Known once started."""
-        host = "127.0.0.1" if self.host in ("", "::", "0.0.0.0") else self.host
+        host = "127.0.0.1" if self.host in EVERYWHERE else self.host
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
     async def start(self) -> None:
@@ -178,7 +180,9 @@ class Broker:
 
     def tell_ready(self) -> None:
         """Log where the broker listens; apart from `start`, so that the address can be printed before any log line."""
-        self.log.info("Ready", listen=self.listening, node_id=self._engine.node_id, cluster_id=self._engine.cluster_id)
+        everywhere = self.host in EVERYWHERE
+        where = f"all interfaces, port {self.port}" if everywhere else self.listening
+        self.log.info("Ready", listen=where, node_id=self._engine.node_id, cluster_id=self._engine.cluster_id)
         if self.http is not None:
             self.http.tell_ready()
 

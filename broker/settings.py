@@ -402,7 +402,9 @@ class Settings(ObserveSettings):
 
     # HTTP
     ottla_http_listen: str = setting(
-        "", "Where console, metrics and HTTP API are: HOST:PORT; a port alone is one of loopback. Empty: nowhere."
+        "",
+        "Where console, metrics and HTTP API are: HOST:PORT, :PORT of all interfaces, or PORT of loopback. "
+        "Empty: nowhere.",
     )
     ottla_http_token_file: str = setting(
         "", "A file with the token that has to be sent to see more than health. Empty: none has to be."

@@ -50,7 +50,7 @@ _COLORS = {OK: "green", WARN: "yellow", FAIL: "red"}
     help="The broker's properties file.",
 )
 @click.option("--set", "pairs", metavar="KEY=VALUE", multiple=True, help="One setting, as for `ottla serve`.")
-@click.option("--listen", metavar="HOST:PORT", help="Where the broker is to listen. [by the settings]")
+@click.option("--listen", metavar="[HOST:]PORT", help="Where the broker is to listen. [by the settings]")
 @click.option("--disk/--no-disk", "with_disk", default=True, help="Measure the disk. [measured]")
 @click.option(
     "--seconds",

@@ -221,7 +221,9 @@ def disk_lines(finding: Finding) -> list[str]:
 
 def check_settings(loaded: Loaded, suggest: Callable[[str], str]) -> Finding:
     """Keys that mean nothing, and values that cost something."""
-    remarks = [f"{key} is not known{suggest(key)}" for key in loaded.unknown]
+    from ottla.broker.setting_sources import is_of_clusters
+
+    remarks = [f"{key} is not known{suggest(key)}" for key in loaded.unknown if not is_of_clusters(key)]
     remarks += [f"{key} has no effect yet" for key in loaded.without_effect]
     remarks += risks(loaded)
     details = {

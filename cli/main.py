@@ -30,6 +30,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as shells count: 128 and the number of the signal."""
 RENAMED = {
     "--format-output": "--format",
     "--interval-ms": "--interval, with a unit: --interval 200ms",
@@ -48,8 +50,12 @@ class LazyGroup(click.Group):
             return super().make_context(*arguments, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _harmless_errors():
-            return super().invoke(ctx)
+        try:
+            with _harmless_errors():
+                return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("Stopped before it was done.", err=True)
+            ctx.exit(INTERRUPTED)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)

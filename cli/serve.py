@@ -21,6 +21,7 @@ from ottla.broker.setting_sources import (
     CONTROLLER_LISTENERS,
     Loaded,
     from_environment,
+    is_of_clusters,
     load,
     parse_properties,
     protects,
@@ -28,6 +29,7 @@ from ottla.broker.setting_sources import (
 from ottla.broker.settings import FIELDS, BadSetting, Settings
 from ottla.cli.output import note, say
 
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
 CLOSE = 0.85
 """Spellings that have this much in common are one slip of a finger apart; other settings of Kafka's have less."""
 
@@ -35,8 +37,9 @@ CLOSE = 0.85
 @click.command("serve")
 @click.option(
     "--listen",
-    metavar="HOST:PORT",
-    help="Where to listen. No host: all interfaces; port 0: any free one. [localhost:9092]",
+    metavar="[HOST:]PORT",
+    help="Where to listen. A port alone: this machine only; :PORT: all interfaces; port 0: any free one. "
+    "[localhost:9092]",
 )
 @click.option(
     "--insecure", is_flag=True, help="Let other machines in, though there is no authentication: the network is trusted."
@@ -58,7 +61,7 @@ CLOSE = 0.85
 @click.option(
     "--http",
     metavar="[HOST:]PORT",
-    help="Serve console, metrics and HTTP API there. No host: only this machine; port 0: any free one.",
+    help="Serve console, metrics and HTTP API there. A port alone: this machine only; :PORT: all interfaces.",
 )
 @click.option(
     "--metrics-compat",
@@ -117,7 +120,7 @@ def command(
 
     raise_limit()
     log = logger(log_format, level=log_level)
-    _warn(loaded, host, log)
+    _warn(loaded, host, port, log)
     ready = Path(ready_file) if ready_file else None
     if ready is not None:
         if not ready.parent.is_dir():
@@ -137,16 +140,23 @@ def command(
     sys.exit(_run(serve))
 
 
-def _warn(loaded: Loaded, host: str, log: Any) -> None:
+def _warn(loaded: Loaded, host: str, port: int, log: Any) -> None:
     """Say what of the settings is not done, and what is open."""
-    for key, listener in loaded.left_out:
-        log.warning("A listener for controllers is left out: this broker needs none", key=key, listener=listener)
     if not _is_this_machine(host):
-        log.warning("The broker is open to other machines: whoever reaches it may do everything")
-    for key in loaded.unknown:
-        log.warning("Unknown setting is ignored", key=key, **_suggestion(key))
-    for key in loaded.without_effect:
-        log.warning("This setting has no effect yet", key=key)
+        where = f"{host}:{port}" if host else f"all interfaces, port {port}"
+        log.warning("The broker is open to other machines: whoever reaches it may do everything", listen=where)
+    slips = {key: meant for key in loaded.unknown if (meant := _suggestion(key))}
+    for key, meant in slips.items():
+        log.warning("Unknown setting is ignored", key=key, **meant)
+    unknown = [key for key in loaded.unknown if key not in slips]
+    needless = [*filter(is_of_clusters, unknown), *(f"{key} {listener}" for key, listener in loaded.left_out)]
+    for level, what, keys in (
+        (log.info, "Settings that one broker alone does not need are left out", needless),
+        (log.warning, "Unknown settings are ignored", [key for key in unknown if not is_of_clusters(key)]),
+        (log.warning, "Settings that have no effect yet", loaded.without_effect),
+    ):
+        if keys:
+            level(what, keys=", ".join(keys))
     if loaded.settings.ottla_unenforced_security_apis_enable:
         log.warning(
             "Credentials and access control rules are kept, and nobody is held to them: everybody may do everything"
@@ -164,12 +174,19 @@ async def _serve(
     ready: Path | None,
     log: Any,
 ) -> int:
-    from ottla.broker.app import Broker, CannotStart
-
-    stopping = asyncio.Event()
+    started, stopping = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
+
+    def stop() -> None:
+        if not started.is_set():
+            log.info("Stopping as soon as the start is through; a second signal ends it at once")
+            _let_signals_end_it(loop)
+        stopping.set()
+
+    for number in SIGNALS:
+        loop.add_signal_handler(number, stop)
+    from ottla.broker.app import Broker, CannotStart  # takes a while, in which a signal may come
+
     broker = Broker(
         loaded.settings, directory=directory, host=host, port=port, advertised=advertised, topics=topics, log=log
     )
@@ -181,19 +198,26 @@ async def _serve(
         if isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EADDRINUSE:
             _tell_taken(host, port)
         return 1
-    if ready is not None:
-        _write_atomically(ready, f"{broker.listening}\n")
-    say(broker.listening)
-    broker.tell_ready()
-    log.prepare()
-    _collect_garbage_rarely()
+    started.set()
+    if not stopping.is_set():
+        if ready is not None:
+            _write_atomically(ready, f"{broker.listening}\n")
+        say(broker.listening)
+        broker.tell_ready()
+        log.prepare()
+        _collect_garbage_rarely()
     await stopping.wait()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.remove_signal_handler(number)  # a second one ends the process at once
+    _let_signals_end_it(loop)
     await broker.stop()
     if ready is not None:
         _remove(ready)
     return 0
+
+
+def _let_signals_end_it(loop: asyncio.AbstractEventLoop) -> None:
+    """Whoever sends a second signal does not want to wait."""
+    for number in SIGNALS:
+        loop.remove_signal_handler(number)
 
 
 def _tell_taken(host: str, port: int) -> None:
@@ -270,6 +294,8 @@ def listening_address(listen: str | None, settings: Settings) -> tuple[str, int]
     Raises:
         BadSetting: it is no address, or other machines reach it and the settings do not permit that.
     """
+    if listen and listen.isdigit():
+        listen = f"localhost:{listen}"
     host, port = _address(listen, "--listen") if listen else _listener(settings.listeners, "listeners")
     if not settings.ottla_insecure and not _is_this_machine(host):
         where = f"--listen {listen!r}" if listen else f"listeners={settings.listeners!r}"
