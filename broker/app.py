@@ -20,7 +20,7 @@ from ottla.broker.core.log_dir import in_memory
 from ottla.broker.core.quotas.limits import ClientQuotas
 from ottla.broker.core.topics.catalog import OFFSETS_TOPIC, BadCatalog, NewTopic, Refusal
 from ottla.broker.core.topics.partition import Topic
-from ottla.broker.damage_words import CATALOG, with_next_step
+from ottla.broker.damage_words import CATALOG, tell_start, with_next_step
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.handlers import fetch
 from ottla.broker.handlers.services import Node, Services
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from ottla.broker.observe.http.server import HttpPort
     from ottla.broker.observe.sentinels import Sentinels
     from ottla.broker.runtime.view import View
+    from ottla.broker.storage.local.engine import LocalEngine
 
 SENTINELS_AFTER_MS = 1_000
 """Sentinels begin so long after the start, or at once where they can be seen by HTTP."""
@@ -108,6 +109,7 @@ class Broker:
         self.timelines, self._measuring = self._observing.timelines, self._observing.measuring
         self._stopped = False
         self._engine: Engine
+        self._local: LocalEngine | None = None
         self._producer_states: ProducerStates
         self._topics: TopicManager
         self._driver: Driver
@@ -161,7 +163,8 @@ class Broker:
                 self._engine, self.settings, self._clock, self.log, producer_states=self._producer_states
             )
             await self._topics.start()
-            self._tell_recovered()
+            if self._local is not None:
+                tell_start(self._local, self.log)
             await self._observing.begin_group_events(self._topics, self._clock)
             self._compose()
             self._load_groups()
@@ -284,12 +287,13 @@ class Broker:
             return MemoryEngine(new_uuid=uuid4, node_id=self.settings.node_id)
         from ottla.broker.storage.local.engine import LocalEngine
 
-        return LocalEngine(
+        self._local = LocalEngine(
             str(self._directory),
             new_uuid=uuid4,
             node_id=self.settings.node_id,
             interval_ms=self.settings.ottla_durability_interval_ms,
         )
+        return self._local
 
     def _compose(self) -> None:
         settings, clock = self.settings, self._clock
@@ -445,16 +449,6 @@ class Broker:
             max_batch_bytes=settings.message_max_bytes,
             report=self.log,
         )
-
-    def _tell_recovered(self) -> None:
-        """After a crash: what was written and never acknowledged was cut off."""
-        for cut in getattr(self._engine, "recovered", ()):
-            self.log.warning(
-                "Cut an unfinished write off",
-                path=cut.path,
-                bytes=cut.cut_bytes,
-                reason=cut.reason,
-            )
 
     def _load_groups(self) -> None:
         for partition in self._topics.topics[OFFSETS_TOPIC].partitions:

@@ -415,8 +415,8 @@ class Settings(ObserveSettings):
     ottla_http_max_connections: int = setting(
         128,
         "HTTP connections open at a time. When one more comes, the longest idle one of the busiest address is closed; "
-        "streams are half of them at most.",
-        low=1,
+        "streams are half of them at most. A browser with the console holds up to seven.",
+        low=8,
         high=INT32_MAX,
     )
     ottla_http_stream_max_bytes: int = setting(

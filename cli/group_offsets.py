@@ -136,7 +136,8 @@ async def _may_create(admin: Admin, name: str, execute: bool) -> None:
     """Ask whoever sits at the terminal whether a group is to be made. Raises `Refused`."""
     refused = await no_group(admin, name)
     if execute and may_ask():
-        click.echo(refused.format_message(), err=True)
+        for line in refused.lines:
+            note(line)
         if click.confirm(f"Make the group {printable(name)} with these offsets?", err=True):
             return
         raise Refused("Nothing was changed.")

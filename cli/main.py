@@ -54,7 +54,9 @@ class LazyGroup(click.Group):
             with _harmless_errors():
                 return super().invoke(ctx)
         except KeyboardInterrupt:
-            click.echo("Stopped before it was done.", err=True)
+            from ottla.cli.output import note
+
+            note("Stopped before it was done.")
             ctx.exit(INTERRUPTED)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
