@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from ottla.broker.settings import FIELDS, BadSetting, Settings, parse_value
@@ -31,6 +32,9 @@ ALIASES: dict[str, tuple[str, int]] = {
     "log.roll.hours": ("log.roll.ms", 3_600_000),
     "log.roll.jitter.hours": ("log.roll.jitter.ms", 3_600_000),
 }
+
+CLOSE = 0.85
+"""Spellings that have this much in common are one slip of a finger apart; other settings of Kafka's have less."""
 
 CONTROLLER_LISTENERS = "controller.listener.names"
 """Says which listeners are for the controllers of Kafka's KRaft mode; there are none here."""
@@ -173,6 +177,17 @@ def load(*sources: Mapping[str, str] | Iterable[tuple[str, str]]) -> Loaded:
     unprotected = [key for key, text in strangers.items() if protects(key, text)]
     unknown = [key for key in strangers if key not in unprotected]
     return Loaded(settings, unknown, without_effect, unprotected, left_out)
+
+
+def meant_by(key: str) -> str:
+    """The setting whose name is so close that an unknown key must be a slip for it; or nothing."""
+    return next(iter(get_close_matches(key, [*FIELDS, *ALIASES], 1, CLOSE)), "")
+
+
+def did_you_mean(key: str) -> str:
+    """``; did you mean …?``, or nothing, to end a sentence about a key that does not exist."""
+    meant = meant_by(key)
+    return f"; did you mean {meant}?" if meant else ""
 
 
 _OF_CLUSTERS = (

@@ -103,7 +103,7 @@ def _configured(
         directory = Path(loaded.settings.log_dirs or directory)
         serve.check_http(loaded.settings)
         address = serve.listening_address(listen, loaded.settings)
-        findings.append(check_settings(loaded, serve.did_you_mean))
+        findings.append(check_settings(loaded))
     except BadSetting as error:
         findings.append(Finding("settings", FAIL, str(error), "A broker would not start with this."))
     return directory, address

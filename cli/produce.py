@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.common import bootstrap_option, run
+from ottla.cli.common import bootstrap_option, near, run
 from ottla.cli.escapes import unescape
 from ottla.cli.output import Refused, duration, note
 from ottla.cli.silence import silence_told
@@ -116,6 +116,9 @@ def command(
 ) -> None:
     """Send every line of the FILEs, or of standard input, to TOPIC as a record.
 
+    Records with a key go to the partition of their key. Those without fill one batch after another, each for another
+    partition, so a short input lies in one: --partition says which, and keys spread it.
+
     \b
       ottla produce orders < orders.txt
       ottla produce orders --key-separator : --compression-codec zstd a.txt b.txt
@@ -165,6 +168,7 @@ async def _produce(options: dict[str, object], shape: Shape, paths: list[Path], 
 
     loop = asyncio.get_running_loop()
     producer = Producer(**options)
+    await _tell_new(str(options["bootstrap_servers"]), shape.topic)
     async with silence_told(producer, str(options["bootstrap_servers"])), producer:
         began = loop.time()
         if shape.partition is not None:
@@ -176,6 +180,17 @@ async def _produce(options: dict[str, object], shape: Shape, paths: list[Path], 
                 await _send_lines(producer, shape, lines(chunks(file.fileno()), end, outcome), outcome)
         await producer.flush()
         return loop.time() - began
+
+
+async def _tell_new(bootstrap: str, topic: str) -> None:
+    """Say that a topic will be made, as a slip of the finger would be."""
+    from ottla.clients import Admin
+
+    async with Admin(bootstrap_servers=bootstrap) as admin:
+        known = await admin.list_topics()
+    if topic not in known:
+        meant = near(topic, known)
+        note(f"There is no topic {topic!r} yet: the broker makes it." + (f" Did you mean {meant!r}?" if meant else ""))
 
 
 async def _check_partition(producer: Producer, topic: str, partition: int) -> None:

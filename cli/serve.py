@@ -10,7 +10,6 @@ import signal
 import socket
 import sys
 from collections.abc import Coroutine
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,11 @@ from ottla.broker.setting_sources import (
     ALIASES,
     CONTROLLER_LISTENERS,
     Loaded,
+    did_you_mean,
     from_environment,
     is_of_clusters,
     load,
+    meant_by,
     parse_properties,
     protects,
 )
@@ -30,8 +31,6 @@ from ottla.broker.settings import FIELDS, BadSetting, Settings
 from ottla.cli.output import note, say
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-CLOSE = 0.85
-"""Spellings that have this much in common are one slip of a finger apart; other settings of Kafka's have less."""
 
 
 @click.command("serve")
@@ -145,9 +144,9 @@ def _warn(loaded: Loaded, host: str, port: int, log: Any) -> None:
     if not _is_this_machine(host):
         where = f"{host}:{port}" if host else f"all interfaces, port {port}"
         log.warning("The broker is open to other machines: whoever reaches it may do everything", listen=where)
-    slips = {key: meant for key in loaded.unknown if (meant := _suggestion(key))}
+    slips = {key: meant for key in loaded.unknown if (meant := meant_by(key))}
     for key, meant in slips.items():
-        log.warning("Unknown setting is ignored", key=key, **meant)
+        log.warning("Unknown setting is ignored", key=key, did_you_mean=meant)
     unknown = [key for key in loaded.unknown if key not in slips]
     needless = [*filter(is_of_clusters, unknown), *(f"{key} {listener}" for key, listener in loaded.left_out)]
     for level, what, keys in (
@@ -276,16 +275,6 @@ def settings_of(config_file: str | None, pairs: tuple[str, ...]) -> Loaded:
             "open. Remove these settings, and let only trusted clients reach the port"
         )
     return loaded
-
-
-def did_you_mean(key: str) -> str:
-    """``; did you mean …?``, or nothing, to end a sentence about a key that does not exist."""
-    return "".join(f"; did you mean {name}?" for name in _suggestion(key).values())
-
-
-def _suggestion(key: str) -> dict[str, str]:
-    close = get_close_matches(key, [*FIELDS, *ALIASES], 1, CLOSE)
-    return {"did_you_mean": close[0]} if close else {}
 
 
 def listening_address(listen: str | None, settings: Settings) -> tuple[str, int]:

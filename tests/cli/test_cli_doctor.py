@@ -269,16 +269,15 @@ def test_brokers() -> None:
     ],
 )
 def test_settings_that_surprise(pairs: dict[str, str], words: str) -> None:
-    from ottla.cli.serve import did_you_mean
 
-    finding = check_settings(load(pairs), did_you_mean)
+    finding = check_settings(load(pairs))
     assert (finding.verdict, bool(finding.advice)) == (WARN, True)
     assert words in finding.found
 
 
 def test_settings_that_do_not() -> None:
-    assert check_settings(load({}), str).found == "all defaults"
-    finding = check_settings(load({"num.partitions": "3", "log.retention.ms": "-1"}), str)
+    assert check_settings(load({})).found == "all defaults"
+    finding = check_settings(load({"num.partitions": "3", "log.retention.ms": "-1"}))
     assert (finding.verdict, finding.found) == (OK, "2 given, the rest are defaults")
 
 

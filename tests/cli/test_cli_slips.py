@@ -70,3 +70,9 @@ def test_without_a_likely_name_it_says_where_to_look() -> None:
         "`ottla topics list` shows those that exist.",
         "`ottla topics create 'it'\"'\"'s'` makes it.",
     )
+
+
+def test_a_topic_that_the_broker_makes_is_told(ottla: Any) -> None:
+    said = ottla.send("order", b"a\n").stderr
+    assert "There is no topic 'order' yet: the broker makes it. Did you mean 'orders'?" in said
+    assert "There is no topic" not in ottla.send("order", b"b\n").stderr
