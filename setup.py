@@ -15,6 +15,7 @@ setup(
     package_data={
         **{f"ottla.{room}": ["py.typed"] for room in ROOMS},
         "ottla.broker": ["py.typed", "observe/console/*"],
+        "ottla.cli": ["py.typed", "docs/*.md"],  # a link to docs/, for `ottla help`
         "ottla.pipeline": ["py.typed", "gold/*.sql", "queries/*.sql", "report/*.css", "report/*.html", "*.properties"],
     },
     package_dir={f"ottla.{room}": room for room in ROOMS},

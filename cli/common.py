@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ottla.broker.observe.printable import printable
+from ottla.cli.completion import complete_topics
 from ottla.cli.output import Refused
 
 if TYPE_CHECKING:
@@ -39,9 +40,15 @@ def bootstrap_option(function: F) -> F:
 
 def topic_option(function: F) -> F:
     """``--topic``, for who does not name topics by position."""
-    return click.option("--topic", "-t", "more", metavar="TOPIC", multiple=True, help="The same as an argument.")(
-        function
-    )
+    return click.option(
+        "--topic",
+        "-t",
+        "more",
+        metavar="TOPIC",
+        multiple=True,
+        shell_complete=complete_topics,
+        help="The same as an argument.",
+    )(function)
 
 
 def format_option(function: F) -> F:

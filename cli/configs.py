@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ottla.cli.common import bootstrap_option, format_option, names, near, topics_exist, with_admin
+from ottla.cli.completion import complete_topics
 from ottla.cli.output import Cell, Refused, note, print_json, print_table, say
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def command() -> None:
 
 
 @command.command(short_help="Show settings.")
-@click.argument("entities", metavar="[NAME]…", nargs=-1)
+@click.argument("entities", metavar="[NAME]…", nargs=-1, shell_complete=complete_topics)
 @entity_options
 @click.option("--all", "everything", is_flag=True, help="Also what nobody has set.")
 @click.option("--key", "keys", metavar="KEY", multiple=True, help="Only this setting, wherever it comes from.")
@@ -102,7 +103,7 @@ def describe(
 
 
 @command.command(short_help="Change settings.")
-@click.argument("entities", metavar="[NAME]…", nargs=-1)
+@click.argument("entities", metavar="[NAME]…", nargs=-1, shell_complete=complete_topics)
 @entity_options
 @click.option(
     "--add-config",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from ottla.cli.common import bootstrap_option, names, run, topic_partitions, topics_exist
+from ottla.cli.completion import complete_groups, complete_topics
 from ottla.cli.escapes import compile_format
 from ottla.cli.group_looks import seconds
 from ottla.cli.output import Refused, json_text, note, on_terminal
@@ -48,10 +49,24 @@ class Wish:
 
 
 @click.command("consume")
-@click.argument("topics", metavar="[TOPIC[:PARTITIONS]]…", nargs=-1)
-@click.option("--topic", "-t", "more_topics", metavar="TOPIC", multiple=True, help="The same as an argument.")
+@click.argument("topics", metavar="[TOPIC[:PARTITIONS]]…", nargs=-1, shell_complete=complete_topics)
+@click.option(
+    "--topic",
+    "-t",
+    "more_topics",
+    metavar="TOPIC",
+    multiple=True,
+    shell_complete=complete_topics,
+    help="The same as an argument.",
+)
 @click.option("--partition", "-p", "partitions", metavar="N[,N…]", help="Only these partitions of the topic.")
-@click.option("--group", "-G", metavar="GROUP", help="Read as a member of this group, from where it stands.")
+@click.option(
+    "--group",
+    "-G",
+    metavar="GROUP",
+    shell_complete=complete_groups,
+    help="Read as a member of this group, from where it stands.",
+)
 @click.option("--from-beginning", is_flag=True, help="Begin with the first record; a group only if it stands nowhere.")
 @click.option(
     "--offset",

@@ -10,6 +10,7 @@ import click
 
 from ottla.broker.observe.printable import printable
 from ottla.cli.common import bootstrap_option, format_option, one_name, topic_partitions, topics_exist, with_admin
+from ottla.cli.completion import complete_groups, complete_topics
 from ottla.cli.group_words import group_option, has_members, no_group
 from ottla.cli.output import Cell, Refused, note, print_json, print_table, say, warn
 from ottla.cli.resets import CannotReset, Move, Place, Target, To, move, parse_datetime_ms, parse_duration_ms
@@ -19,9 +20,18 @@ if TYPE_CHECKING:
 
 
 @click.command("delete-offsets", short_help="Forget committed offsets.")
-@click.argument("group", required=False)
+@click.argument("group", required=False, shell_complete=complete_groups)
 @group_option
-@click.option("--topic", "-t", "topics", metavar="TOPIC[:PARTITIONS]", multiple=True, required=True, help="Of these.")
+@click.option(
+    "--topic",
+    "-t",
+    "topics",
+    metavar="TOPIC[:PARTITIONS]",
+    multiple=True,
+    shell_complete=complete_topics,
+    required=True,
+    help="Of these.",
+)
 @bootstrap_option
 def delete_offsets(group: str | None, more: tuple[str, ...], topics: tuple[str, ...], bootstrap: str) -> None:
     """Forget what GROUP has committed for topics to which none of its members subscribes."""
@@ -50,9 +60,17 @@ def delete_offsets(group: str | None, more: tuple[str, ...], topics: tuple[str, 
 
 
 @click.command("reset-offsets", short_help="Move a group to other offsets.")
-@click.argument("group", required=False)
+@click.argument("group", required=False, shell_complete=complete_groups)
 @group_option
-@click.option("--topic", "-t", "topics", metavar="TOPIC[:PARTITIONS]", multiple=True, help="Of these, e.g. orders:0,1.")
+@click.option(
+    "--topic",
+    "-t",
+    "topics",
+    metavar="TOPIC[:PARTITIONS]",
+    multiple=True,
+    shell_complete=complete_topics,
+    help="Of these, e.g. orders:0,1.",
+)
 @click.option("--all-topics", is_flag=True, help="Of all topics for which the group has committed offsets.")
 @click.option("--to-earliest", is_flag=True, help="To the first record.")
 @click.option("--to-latest", is_flag=True, help="Behind the last record.")

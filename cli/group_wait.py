@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.cli.common import bootstrap_option, format_option, one_name, reason, run, with_admin
+from ottla.cli.completion import complete_groups
 from ottla.cli.group_looks import Look, count_of, look_at, may_pass, quoted, seconds
 from ottla.cli.group_words import group_option, no_group
 from ottla.cli.output import Refused, duration, print_json, say
@@ -59,7 +60,7 @@ class Outcome:
 
 
 @click.command("wait", short_help="Wait until a group is as it should be.")
-@click.argument("group", required=False)
+@click.argument("group", required=False, shell_complete=complete_groups)
 @group_option
 @click.option("--state", type=click.Choice(STATES, case_sensitive=False), help="It is in this state.")
 @click.option("--members", type=click.IntRange(0), help="It has so many members.")

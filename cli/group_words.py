@@ -7,12 +7,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.cli.common import missing, with_admin, word
+from ottla.cli.completion import complete_groups
 from ottla.cli.output import Refused
 
 if TYPE_CHECKING:
     from ottla.clients import Admin, GroupDescription
 
-group_option = click.option("--group", "-G", "more", metavar="GROUP", multiple=True, help="The same as an argument.")
+group_option = click.option(
+    "--group",
+    "-G",
+    "more",
+    metavar="GROUP",
+    multiple=True,
+    shell_complete=complete_groups,
+    help="The same as an argument.",
+)
 
 
 async def no_group(admin: Admin, name: str, more: str = "") -> Refused:

@@ -8,6 +8,7 @@ import click
 
 from ottla.broker.observe.printable import printable
 from ottla.cli.common import bootstrap_option, format_option, names, with_admin, word
+from ottla.cli.completion import complete_groups
 from ottla.cli.group_offsets import delete_offsets, reset_offsets
 from ottla.cli.group_wait import wait
 from ottla.cli.group_watch import watch
@@ -55,7 +56,7 @@ def list_(states: tuple[str, ...], output_format: str, bootstrap: str) -> None:
 
 
 @command.command(short_help="Show state, members, assignment and lag.")
-@click.argument("groups", metavar="[GROUP]…", nargs=-1)
+@click.argument("groups", metavar="[GROUP]…", nargs=-1, shell_complete=complete_groups)
 @group_option
 @click.option("--all-groups", is_flag=True, help="All of them.")
 @click.option("--state", "only_state", is_flag=True, help="Only the first line: state, assignor, coordinator.")
@@ -107,7 +108,7 @@ def describe(
 
 
 @command.command(short_help="Delete groups with their offsets.")
-@click.argument("groups", metavar="GROUP…", nargs=-1)
+@click.argument("groups", metavar="GROUP…", nargs=-1, shell_complete=complete_groups)
 @group_option
 @bootstrap_option
 def delete(groups: tuple[str, ...], more: tuple[str, ...], bootstrap: str) -> None:

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 # command → (module, attribute, one line of help)
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -27,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("ottla.cli.doctor", "Check the machine, the disk and the settings."),
     "recover": ("ottla.cli.recover", "Say what is damaged in a data directory, or give it up."),
     "log": ("ottla.cli.log", "Look into segment files: print, check and follow them."),
+    "help": ("ottla.cli.help", "Print a page of the documentation: settings, exit-codes, completion, …"),
 }
 
 
@@ -68,6 +70,11 @@ class LazyGroup(click.Group):
         command: click.Command = import_module(COMMANDS[cmd_name][0]).command
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands, none of which is imported for that, and the options."""
+        named = [CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items() if name.startswith(incomplete)]
+        return named + click.Command.shell_complete(self, ctx, incomplete)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
@@ -104,7 +111,7 @@ def command() -> None:
 
 
 def main() -> None:
-    """The entry point of the `ottla` script. Exit codes: 0 ok, 1 refused or failed, 2 usage."""
+    """The entry point of the `ottla` script; `ottla help exit-codes` tells what it ends with."""
     command(prog_name="ottla")
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from ottla.cli.common import DEFAULT_BOOTSTRAP, near, run
+from ottla.cli.completion import complete_groups
 from ottla.cli.internal_records import GROUP, OFFSET, OFFSETS_TOPIC, OTHER_TYPES, described, in_words
 from ottla.cli.log_rows import control_type, records_of, when
 from ottla.cli.output import Cell, Refused, note, print_json, print_table, say
@@ -52,7 +53,15 @@ def command() -> None:
     help=f"Read from a broker instead of files. [{DEFAULT_BOOTSTRAP} if there is no PATH]",
 )
 @click.option("--latest", is_flag=True, help="Only what is in force: the last record of each key, none if deleted.")
-@click.option("--group", "-G", "groups", metavar="GROUP", multiple=True, help="Only records of this group.")
+@click.option(
+    "--group",
+    "-G",
+    "groups",
+    metavar="GROUP",
+    multiple=True,
+    shell_complete=complete_groups,
+    help="Only records of this group.",
+)
 @click.option(
     "--format",
     "output_format",

@@ -161,6 +161,20 @@ def _text(cell: Cell) -> str:
     return printable(cell.text if isinstance(cell, Styled) else str(cell))
 
 
+def page(markdown: str) -> None:
+    """A page of ours to read: laid out and in a pager on a terminal, as it is in a pipe."""
+    if not on_terminal():
+        click.echo(markdown)
+        return
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    console = Console()
+    with console.capture() as laid_out:
+        console.print(Markdown(markdown))
+    click.echo_via_pager(laid_out.get(), color=True)
+
+
 def note(text: str) -> None:
     """A remark for people, on standard error, so that it never mixes with data."""
     click.secho(printable(text), err=True, dim=sys.stderr.isatty())

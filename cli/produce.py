@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.shell_completion import CompletionItem
 
 from ottla.cli.common import bootstrap_option, near, run
+from ottla.cli.completion import complete_topics
 from ottla.cli.escapes import unescape
 from ottla.cli.output import Refused, duration, note
 from ottla.cli.silence import silence_told
@@ -73,9 +75,23 @@ class Outcome:
             self.delivered += 1
 
 
+def _topic_or_file(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The first word is a topic, unless that is said by option; all others are files."""
+    if context.params.get("topic") or context.params.get("words"):
+        return [CompletionItem(incomplete, type="file")]
+    return [CompletionItem(name) for name in complete_topics(context, parameter, incomplete)]
+
+
 @click.command("produce")
-@click.argument("words", metavar="TOPIC [FILE]…", nargs=-1)
-@click.option("--topic", "-t", "topic", metavar="TOPIC", help="The topic, if not the first argument.")
+@click.argument("words", metavar="TOPIC [FILE]…", nargs=-1, shell_complete=_topic_or_file)
+@click.option(
+    "--topic",
+    "-t",
+    "topic",
+    metavar="TOPIC",
+    shell_complete=complete_topics,
+    help="The topic, if not the first argument.",
+)
 @click.option("--partition", "-p", type=click.IntRange(min=0), help="Send everything to this partition.")
 @click.option("--key", "-k", help="Give every record this key.")
 @click.option("--key-separator", "-K", metavar="SEP", help=r"What is before it in a line is the key, e.g. : or \t.")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.cli.common import bootstrap_option, format_option
+from ottla.cli.completion import complete_groups
 from ottla.cli.group_words import group_history
 from ottla.cli.output import Refused, note, on_terminal, print_json_text, say, styled
 from ottla.cli.why import since
@@ -31,8 +32,15 @@ COUNTED = {
 
 
 @click.command(short_help="Draw who joined, waited, owned and was silent when.")
-@click.argument("group", required=False)
-@click.option("--group", "-G", "by_option", metavar="GROUP", help="The group, if it is not given by position.")
+@click.argument("group", required=False, shell_complete=complete_groups)
+@click.option(
+    "--group",
+    "-G",
+    "by_option",
+    metavar="GROUP",
+    help="The group, if it is not given by position.",
+    shell_complete=complete_groups,
+)
 @click.option(
     "--last",
     type=click.IntRange(1),

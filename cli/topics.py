@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.cli.common import bootstrap_option, format_option, names, topic_option, topics_exist, with_admin
+from ottla.cli.completion import complete_topics
 from ottla.cli.kafka_habits import CommandFirst
 from ottla.cli.output import Cell, note, print_json, print_table, say
 
@@ -50,7 +51,7 @@ def list_(exclude_internal: bool, output_format: str, bootstrap: str) -> None:
 
 
 @command.command(short_help="Show partitions, offsets and settings.")
-@click.argument("topics", metavar="[TOPIC]…", nargs=-1)
+@click.argument("topics", metavar="[TOPIC]…", nargs=-1, shell_complete=complete_topics)
 @topic_option
 @exclude_internal_option
 @format_option
@@ -136,7 +137,7 @@ def create(
 
 
 @command.command(short_help="Delete topics with their records.")
-@click.argument("topics", metavar="TOPIC…", nargs=-1)
+@click.argument("topics", metavar="TOPIC…", nargs=-1, shell_complete=complete_topics)
 @topic_option
 @click.option("--if-exists", is_flag=True, help="A topic that does not exist is no failure.")
 @bootstrap_option
@@ -160,7 +161,7 @@ def delete(topics: tuple[str, ...], more: tuple[str, ...], if_exists: bool, boot
 
 
 @command.command(short_help="Add partitions.")
-@click.argument("topics", metavar="TOPIC…", nargs=-1)
+@click.argument("topics", metavar="TOPIC…", nargs=-1, shell_complete=complete_topics)
 @topic_option
 @click.option("--partitions", type=click.IntRange(min=1), required=True, help="How many there are to be.")
 @bootstrap_option

@@ -18,6 +18,7 @@ from ottla.cli.common import (
     topics_exist,
     with_admin,
 )
+from ottla.cli.completion import complete_topics
 from ottla.cli.group_looks import seconds
 from ottla.cli.group_words import partitions_in_words
 from ottla.cli.log_rows import when
@@ -30,7 +31,7 @@ STATES = (
     "Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "PrepareEpochFence", "Dead",
 )  # fmt: skip
 
-topic_argument = click.argument("name", metavar="[TOPIC]", required=False)
+topic_argument = click.argument("name", metavar="[TOPIC]", required=False, shell_complete=complete_topics)
 partition_option = click.option("--partition", type=click.IntRange(min=0), required=True, help="Its partition.")
 
 

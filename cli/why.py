@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from ottla.cli.common import bootstrap_option, format_option, near
+from ottla.cli.completion import complete_groups
 from ottla.cli.group_words import group_history
 from ottla.cli.output import Refused, note, on_terminal, print_json, print_json_text, say
 from ottla.cli.resets import parse_duration_ms
@@ -42,8 +43,15 @@ def since(context: click.Context, parameter: click.Parameter, value: str | None)
 
 
 @click.command()
-@click.argument("group", required=False)
-@click.option("--group", "-G", "by_option", metavar="GROUP", help="The group, if it is not given by position.")
+@click.argument("group", required=False, shell_complete=complete_groups)
+@click.option(
+    "--group",
+    "-G",
+    "by_option",
+    metavar="GROUP",
+    help="The group, if it is not given by position.",
+    shell_complete=complete_groups,
+)
 @click.option("--generation", type=click.IntRange(0), help="Only what led to this generation.")
 @click.option("--last", type=click.IntRange(1), help="So many of the latest, all of them in full.")
 @click.option("--since", "since_ms", callback=since, metavar="DURATION", help="Those since then: 10m, 1h30m, PT2H.")

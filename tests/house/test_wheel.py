@@ -113,6 +113,8 @@ def check_contents(wheel: Path) -> None:
     console = {f"ottla/{path.relative_to(ROOT)}" for path in (ROOT / "broker/observe/console").iterdir()}
     assert "ottla/broker/observe/console/index.html" in console
     assert console <= set(names)
+    pages = {f"ottla/cli/docs/{path.name}" for path in (ROOT / "docs").glob("*.md")}
+    assert {name for name in names if name.startswith("ottla/cli/docs/")} == pages
 
 
 def check_imports(commands: Path) -> None:
@@ -131,6 +133,7 @@ def check_command(commands: Path) -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert declared in run(commands / "ottla", "--version", cwd=commands)
     load = "from importlib.metadata import distribution; print([e.load() for e in distribution('ottla').entry_points])"
+    assert "| 70 |" in run(commands / "ottla", "help", "exit-codes", cwd=commands)
     assert "ottla.testing.plugin" in run(commands / "python", "-c", load, cwd=commands)
 
 
