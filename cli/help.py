@@ -49,10 +49,13 @@ def _fitting(context: click.Context, parameter: click.Parameter, incomplete: str
 
 
 @click.command("help")
-@click.argument("words", metavar="[TOPIC|COMMAND]", nargs=-1, shell_complete=_fitting)
+@click.argument("words", metavar="[TOPIC|SETTING|COMMAND]", nargs=-1, shell_complete=_fitting)
 @click.pass_context
 def command(context: click.Context, words: tuple[str, ...]) -> None:
-    """Print a page of the documentation, or the help of a command; without TOPIC, say what there is."""
+    """Print a page of the documentation, what a setting does, or the help of a command.
+
+    Without TOPIC it says what there is to read.
+    """
     known = topics()
     if not words:
         print_table(("topic", ""), [(name, one.title) for name, one in known.items()])
@@ -61,12 +64,23 @@ def command(context: click.Context, words: tuple[str, ...]) -> None:
     name = _named(" ".join(words)).removesuffix(".md")
     if name in known:
         page(known[name].text)
+    elif (about := _setting(name)) is not None:
+        page(about)
     elif (found := _help_of(context, words)) is not None:
         say(*found.split("\n"))
     else:
         meant = near(name, [*known, *_commands()])
         advice = f"did you mean {meant!r}?" if meant else "`ottla help` says what there is."
         raise click.UsageError(f"There is no topic and no command {' '.join(words)!r}; {advice}")
+
+
+def _setting(key: str) -> str | None:
+    """What docs/settings.md has in the row of a setting."""
+    rows = (line.split(" | ") for line in topics()["settings"].text.splitlines())
+    for row in rows:
+        if len(row) == 3 and row[0] == f"| `{key}`":
+            return f"# {key}\n\n{row[2].removesuffix(' |')}\n\nThe default is {row[1] or 'empty'}.\n"
+    return None
 
 
 def _commands() -> list[str]:

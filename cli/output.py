@@ -166,12 +166,25 @@ def page(markdown: str) -> None:
     if not on_terminal():
         click.echo(markdown)
         return
-    from rich.console import Console
-    from rich.markdown import Markdown
+    from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.markdown import Markdown, TableElement
+    from rich.table import Table
+
+    class Whole(TableElement):
+        """A table that cuts no name of a setting: a long word goes on in the next line."""
+
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+            for made in super().__rich_console__(console, options):
+                for column in made.columns if isinstance(made, Table) else ():
+                    column.overflow = "fold"
+                yield made
+
+    class Page(Markdown):
+        elements = {**Markdown.elements, "table_open": Whole}  # noqa: RUF012 - as rich has it
 
     console = Console()
     with console.capture() as laid_out:
-        console.print(Markdown(markdown))
+        console.print(Page(markdown))
     click.echo_via_pager(laid_out.get(), color=True)
 
 

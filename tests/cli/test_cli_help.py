@@ -52,11 +52,18 @@ def test_on_a_terminal_it_is_laid_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("click.echo_via_pager", lambda text, color: shown.append(text))
     run("help", "completion")
     assert "_OTTLA_COMPLETE=bash_source" in shown[0] and "```" not in shown[0]
+    run("help", "settings")
+    assert "| ---" not in shown[1] and "…" not in re.sub(r"(ssl|sasl|OTTLA_|KAFKA_)\S*…", "", shown[1])
 
 
 def test_the_help_of_a_command_is_found_too() -> None:
     for words in (["doctor"], ["groups"], ["groups", "wait"]):
         assert run("help", *words).stdout.strip() == run(*words, "--help").stdout.strip()
+
+
+def test_a_setting_has_its_row() -> None:
+    said = run("help", "group.max.session.timeout.ms").stdout
+    assert said.startswith("# group.max.session.timeout.ms\n\nThe longest") and "The default is `1800000`." in said
 
 
 def test_what_there_is_no_help_on() -> None:
