@@ -12,7 +12,7 @@ PATIENCE_S = 2.0
 MOST_BYTES = 1 << 20
 LISTENS = "0A"
 """The state of a listening socket in /proc/net/tcp."""
-MOST_WORDS = 200
+MOST_WORDS = 100
 
 
 class Who(Enum):
@@ -28,7 +28,7 @@ class Who(Enum):
 def greet(host: str, port: int, patience_s: float = PATIENCE_S) -> Who:
     """Ask who is there: for its versions, which every broker tells, and then for what only Ottla answers.
 
-    A broker of Kafka's closes the connection at the second question (decision 8).
+    An Apache Kafka is known by its features; other brokers close the connection at the second question (decision 8).
     """
     from ottla.clients.errors import KafkaError
     from ottla.clients.wire import Conversation
@@ -68,8 +68,9 @@ def holder(port: int) -> str:
     for process in Path("/proc").glob("[0-9]*") if sockets else ():
         try:
             if any(os.readlink(one) in sockets for one in (process / "fd").iterdir()):
-                words = (process / "cmdline").read_text(errors="replace").rstrip("\0").split("\0")
-                return f"process {process.name}: {' '.join([Path(words[0]).name, *words[1:]])[:MOST_WORDS]}"
+                command = (process / "cmdline").read_text(errors="replace").rstrip("\0").split("\0")
+                said = " ".join([Path(command[0]).name, *command[1:]])
+                return f"process {process.name}: {said if len(said) <= MOST_WORDS else said[:MOST_WORDS] + '…'}"
         except OSError:
             continue  # it is another user's, or has just ended
     return ""

@@ -221,17 +221,18 @@ def _let_signals_end_it(loop: asyncio.AbstractEventLoop) -> None:
 
 def _tell_taken(host: str, port: int) -> None:
     """Say who has the port, and how to go on: the next command would speak to that one."""
-    from ottla.cli.greeting import free_port, greet, holder
+    from ottla.cli.greeting import Who, free_port, greet, holder
 
     who = greet(host or "localhost", port)
     process = holder(port)
     note(f"Port {port} is taken by {who.value}{process and f' ({process})'}.")
-    note(f"Commands that name no broker, or {host or 'localhost'}:{port}, speak to that one.")
+    if port == 9092 and who is Who.OTTLA:
+        note("Commands that name no broker speak to that one.")
     other = free_port(host, port)
     if other is not None:
         address = f"{host or 'localhost'}:{other}"
-        note("To have a broker of your own beside it, add this to the command, and tell the others of it:")
-        note(f"  --listen {f':{other}' if not host else address}")
+        note("To have your own beside it, add the first line to this command, and run the second before others:")
+        note(f"  --listen {address if host else f':{other}'}")
         note(f"  export OTTLA_BOOTSTRAP_SERVERS={address}")
 
 
