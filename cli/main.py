@@ -39,6 +39,7 @@ RENAMED = {
     "--interval-ms": "--interval, with a unit: --interval 200ms",
     "--json": "--format json",
     "--max-records": "--max-messages",
+    "--seconds": "--disk-time, with a unit: --disk-time 1s",
     "--timeout-ms": "--timeout, with a unit: --timeout 500ms",
 }
 """What options were called before, or are called elsewhere, and what to say instead."""

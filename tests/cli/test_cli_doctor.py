@@ -292,14 +292,14 @@ def test_the_worst_verdict_counts() -> None:
 
 
 def test_this_machine(tmp_path: Path) -> None:
-    found = checks("--data-dir", tmp_path / "data", "--seconds", "0.01", "--listen", "127.0.0.1:0")
+    found = checks("--data-dir", tmp_path / "data", "--disk-time", "10ms", "--listen", "127.0.0.1:0")
     assert set(found) == {
         "verdict", "versions", "clock", "open files", "settings", "directory", "filesystem", "space", "disk", "port",
     }  # fmt: skip
     assert [one["appends"] >= 10 for one in found["disk"]["details"]["latencies"]] == [True] * 4
     assert found["disk"]["details"]["durable_commits_per_second"]["one_client"] > 0
     assert not (tmp_path / "data").exists()
-    text = ottla("--data-dir", tmp_path, "--seconds", "0.01", "--listen", "127.0.0.1:0").stdout
+    text = ottla("--data-dir", tmp_path, "--disk-time", "10ms", "--listen", "127.0.0.1:0").stdout
     assert "fdatasync p50" in text and "versions" in text
 
 

@@ -53,6 +53,8 @@ def test_help_is_help(arguments: list[str]) -> None:
         ("consume orders --timeout-ms 500", "There is no --timeout-ms: say --timeout, with a unit: --timeout 500ms."),
         ("log dump x --max-records 5", "There is no --max-records: say --max-messages."),
         ("log tail . --interval-ms 5", "There is no --interval-ms: say --interval, with a unit: --interval 200ms."),
+        ("doctor --seconds 1", "There is no --seconds: say --disk-time, with a unit: --disk-time 1s."),
+        ("lake orders --to x", "Topics are named by option here: ottla lake --topic orders --to DIR."),
         ("groups list --json", "There is no --json: say --format json."),
         ("pipeline query --format-output json", "There is no --format-output: say --format."),
         ("topics create a --json", "No such option '--json'"),  # it has no --format
