@@ -77,7 +77,7 @@ def delete_offsets(group: str | None, more: tuple[str, ...], topics: tuple[str, 
 @click.option("--to-current", is_flag=True, help="Stay; a partition without an offset gets the log's end.")
 @click.option("--to-offset", metavar="N", type=click.IntRange(min=0), help="To this offset.")
 @click.option("--shift-by", metavar="N", type=int, help="So many records forward, or back if negative.")
-@click.option("--by-duration", metavar="DURATION", help="To the first record of the last PT1H30M, or 1h30m.")
+@click.option("--by-duration", metavar="DURATION", help="To the first record of the last 1h30m, or PT1H30M.")
 @click.option("--to-datetime", metavar="TIME", help="To the first record from 2026-05-04T13:30:00.000 on (UTC).")
 @click.option("--dry-run", is_flag=True, help="Only show what would be done: the default.")
 @click.option("--execute", is_flag=True, help="Do it.")

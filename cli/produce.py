@@ -105,6 +105,7 @@ def _topic_or_file(context: click.Context, parameter: click.Parameter, incomplet
     type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
     default="none",
     show_default=True,
+    help="How batches are compressed.",
 )
 @click.option(
     "--acks",
@@ -132,8 +133,8 @@ def command(
 ) -> None:
     """Send every line of the FILEs, or of standard input, to TOPIC as a record.
 
-    Records with a key go to the partition of their key. Those without fill one batch after another, each for another
-    partition, so a short input lies in one: --partition says which, and keys spread it.
+    Records with the same key go to the same partition. Records without a key go to one partition until a batch is full,
+    then to another, so a short input ends up in one. To spread it, give keys.
 
     \b
       ottla produce orders < orders.txt

@@ -80,7 +80,12 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 @click.option(
     "--log-format", type=click.Choice(["console", "json"]), default="console", help="Logs go to standard error."
 )
-@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info")
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    help="The least that is logged. [info]",
+)
 def command(
     listen: str | None,
     insecure: bool,
@@ -98,10 +103,11 @@ def command(
     log_format: str,
     log_level: str,
 ) -> None:
-    """Run a broker. The first line on standard output is its host:port, once it is ready.
+    """Run a broker. Once it is ready, it prints the host:port at which this machine reaches it.
 
-    Settings carry Kafka's own names, e.g. --set group.initial.rebalance.delay.ms=0, a line of --config FILE, or the
-    environment variable OTTLA_GROUP_INITIAL_REBALANCE_DELAY_MS (KAFKA_… works too).
+    Settings have Kafka's names. Give one as --set group.initial.rebalance.delay.ms=0, as a line of --config FILE, or as
+    the environment variable OTTLA_GROUP_INITIAL_REBALANCE_DELAY_MS (KAFKA_… works too). `ottla help settings` lists
+    them.
     """
     if ephemeral and data_dir:
         raise click.UsageError("--ephemeral keeps nothing on disk: leave out --data-dir")
