@@ -146,3 +146,13 @@ def check_dependencies(commands: Path) -> None:
     loaded = set(run(commands / "python", "-c", listed, cwd=commands).split())
     assert "construct" in loaded
     assert not loaded & {"hypothesis", "pytest", "kio", "kafka", "aiokafka", "confluent_kafka", "snappy", "lz4"}
+
+
+def test_the_images_have_the_pages_too() -> None:
+    """In the tree cli/docs is a link, which a build of an image does not follow."""
+    assert (ROOT / "cli" / "docs").readlink() == Path("../docs")
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    assert lines.index("!cli") < lines.index("cli/docs") < lines.index("!docs")
+    for name in ("Dockerfile", "Dockerfile.pipeline"):
+        steps = (ROOT / name).read_text().splitlines()
+        assert steps.index("COPY docs cli/docs") == steps.index("COPY cli cli") + 1
