@@ -13,9 +13,9 @@ setup(
         f"ottla.{package}" for room in ROOMS for package in [room, *(f"{room}.{name}" for name in find_packages(room))]
     ],
     package_data={
+        "": ["docs/*.md"],  # of ottla.cli, where docs is a link, for `ottla help`
         **{f"ottla.{room}": ["py.typed"] for room in ROOMS},
         "ottla.broker": ["py.typed", "observe/console/*"],
-        "ottla.cli": ["py.typed", "docs/*.md"],  # a link to docs/, for `ottla help`
         "ottla.pipeline": ["py.typed", "gold/*.sql", "queries/*.sql", "report/*.css", "report/*.html", "*.properties"],
     },
     package_dir={f"ottla.{room}": room for room in ROOMS},

@@ -163,8 +163,7 @@ class Broker:
                 self._engine, self.settings, self._clock, self.log, producer_states=self._producer_states
             )
             await self._topics.start()
-            if self._local is not None:
-                tell_start(self._local, self.log)
+            self._tell_recovered()
             await self._observing.begin_group_events(self._topics, self._clock)
             self._compose()
             self._load_groups()
@@ -449,6 +448,10 @@ class Broker:
             max_batch_bytes=settings.message_max_bytes,
             report=self.log,
         )
+
+    def _tell_recovered(self) -> None:
+        if self._local is not None:
+            tell_start(self._local, self.log)
 
     def _load_groups(self) -> None:
         for partition in self._topics.topics[OFFSETS_TOPIC].partitions:
