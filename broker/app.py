@@ -56,8 +56,7 @@ if TYPE_CHECKING:
 
 SENTINELS_AFTER_MS = 1_000
 """Sentinels begin so long after the start, or at once where they can be seen by HTTP."""
-EVERYWHERE = ("", "::", "0.0.0.0")
-"""Hosts that stand for all interfaces."""
+EVERYWHERE = ("", "::", "0.0.0.0")  # what stands for all interfaces
 PRODUCERS = "producers"
 """The folder of a data directory with what partitions remember of producers; it may be deleted."""
 
@@ -182,8 +181,7 @@ class Broker:
 
     def tell_ready(self) -> None:
         """Log where the broker listens; apart from `start`, so that the address can be printed before any log line."""
-        everywhere = self.host in EVERYWHERE
-        where = f"all interfaces, port {self.port}" if everywhere else self.listening
+        where = f"all interfaces, port {self.port}" if self.host in EVERYWHERE else self.listening
         self.log.info("Ready", listen=where, node_id=self._engine.node_id, cluster_id=self._engine.cluster_id)
         if self.http is not None:
             self.http.tell_ready()
