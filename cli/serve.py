@@ -6,10 +6,11 @@ import asyncio
 import errno
 import gc
 import os
+import shlex
 import signal
 import socket
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -237,9 +238,15 @@ def _tell_taken(host: str, port: int) -> None:
     other = free_port(host, port)
     if other is not None:
         address = f"{host or 'localhost'}:{other}"
-        note("To have your own beside it, add the first line to this command, and run the second before others:")
-        note(f"  --listen {address if host else f':{other}'}")
+        note("To have your own beside it, and to let the other commands find it:")
+        note(f"  {_with_listen(sys.argv[1:], address if host else f':{other}')}")
         note(f"  export OTTLA_BOOTSTRAP_SERVERS={address}")
+
+
+def _with_listen(words: Sequence[str], address: str) -> str:
+    """The same command line, but that it listens there."""
+    kept = [word for at, word in enumerate(words) if word != "--listen" and words[at - 1 : at] != ["--listen"]]
+    return shlex.join(["ottla", *(word for word in kept if not word.startswith("--listen=")), "--listen", address])
 
 
 def _collect_garbage_rarely() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -131,5 +132,7 @@ def test_a_port_that_is_taken_says_by_whom_and_what_to_do(ottla: Any, broker: Br
     done = ottla.process("serve", "--ephemeral", "--listen", broker.bootstrap_servers, expect=1).stderr.decode()
     assert "Cannot start" in done
     assert f"Port {broker.port} is taken by an Ottla broker" in done
-    assert "To have your own beside it, add the first line to this command" in done
-    assert "  --listen 127.0.0.1:" in done and "export OTTLA_BOOTSTRAP_SERVERS=127.0.0.1:" in done
+    assert "To have your own beside it, and to let the other commands find it:\n" in done
+    assert re.search(
+        r"^  ottla serve --ephemeral --listen (127.0.0.1:\d+)\n  export OTTLA_BOOTSTRAP_SERVERS=\1$", done, re.M
+    )
