@@ -29,7 +29,7 @@ from ottla.broker.setting_sources import (
     protects,
 )
 from ottla.broker.settings import FIELDS, BadSetting, Settings
-from ottla.cli.output import note, say
+from ottla.cli.output import Refused, say
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -232,15 +232,17 @@ def _tell_taken(host: str, port: int) -> None:
 
     who = greet(host or "localhost", port)
     process = holder(port)
-    note(f"Port {port} is taken by {who.value}{process and f' ({process})'}.")
+    lines = [f"Port {port} is taken by {who.value}{process and f' ({process})'}."]
     if port == 9092 and who is Who.OTTLA:
-        note("Commands that name no broker speak to that one.")
-    other = free_port(host, port)
-    if other is not None:
+        lines.append("Commands that name no broker speak to that one.")
+    if (other := free_port(host, port)) is not None:
         address = f"{host or 'localhost'}:{other}"
-        note("To have your own beside it, and to let the other commands find it:")
-        note(f"  {_with_listen(sys.argv[1:], address if host else f':{other}')}")
-        note(f"  export OTTLA_BOOTSTRAP_SERVERS={address}")
+        lines += [
+            "To have your own beside it, and to let the other commands find it:",
+            f"  {_with_listen(sys.argv[1:], address if host else f':{other}')}",
+            f"  export OTTLA_BOOTSTRAP_SERVERS={address}",
+        ]
+    Refused(*lines).show()
 
 
 def _with_listen(words: Sequence[str], address: str) -> str:

@@ -134,5 +134,5 @@ def test_a_port_that_is_taken_says_by_whom_and_what_to_do(ottla: Any, broker: Br
     assert f"Port {broker.port} is taken by an Ottla broker" in done
     assert "To have your own beside it, and to let the other commands find it:\n" in done
     assert re.search(
-        r"^  ottla serve --ephemeral --listen (127.0.0.1:\d+)\n  export OTTLA_BOOTSTRAP_SERVERS=\1$", done, re.M
+        r"^    ottla serve --ephemeral --listen (127.0.0.1:\d+)\n    export OTTLA_BOOTSTRAP_SERVERS=\1$", done, re.M
     )
