@@ -17,6 +17,7 @@ COPY broker broker
 COPY clients clients
 COPY testing testing
 COPY cli cli
+COPY docs cli/docs
 COPY pipeline pipeline
 RUN python -m pip --python /opt/build/bin/python wheel --disable-pip-version-check --no-deps --no-build-isolation -w /opt/build . \
     && python -m pip --python /opt/ottla/bin/python install --no-cache-dir --disable-pip-version-check --no-deps /opt/build/*.whl

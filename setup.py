@@ -13,6 +13,7 @@ setup(
         f"ottla.{package}" for room in ROOMS for package in [room, *(f"{room}.{name}" for name in find_packages(room))]
     ],
     package_data={
+        "": ["docs/*.md"],  # of ottla.cli, where docs is a link, for `ottla help`
         **{f"ottla.{room}": ["py.typed"] for room in ROOMS},
         "ottla.broker": ["py.typed", "observe/console/*"],
         "ottla.pipeline": ["py.typed", "gold/*.sql", "queries/*.sql", "report/*.css", "report/*.html", "*.properties"],

@@ -20,7 +20,7 @@ from ottla.broker.core.log_dir import in_memory
 from ottla.broker.core.quotas.limits import ClientQuotas
 from ottla.broker.core.topics.catalog import OFFSETS_TOPIC, BadCatalog, NewTopic, Refusal
 from ottla.broker.core.topics.partition import Topic
-from ottla.broker.damage_words import CATALOG, with_next_step
+from ottla.broker.damage_words import CATALOG, tell_start, with_next_step
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.handlers import fetch
 from ottla.broker.handlers.services import Node, Services
@@ -52,9 +52,11 @@ if TYPE_CHECKING:
     from ottla.broker.observe.http.server import HttpPort
     from ottla.broker.observe.sentinels import Sentinels
     from ottla.broker.runtime.view import View
+    from ottla.broker.storage.local.engine import LocalEngine
 
 SENTINELS_AFTER_MS = 1_000
 """Sentinels begin so long after the start, or at once where they can be seen by HTTP."""
+EVERYWHERE = ("", "::", "0.0.0.0")  # what stands for all interfaces
 PRODUCERS = "producers"
 """The folder of a data directory with what partitions remember of producers; it may be deleted."""
 
@@ -106,6 +108,7 @@ class Broker:
         self.timelines, self._measuring = self._observing.timelines, self._observing.measuring
         self._stopped = False
         self._engine: Engine
+        self._local: LocalEngine | None = None
         self._producer_states: ProducerStates
         self._topics: TopicManager
         self._driver: Driver
@@ -121,7 +124,7 @@ class Broker:
     @property
     def listening(self) -> str:
         """``host:port`` at which this machine reaches the broker. Known once started."""
-        host = "127.0.0.1" if self.host in ("", "::", "0.0.0.0") else self.host
+        host = "127.0.0.1" if self.host in EVERYWHERE else self.host
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
     async def start(self) -> None:
@@ -178,7 +181,8 @@ class Broker:
 
     def tell_ready(self) -> None:
         """Log where the broker listens; apart from `start`, so that the address can be printed before any log line."""
-        self.log.info("Ready", listen=self.listening, node_id=self._engine.node_id, cluster_id=self._engine.cluster_id)
+        where = f"all interfaces, port {self.port}" if self.host in EVERYWHERE else self.listening
+        self.log.info("Ready", listen=where, node_id=self._engine.node_id, cluster_id=self._engine.cluster_id)
         if self.http is not None:
             self.http.tell_ready()
 
@@ -280,12 +284,13 @@ class Broker:
             return MemoryEngine(new_uuid=uuid4, node_id=self.settings.node_id)
         from ottla.broker.storage.local.engine import LocalEngine
 
-        return LocalEngine(
+        self._local = LocalEngine(
             str(self._directory),
             new_uuid=uuid4,
             node_id=self.settings.node_id,
             interval_ms=self.settings.ottla_durability_interval_ms,
         )
+        return self._local
 
     def _compose(self) -> None:
         settings, clock = self.settings, self._clock
@@ -443,14 +448,8 @@ class Broker:
         )
 
     def _tell_recovered(self) -> None:
-        """After a crash: what was written and never acknowledged was cut off."""
-        for cut in getattr(self._engine, "recovered", ()):
-            self.log.warning(
-                "Cut an unfinished write off",
-                path=cut.path,
-                bytes=cut.cut_bytes,
-                reason=cut.reason,
-            )
+        if self._local is not None:
+            tell_start(self._local, self.log)
 
     def _load_groups(self) -> None:
         for partition in self._topics.topics[OFFSETS_TOPIC].partitions:

@@ -1,11 +1,15 @@
-"""What to say when a broker cannot start because something stored is damaged, and what to do about it."""
+"""What to say of stored data at a start: what is damaged and what to do about it, what was mended or closed."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ottla.broker.core.topics.catalog import BadCatalog
 from ottla.broker.storage.engine import Corrupt, DamagedLog, Engine
+
+if TYPE_CHECKING:
+    from ottla.broker.storage.local.engine import LocalEngine
 
 CATALOG = "catalog.json"
 MOST_PLACES = 3
@@ -21,6 +25,16 @@ def with_next_step(error: Exception, engine: Engine, directory: Path | None) -> 
     if isinstance(error, BadCatalog) or CATALOG in text:
         return f"{text}; restore it from a backup, or see what there is:\n  {command}"
     return f"{text}; restore the directory from a backup, or give up what is lost with:\n  {command} --accept-loss"
+
+
+def tell_start(engine: LocalEngine, log: Any) -> None:
+    """Log whom a data directory was closed to, and what a crash had left behind that was never acknowledged."""
+    if engine.closed_to_others is not None:
+        before, now = (f"{mode:04o}" for mode in engine.closed_to_others)
+        directory = engine.layout.data_dir
+        log.info("The data directory was open to other users and is closed now", path=directory, before=before, now=now)
+    for cut in engine.recovered:
+        log.warning("Cut an unfinished write off", path=cut.path, bytes=cut.cut_bytes, reason=cut.reason)
 
 
 def _places_of(error: DamagedLog, engine: Engine) -> str:

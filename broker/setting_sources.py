@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from ottla.broker.settings import FIELDS, BadSetting, Settings, parse_value
@@ -31,6 +32,9 @@ ALIASES: dict[str, tuple[str, int]] = {
     "log.roll.hours": ("log.roll.ms", 3_600_000),
     "log.roll.jitter.hours": ("log.roll.jitter.ms", 3_600_000),
 }
+
+CLOSE = 0.85
+"""Spellings that have this much in common are one slip of a finger apart; other settings of Kafka's have less."""
 
 CONTROLLER_LISTENERS = "controller.listener.names"
 """Says which listeners are for the controllers of Kafka's KRaft mode; there are none here."""
@@ -121,7 +125,7 @@ ssl.truststore.type=JKS
 
 
 class Loaded(NamedTuple):
-    """Checked settings, the keys that were not known, and those that were given and have no effect yet.
+    """Checked settings, the keys that were not known, and those whose values would change something and do not yet.
 
     ``unprotected`` are the keys that would protect a broker of Kafka's and protect nothing here; ``left_out`` are pairs
     of a key and a listener for controllers that was taken out of its value.
@@ -167,10 +171,36 @@ def load(*sources: Mapping[str, str] | Iterable[tuple[str, str]]) -> Loaded:
             f"group.min.session.timeout.ms={settings.group_min_session_timeout_ms}: must not exceed "
             f"group.max.session.timeout.ms={settings.group_max_session_timeout_ms}"
         )
-    without_effect = [key for key in values if not FIELDS[key].metadata["effective"]]
+    without_effect = [
+        key for key, value in values.items() if not FIELDS[key].metadata["effective"] and value != FIELDS[key].default
+    ]
     unprotected = [key for key, text in strangers.items() if protects(key, text)]
     unknown = [key for key in strangers if key not in unprotected]
     return Loaded(settings, unknown, without_effect, unprotected, left_out)
+
+
+def meant_by(key: str) -> str:
+    """The setting whose name is so close that an unknown key must be a slip for it; or nothing."""
+    return next(iter(get_close_matches(key, [*FIELDS, *ALIASES], 1, CLOSE)), "")
+
+
+def did_you_mean(key: str) -> str:
+    """``; did you mean …?``, or nothing, to end a sentence about a key that does not exist."""
+    meant = meant_by(key)
+    return f"; did you mean {meant}?" if meant else ""
+
+
+_OF_CLUSTERS = (
+    "background.threads", "broker.heartbeat.", "broker.rack", "broker.session.", "controller.", "initial.broker.",
+    "inter.broker.", "leader.", "listener.security.protocol.map", "metadata.", "num.io.threads", "num.network.threads",
+    "num.recovery.threads.", "num.replica.", "process.roles", "replica.", "share.", "socket.",
+)  # fmt: skip
+"""What settings of Kafka's begin with that are for its threads, replicas and controllers, and for share groups."""
+
+
+def is_of_clusters(key: str) -> bool:
+    """Whether a broker that is alone, and does all on one thread, is as it should be without this setting."""
+    return key.startswith(_OF_CLUSTERS)
 
 
 def protects(key: str, text: str) -> bool:

@@ -402,7 +402,9 @@ class Settings(ObserveSettings):
 
     # HTTP
     ottla_http_listen: str = setting(
-        "", "Where console, metrics and HTTP API are: HOST:PORT; a port alone is one of loopback. Empty: nowhere."
+        "",
+        "Where console, metrics and HTTP API are: HOST:PORT, :PORT of all interfaces, or PORT of loopback. "
+        "Empty: nowhere.",
     )
     ottla_http_token_file: str = setting(
         "", "A file with the token that has to be sent to see more than health. Empty: none has to be."
@@ -413,8 +415,8 @@ class Settings(ObserveSettings):
     ottla_http_max_connections: int = setting(
         128,
         "HTTP connections open at a time. When one more comes, the longest idle one of the busiest address is closed; "
-        "streams are half of them at most.",
-        low=1,
+        "streams are half of them at most. A browser with the console holds up to seven.",
+        low=8,
         high=INT32_MAX,
     )
     ottla_http_stream_max_bytes: int = setting(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+import shlex
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ottla.broker.observe.printable import printable
+from ottla.cli.completion import complete_topics
 from ottla.cli.output import Refused
 
 if TYPE_CHECKING:
@@ -31,7 +34,20 @@ def bootstrap_option(function: F) -> F:
         show_envvar=True,
         default=DEFAULT_BOOTSTRAP,
         show_default=True,
-        help="A broker to ask; several are tried in turn.",
+        help="A broker to ask; several are tried in turn. At the default, only an Ottla is asked.",
+    )(function)
+
+
+def topic_option(function: F) -> F:
+    """``--topic``, for who does not name topics by position."""
+    return click.option(
+        "--topic",
+        "-t",
+        "more",
+        metavar="TOPIC",
+        multiple=True,
+        shell_complete=complete_topics,
+        help="The same as an argument.",
     )(function)
 
 
@@ -60,6 +76,65 @@ def names(positional: Sequence[str], optional: Sequence[str], what: str, noun: s
     if not found:
         raise click.UsageError(f"Name a {noun or what}: as an argument, or with --{what}.")
     return found
+
+
+def one_name(name: str | None, more: Sequence[str], noun: str) -> str:
+    """The one subject of a command. Raises as `names`, and for several."""
+    wanted = names(() if name is None else (name,), more, noun)
+    if len(wanted) > 1:
+        raise click.UsageError(f"Name one {noun} at a time.")
+    return wanted[0]
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """The known name that was most likely meant, or nothing."""
+    from difflib import get_close_matches
+
+    others = [one for one in known if one != name]
+    close = get_close_matches(name, others, 1) or [one for one in others if name.lower() in one.lower()]
+    return close[0] if close else ""
+
+
+def missing(noun: str, name: str, known: Iterable[str], more: str = "") -> Refused:
+    """What to say of a group or a topic that does not exist: which one was meant, or where to see those that exist.
+
+    Args:
+        noun: ``group`` or ``topic``.
+        more: ends the sentence that says so.
+    """
+    known = list(known)
+    shown = next((one for one in known if one != name and printable(one) == name), None)
+    advice = [f"`ottla {noun}s list` shows those that exist."]
+    if shown is not None:
+        advice = [f"Its name holds characters that are shown as escapes. In bash and zsh it is written {word(shown)}"]
+    elif meant := near(name, known):
+        advice = [f"Did you mean {meant!r}?" if meant.isprintable() else f"Did you mean {word(meant)}?"]
+    elif noun == "topic":
+        advice.append(f"`ottla topics create {word(name)}` makes it.")
+    return Refused(f"There is no {noun} {name!r}{more}.", *advice)
+
+
+def word(name: str) -> str:
+    """A name as a word of a command line for bash and zsh, in visible characters only."""
+    if name.isprintable():
+        return shlex.quote(name)
+    return "$'" + "".join(_in_quotes(one) for one in name) + "'"
+
+
+def _in_quotes(one: str) -> str:
+    if one in "\\'":
+        return f"\\{one}"
+    if one.isprintable():
+        return one
+    return f"\\u{ord(one):04x}" if ord(one) < 1 << 16 else f"\\U{ord(one):08x}"
+
+
+def topics_exist(wanted: Iterable[str], known: Iterable[str]) -> None:
+    """Raises `Refused` for the first topic that does not."""
+    existing = set(known)
+    for name in wanted:
+        if name not in existing:
+            raise missing("topic", name, existing)
 
 
 def topic_partitions(text: str) -> tuple[str, list[int] | None]:
@@ -105,7 +180,12 @@ def run(main: Coroutine[Any, Any, T], bootstrap: str) -> T:
 
     # What the clients log is said again, shorter, by the error that ends the command.
     logging.getLogger("ottla.clients").addHandler(logging.NullHandler())
-    _await_listener(bootstrap)
+    try:
+        _await_listener(bootstrap)
+        _not_a_strangers(bootstrap)
+    except BaseException:
+        main.close()
+        raise
     try:
         return asyncio.run(main)
     except KafkaConnectionError as error:
@@ -123,26 +203,67 @@ def _await_listener(bootstrap: str, patience_s: float = 2.0) -> None:
     import socket
     import time
 
-    addresses = [address.strip().rpartition(":") for address in bootstrap.split(",")]
+    addresses = _addresses(bootstrap)
     deadline = time.monotonic() + patience_s
     while True:
-        for host, _, port in addresses:
-            if not port.isdigit():
-                return
+        for host, port in addresses:
             try:
-                socket.create_connection((host.strip("[]"), int(port)), timeout=patience_s).close()
+                socket.create_connection((host, port), timeout=patience_s).close()
                 return
             except ConnectionRefusedError:
                 continue
             except (OSError, OverflowError):
                 return
-        if time.monotonic() > deadline:
+        if time.monotonic() > deadline or not addresses:
             return
         time.sleep(0.1)
 
 
+def _addresses(bootstrap: str) -> list[tuple[str, int]]:
+    """Hosts and ports; those that are none are left out."""
+    pairs = [address.strip().rpartition(":") for address in bootstrap.split(",")]
+    return [(host.strip("[]"), int(port)) for host, _, port in pairs if port.isascii() and port.isdigit()]
+
+
+def _not_a_strangers(bootstrap: str) -> None:
+    """Refuse to go to the default address if another broker than Ottla has it: nobody has said that it is meant.
+
+    Whoever starts `ottla serve` where a Kafka has the port, and goes on with the next command, would change that one.
+    """
+    from click.core import ParameterSource
+
+    context = click.get_current_context(silent=True)
+    if context is None or context.get_parameter_source("bootstrap") is not ParameterSource.DEFAULT:
+        return
+    from ottla.cli.greeting import Who, greet
+
+    for host, port in _addresses(bootstrap or DEFAULT_BOOTSTRAP):
+        if (who := greet(host, port)) in (Who.BROKER, Who.STRANGER):
+            raise Refused(
+                f"The broker at {DEFAULT_BOOTSTRAP} is none of Ottla's: {who.value} has the port.",
+                f"If that is the one you mean, say so: -b {DEFAULT_BOOTSTRAP}",
+                "To have an Ottla beside it:           ottla serve --listen localhost:9093",
+                "and for all other commands:           export OTTLA_BOOTSTRAP_SERVERS=localhost:9093",
+            )
+
+
 def no_broker(bootstrap: str, error: Exception) -> Refused:
-    """What to say when nothing answers at an address."""
+    """What to say when no broker answers at an address."""
+    from ottla.cli.greeting import Who, greet
+
+    for host, port in _addresses(bootstrap):
+        match greet(host, port):
+            case Who.CLOSES:
+                return Refused(
+                    f"{bootstrap} closes the connection at once.",
+                    "A broker does so where this machine has as many connections as it may (max.connections.per.ip,",
+                    "which the broker's log tells), and where it wants TLS, which these commands do not speak.",
+                )
+            case Who.STRANGER:
+                return Refused(
+                    f"What answers at {bootstrap} does not speak Kafka's protocol, or not in time.",
+                    "Is it another port of the broker? Name the right one with --bootstrap-server HOST:PORT.",
+                )
     return Refused(
         f"No broker answers at {bootstrap} ({reason(str(error))}).",
         "Start one with `ottla serve`, or name another with --bootstrap-server HOST:PORT.",

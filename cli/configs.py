@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ottla.cli.common import bootstrap_option, format_option, names, with_admin
+from ottla.cli.common import bootstrap_option, format_option, names, near, topics_exist, with_admin
+from ottla.cli.completion import complete_topics
 from ottla.cli.output import Cell, Refused, note, print_json, print_table, say
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def command() -> None:
 
 
 @command.command(short_help="Show settings.")
-@click.argument("entities", metavar="[NAME]…", nargs=-1)
+@click.argument("entities", metavar="[NAME]…", nargs=-1, shell_complete=complete_topics)
 @entity_options
 @click.option("--all", "everything", is_flag=True, help="Also what nobody has set.")
 @click.option("--key", "keys", metavar="KEY", multiple=True, help="Only this setting, wherever it comes from.")
@@ -74,6 +74,8 @@ def describe(
         names(entities, more, "entity-name", "topic")
 
     async def ask(admin: Admin) -> tuple[list[str], dict[Any, dict[str, ConfigEntry]]]:
+        if entity_type == TOPICS:
+            topics_exist(given, await admin.list_topics())
         wanted = given or await _one_broker(admin)
         found = await admin.describe_configs(**{entity_type: _ids(wanted, entity_type)}, keys=keys or None)
         return wanted, dict(found)
@@ -101,7 +103,7 @@ def describe(
 
 
 @command.command(short_help="Change settings.")
-@click.argument("entities", metavar="[NAME]…", nargs=-1)
+@click.argument("entities", metavar="[NAME]…", nargs=-1, shell_complete=complete_topics)
 @entity_options
 @click.option(
     "--add-config",
@@ -136,6 +138,8 @@ def alter(
         raise click.UsageError("Say what to change: --add-config KEY=VALUE, or --delete-config KEY.")
 
     async def ask(admin: Admin) -> dict[str, ConfigEntry]:
+        if entity_type == TOPICS:
+            topics_exist(wanted, await admin.list_topics())
         resources: Any = dict.fromkeys(_ids(wanted, entity_type), changes)
         known: dict[str, ConfigEntry] = {}
         for entries in (await admin.describe_configs(**{entity_type: list(resources)})).values():
@@ -166,9 +170,9 @@ def _check_known(changes: Iterable[str], known: Mapping[str, Any], entity_type: 
         if key in known or unlisted:
             continue
         what = "topic" if entity_type == TOPICS else "broker"
-        near = difflib.get_close_matches(key, known, n=1)
+        meant = near(key, known)
         raise Refused(
-            f"A {what} has no setting {key!r}" + (f"; did you mean {near[0]!r}?" if near else "."),
+            f"A {what} has no setting {key!r}" + (f"; did you mean {meant!r}?" if meant else "."),
             f"`ottla configs describe --entity-type {entity_type} NAME --all` shows those that there are.",
         )
 

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from ottla.cli.common import bootstrap_option, names, run, topic_partitions
+from ottla.cli.common import bootstrap_option, names, run, topic_partitions, topics_exist
+from ottla.cli.completion import complete_groups, complete_topics
 from ottla.cli.escapes import compile_format
+from ottla.cli.group_looks import seconds
 from ottla.cli.output import Refused, json_text, note, on_terminal
 from ottla.cli.silence import silence_told
 from ottla.cli.starts import Start, parse_start
@@ -47,10 +49,24 @@ class Wish:
 
 
 @click.command("consume")
-@click.argument("topics", metavar="[TOPIC[:PARTITIONS]]…", nargs=-1)
-@click.option("--topic", "-t", "more_topics", metavar="TOPIC", multiple=True, help="The same as an argument.")
+@click.argument("topics", metavar="[TOPIC[:PARTITIONS]]…", nargs=-1, shell_complete=complete_topics)
+@click.option(
+    "--topic",
+    "-t",
+    "more_topics",
+    metavar="TOPIC",
+    multiple=True,
+    shell_complete=complete_topics,
+    help="The same as an argument.",
+)
 @click.option("--partition", "-p", "partitions", metavar="N[,N…]", help="Only these partitions of the topic.")
-@click.option("--group", "-G", metavar="GROUP", help="Read as a member of this group, from where it stands.")
+@click.option(
+    "--group",
+    "-G",
+    metavar="GROUP",
+    shell_complete=complete_groups,
+    help="Read as a member of this group, from where it stands.",
+)
 @click.option("--from-beginning", is_flag=True, help="Begin with the first record; a group only if it stands nowhere.")
 @click.option(
     "--offset",
@@ -60,8 +76,9 @@ class Wish:
 )
 @click.option("--max-messages", "-c", metavar="N", type=click.IntRange(min=1), help="Stop after so many records.")
 @click.option("--exit", "-e", "exit_at_end", is_flag=True, help="Stop at the end of the log.")
-@click.option("--timeout", "timeout_s", metavar="SECONDS", type=float, help="Stop when nothing came for so long.")
-@click.option("--timeout-ms", metavar="MS", type=float, help="The same, in ms.")
+@click.option(
+    "--timeout", "timeout_s", metavar="DURATION", callback=seconds, help="Stop when nothing came for so long: 10s."
+)
 @click.option(
     "--format",
     "-f",
@@ -83,7 +100,6 @@ def command(
     max_messages: int | None,
     exit_at_end: bool,
     timeout_s: float | None,
-    timeout_ms: float | None,
     output_format: str,
     quiet: bool,
     bootstrap: str,
@@ -111,7 +127,7 @@ def command(
         group=group,
         start=_start(group, wanted, from_beginning, offset),
         max_messages=max_messages,
-        idle_s=timeout_s if timeout_s is not None else None if timeout_ms is None else timeout_ms / 1000,
+        idle_s=timeout_s,
         exit_at_end=exit_at_end,
         quiet=quiet,
     )
@@ -209,12 +225,7 @@ async def _begin(consumer: Consumer, wish: Wish) -> None:
     """
     from ottla.clients import TopicPartition
 
-    existing = await consumer.topics()
-    if missing := [topic for topic in wish.topics if topic not in existing]:
-        raise Refused(
-            f"There is no topic {missing[0]!r}.",
-            f"`ottla topics list` shows those that exist; `ottla topics create {missing[0]}` makes it.",
-        )
+    topics_exist(wish.topics, await consumer.topics())
     if wish.group is not None:
         consumer.subscribe(list(wish.topics), listener=None if wish.quiet else _listener(consumer))
         return

@@ -28,6 +28,7 @@ from ottla.cli.doctor_checks import (
     disk_lines,
     worst,
 )
+from ottla.cli.group_looks import seconds
 from ottla.cli.output import print_json, say
 
 if TYPE_CHECKING:
@@ -50,12 +51,13 @@ _COLORS = {OK: "green", WARN: "yellow", FAIL: "red"}
     help="The broker's properties file.",
 )
 @click.option("--set", "pairs", metavar="KEY=VALUE", multiple=True, help="One setting, as for `ottla serve`.")
-@click.option("--listen", metavar="HOST:PORT", help="Where the broker is to listen. [by the settings]")
+@click.option("--listen", metavar="[HOST:]PORT", help="Where the broker is to listen. [by the settings]")
 @click.option("--disk/--no-disk", "with_disk", default=True, help="Measure the disk. [measured]")
 @click.option(
-    "--seconds",
-    type=click.FloatRange(min=0.01, max=60),
-    default=1.0,
+    "--disk-time",
+    callback=seconds,
+    metavar="DURATION",
+    default="1s",
     show_default=True,
     help="How long each of the four measurements of the disk takes.",
 )
@@ -67,7 +69,7 @@ def command(
     pairs: tuple[str, ...],
     listen: str | None,
     with_disk: bool,
-    seconds: float,
+    disk_time: float,
     output_format: str,
 ) -> None:
     """Check the machine, the disk and the settings. Exit code 1 if something would not work.
@@ -79,7 +81,7 @@ def command(
     directory, port = _configured(findings, config_file, pairs, listen)
     findings += _of_directory(data_dir or directory)
     if with_disk:
-        findings.append(check_disk(data_dir or directory, seconds))
+        findings.append(check_disk(data_dir or directory, min(max(disk_time, 0.01), 60.0)))
     # Where a broker is asked, it is the one that has the port.
     findings.append(check_port(*port) if bootstrap is None else check_broker(bootstrap, _ask))
     verdict = worst(findings)
@@ -103,7 +105,7 @@ def _configured(
         directory = Path(loaded.settings.log_dirs or directory)
         serve.check_http(loaded.settings)
         address = serve.listening_address(listen, loaded.settings)
-        findings.append(check_settings(loaded, serve.did_you_mean))
+        findings.append(check_settings(loaded))
     except BadSetting as error:
         findings.append(Finding("settings", FAIL, str(error), "A broker would not start with this."))
     return directory, address

@@ -219,9 +219,11 @@ def disk_lines(finding: Finding) -> list[str]:
 # -- settings
 
 
-def check_settings(loaded: Loaded, suggest: Callable[[str], str]) -> Finding:
+def check_settings(loaded: Loaded) -> Finding:
     """Keys that mean nothing, and values that cost something."""
-    remarks = [f"{key} is not known{suggest(key)}" for key in loaded.unknown]
+    from ottla.broker.setting_sources import did_you_mean, is_of_clusters
+
+    remarks = [f"{key} is not known{did_you_mean(key)}" for key in loaded.unknown if not is_of_clusters(key)]
     remarks += [f"{key} has no effect yet" for key in loaded.without_effect]
     remarks += risks(loaded)
     details = {

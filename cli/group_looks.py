@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from ottla.clients.errors import KafkaError
 
 
-def seconds(context: click.Context, parameter: click.Parameter, value: str) -> float:
-    """Reads an option: ``30s``, ``1m30s``, ``PT30S``, or a number of seconds alone."""
+def seconds(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+    """Reads an option that is a duration: ``30s``, ``1m30s``, ``500ms``."""
+    if value is None:
+        return None
     try:
         return parse_duration_ms(value) / 1000
     except ValueError as error:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.common import bootstrap_option, format_option, topic_partitions, with_admin
-from ottla.cli.group_words import group_option, has_members, one_group
+from ottla.broker.observe.printable import printable
+from ottla.cli.common import bootstrap_option, format_option, one_name, topic_partitions, topics_exist, with_admin
+from ottla.cli.completion import complete_groups, complete_topics
+from ottla.cli.group_words import group_option, has_members, no_group
 from ottla.cli.output import Cell, Refused, note, print_json, print_table, say, warn
 from ottla.cli.resets import CannotReset, Move, Place, Target, To, move, parse_datetime_ms, parse_duration_ms
 
@@ -17,13 +20,22 @@ if TYPE_CHECKING:
 
 
 @click.command("delete-offsets", short_help="Forget committed offsets.")
-@click.argument("group", required=False)
+@click.argument("group", required=False, shell_complete=complete_groups)
 @group_option
-@click.option("--topic", "-t", "topics", metavar="TOPIC[:PARTITIONS]", multiple=True, required=True, help="Of these.")
+@click.option(
+    "--topic",
+    "-t",
+    "topics",
+    metavar="TOPIC[:PARTITIONS]",
+    multiple=True,
+    shell_complete=complete_topics,
+    required=True,
+    help="Of these.",
+)
 @bootstrap_option
 def delete_offsets(group: str | None, more: tuple[str, ...], topics: tuple[str, ...], bootstrap: str) -> None:
     """Forget what GROUP has committed for topics to which none of its members subscribes."""
-    name = one_group(group, more)
+    name = one_name(group, more, "group")
     scope = [topic_partitions(text) for text in topics]
 
     async def ask(admin: Admin) -> None:
@@ -34,6 +46,8 @@ def delete_offsets(group: str | None, more: tuple[str, ...], topics: tuple[str, 
             for tp in sorted(committed)
             if tp.topic == topic and (listed is None or tp.partition in listed)
         ]
+        if not committed and (await admin.describe_groups([name]))[name].state == "Dead":
+            raise await no_group(admin, name)
         if not places:
             raise Refused(
                 f"Group {name!r} has committed nothing there.", f"`ottla groups describe {name}` shows what it has."
@@ -46,19 +60,28 @@ def delete_offsets(group: str | None, more: tuple[str, ...], topics: tuple[str, 
 
 
 @click.command("reset-offsets", short_help="Move a group to other offsets.")
-@click.argument("group", required=False)
+@click.argument("group", required=False, shell_complete=complete_groups)
 @group_option
-@click.option("--topic", "-t", "topics", metavar="TOPIC[:PARTITIONS]", multiple=True, help="Of these, e.g. orders:0,1.")
+@click.option(
+    "--topic",
+    "-t",
+    "topics",
+    metavar="TOPIC[:PARTITIONS]",
+    multiple=True,
+    shell_complete=complete_topics,
+    help="Of these, e.g. orders:0,1.",
+)
 @click.option("--all-topics", is_flag=True, help="Of all topics for which the group has committed offsets.")
 @click.option("--to-earliest", is_flag=True, help="To the first record.")
 @click.option("--to-latest", is_flag=True, help="Behind the last record.")
 @click.option("--to-current", is_flag=True, help="Stay; a partition without an offset gets the log's end.")
 @click.option("--to-offset", metavar="N", type=click.IntRange(min=0), help="To this offset.")
 @click.option("--shift-by", metavar="N", type=int, help="So many records forward, or back if negative.")
-@click.option("--by-duration", metavar="DURATION", help="To the first record of the last PT1H30M, or 1h30m.")
+@click.option("--by-duration", metavar="DURATION", help="To the first record of the last 1h30m, or PT1H30M.")
 @click.option("--to-datetime", metavar="TIME", help="To the first record from 2026-05-04T13:30:00.000 on (UTC).")
 @click.option("--dry-run", is_flag=True, help="Only show what would be done: the default.")
 @click.option("--execute", is_flag=True, help="Do it.")
+@click.option("--create", is_flag=True, help="Make the group if it does not exist.")
 @format_option
 @bootstrap_option
 def reset_offsets(
@@ -68,6 +91,7 @@ def reset_offsets(
     all_topics: bool,
     dry_run: bool,
     execute: bool,
+    create: bool,
     output_format: str,
     bootstrap: str,
     **targets: Any,
@@ -78,7 +102,7 @@ def reset_offsets(
       ottla groups reset-offsets billing --topic orders --to-earliest
       ottla groups reset-offsets billing --all-topics --by-duration 1h --execute
     """
-    name = one_group(group, more)
+    name = one_name(group, more, "group")
     if all_topics == bool(topics):
         raise click.UsageError("Say which topics: --topic TOPIC[:PARTITIONS], or --all-topics.")
     if dry_run and execute:
@@ -90,8 +114,8 @@ def reset_offsets(
         described = (await admin.describe_groups([name]))[name]
         if described.members:
             raise has_members(described, "reset")
-        if described.state == "Dead":
-            note(f"There is no group {name!r}" + ("; it is made." if execute else " so far; --execute makes it."))
+        if described.state == "Dead" and not create:
+            await _may_create(admin, name, execute)
         places = await _places(admin, name, scope, target)
         moves = {tp: _move(tp, target, place) for tp, place in places.items()}
         if execute:
@@ -119,6 +143,23 @@ def reset_offsets(
         [(row["topic"], row["partition"], row["committed_offset"], row["new_offset"], _change(row)) for row in rows],
     )
     note(f"Group {name!r} was reset." if execute else "Nothing was changed: add --execute to do it.")
+
+
+def may_ask() -> bool:
+    """Whether somebody is there who can answer."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+async def _may_create(admin: Admin, name: str, execute: bool) -> None:
+    """Ask whoever sits at the terminal whether a group is to be made. Raises `Refused`."""
+    refused = await no_group(admin, name)
+    if execute and may_ask():
+        for line in refused.lines:
+            note(line)
+        if click.confirm(f"Make the group {printable(name)} with these offsets?", err=True):
+            return
+        raise Refused("Nothing was changed.")
+    raise Refused(*refused.lines, "To make the group, add --create.")
 
 
 def _target(given: dict[str, Any]) -> Target:
@@ -161,9 +202,7 @@ async def _places(
         scope = dict.fromkeys(sorted({tp.topic for tp in committed} & existing))
         if not scope:
             raise Refused(f"Group {name!r} has committed nothing.", "Name the topics with --topic.")
-    for topic in scope:
-        if topic not in existing:
-            raise Refused(f"There is no topic {topic!r}.", "`ottla topics list` shows those that exist.")
+    topics_exist(scope, existing)
     infos = await admin.describe_topics(scope)
     places = []
     for topic, listed in scope.items():

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.common import bootstrap_option, format_option, reason, run
+from ottla.cli.common import bootstrap_option, format_option, one_name, reason, run, with_admin
+from ottla.cli.completion import complete_groups
 from ottla.cli.group_looks import Look, count_of, look_at, may_pass, quoted, seconds
-from ottla.cli.group_words import group_option, no_group, one_group
+from ottla.cli.group_words import group_option, no_group
 from ottla.cli.output import Refused, duration, print_json, say
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class Outcome:
 
 
 @click.command("wait", short_help="Wait until a group is as it should be.")
-@click.argument("group", required=False)
+@click.argument("group", required=False, shell_complete=complete_groups)
 @group_option
 @click.option("--state", type=click.Choice(STATES, case_sensitive=False), help="It is in this state.")
 @click.option("--members", type=click.IntRange(0), help="It has so many members.")
@@ -83,7 +84,7 @@ def wait(
 
     Members are waited for in the state Stable, unless --state says another; lag in any state.
     """
-    name = one_group(group, more)
+    name = one_name(group, more, "group")
     if state is None and members != 0:
         state = "Stable" if members is not None or lag is None else None
     wanted = Wanted(state, members, lag)
@@ -95,6 +96,9 @@ def wait(
     elif outcome.reached and outcome.look is not None:
         seen = outcome.look.words(lag=lag is not None)
         say(f"Group {quoted(name)}: {seen} (after {duration(outcome.waited_s)})")
+    elif outcome.look is not None and not outcome.look.exists and not outcome.trouble:
+        then = f"; waited {duration(timeout)} in vain for it to {wanted}"
+        raise with_admin(bootstrap, lambda admin: no_group(admin, name, then))
     else:
         raise _in_vain(name, wanted, outcome, timeout)
 
@@ -113,15 +117,13 @@ def _as_json(name: str, wanted: Wanted, outcome: Outcome) -> dict[str, object]:
 
 
 def _in_vain(name: str, wanted: Wanted, outcome: Outcome, timeout_s: float) -> Refused:
-    look, waited = outcome.look, f"aited {duration(timeout_s)} in vain for"
+    look, waited = outcome.look, f"Waited {duration(timeout_s)} in vain for group {quoted(name)} to {wanted}"
     since = f" ({reason(str(outcome.trouble))})" if outcome.trouble else ""
     if look is None:
-        return Refused(f"W{waited} group {quoted(name)} to {wanted}; no broker answered{since}.")
-    if not look.exists and not outcome.trouble:
-        return no_group(name, f"; w{waited} it to {wanted}")
+        return Refused(f"{waited}; no broker answered{since}.")
     seen = look.words(lag=wanted.lag is not None)
     then = f", and then no broker answered{since}" if since else ""
-    return Refused(f"W{waited} group {quoted(name)} to {wanted}; at last it was: {seen}{then}.")
+    return Refused(f"{waited}; at last it was: {seen}{then}.")
 
 
 async def watch_for(bootstrap: str, name: str, wanted: Wanted, timeout_s: float) -> Outcome:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from ottla.cli.common import bootstrap_option, format_option, reason, run
+from ottla.cli.completion import complete_groups
 from ottla.cli.group_looks import Look, count_of, look_at, may_pass, seconds
 from ottla.cli.group_words import group_option, host, partitions_in_words
 from ottla.cli.output import Cell, note, on_terminal, print_json, say, state, styled, table
@@ -56,7 +57,7 @@ class Watched:
 
 
 @click.command("watch", short_help="Show what groups do, as it happens.")
-@click.argument("groups", metavar="[GROUP]…", nargs=-1)
+@click.argument("groups", metavar="[GROUP]…", nargs=-1, shell_complete=complete_groups)
 @group_option
 @click.option(
     "--interval", callback=seconds, metavar="DURATION", default="1s", show_default=True, help="How often to look."

@@ -2,30 +2,67 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.common import names
+from ottla.cli.common import missing, with_admin, word
+from ottla.cli.completion import complete_groups
 from ottla.cli.output import Refused
 
 if TYPE_CHECKING:
-    from ottla.clients import GroupDescription
+    from ottla.clients import Admin, GroupDescription
 
-group_option = click.option("--group", "-G", "more", metavar="GROUP", multiple=True, help="The same as an argument.")
+group_option = click.option(
+    "--group",
+    "-G",
+    "more",
+    metavar="GROUP",
+    multiple=True,
+    shell_complete=complete_groups,
+    help="The same as an argument.",
+)
 
 
-def one_group(group: str | None, more: tuple[str, ...]) -> str:
-    """The group of a command that takes exactly one."""
-    wanted = names(() if group is None else (group,), more, "group")
-    if len(wanted) > 1:
-        raise click.UsageError("Name one group at a time.")
-    return wanted[0]
-
-
-def no_group(name: str, more: str = "") -> Refused:
+async def no_group(admin: Admin, name: str, more: str = "") -> Refused:
     """What to say of a group that does not exist; ``more`` ends the sentence."""
-    return Refused(f"There is no group {name!r}{more}.", "`ottla groups list` shows those that exist.")
+    return missing("group", name, [one.group_id for one in await admin.list_groups()], more)
+
+
+def group_history(bootstrap: str, group_id: str, view: str, **chosen: Any) -> bytes:
+    """What an Ottla remembers of a group, as `ottla.clients.Admin.describe_group_history` gives it.
+
+    Raises:
+        Refused: it knows no such group, or the broker is none of ours.
+    """
+
+    async def ask(admin: Admin) -> bytes:
+        from ottla.clients.errors import KafkaError, UnsupportedByBroker
+
+        try:
+            return await admin.describe_group_history(group_id, view, **chosen)
+        except UnsupportedByBroker:
+            exists = (await admin.describe_groups([group_id]))[group_id].state != "Dead"
+            raise _keeps_no_history(bootstrap, group_id) if exists else await no_group(admin, group_id) from None
+        except KafkaError as error:
+            if error.code.name == "GROUP_ID_NOT_FOUND":
+                raise await no_group(admin, group_id) from None
+            raise
+
+    return with_admin(bootstrap, ask)
+
+
+def _keeps_no_history(bootstrap: str, group_id: str) -> Refused:
+    where, group = f"-b {bootstrap}", word(group_id)
+    return Refused(
+        f"The broker at {bootstrap} keeps no history of groups: only Ottla does. Of Apache Kafka's you can see",
+        f"what the group is now:    ottla groups describe {group} {where}",
+        f"what it does from now on: ottla groups watch {group} {where}",
+        f"until it is as it should: ottla groups wait {group} --members N --lag 0 {where}",
+        "what it did, as far as its log tells, without the reasons (`ottla help pipeline`):",
+        f"  ottla pipeline available-now {where} && ottla pipeline gold",
+        f"  ottla pipeline query rebalances --group {group}",
+    )
 
 
 def has_members(group: GroupDescription, what: str) -> Refused:

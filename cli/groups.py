@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.common import bootstrap_option, format_option, names, with_admin
+from ottla.broker.observe.printable import printable
+from ottla.cli.common import bootstrap_option, format_option, names, with_admin, word
+from ottla.cli.completion import complete_groups
 from ottla.cli.group_offsets import delete_offsets, reset_offsets
 from ottla.cli.group_wait import wait
 from ottla.cli.group_watch import watch
@@ -42,6 +44,8 @@ def list_(states: tuple[str, ...], output_format: str, bootstrap: str) -> None:
         return [described[one.group_id] for one in listed]
 
     groups = with_admin(bootstrap, ask)
+    for one in [one.group_id for one in groups if not one.group_id.isprintable()][:1]:
+        note(f"{printable(one)} is shown with escapes. To name it in bash or zsh, write {word(one)}")
     if output_format == "json":
         print_json([_brief(group) for group in groups])
     elif not groups:
@@ -52,7 +56,7 @@ def list_(states: tuple[str, ...], output_format: str, bootstrap: str) -> None:
 
 
 @command.command(short_help="Show state, members, assignment and lag.")
-@click.argument("groups", metavar="[GROUP]…", nargs=-1)
+@click.argument("groups", metavar="[GROUP]…", nargs=-1, shell_complete=complete_groups)
 @group_option
 @click.option("--all-groups", is_flag=True, help="All of them.")
 @click.option("--state", "only_state", is_flag=True, help="Only the first line: state, assignor, coordinator.")
@@ -82,7 +86,7 @@ def describe(
         for name in chosen:
             committed = await admin.list_group_offsets(name)
             if described[name].state == "Dead" and not committed:
-                raise no_group(name)
+                raise await no_group(admin, name)
             found.append({**_brief(described[name]), **await _details(admin, described[name], dict(committed))})
         return found
 
@@ -104,7 +108,7 @@ def describe(
 
 
 @command.command(short_help="Delete groups with their offsets.")
-@click.argument("groups", metavar="GROUP…", nargs=-1)
+@click.argument("groups", metavar="GROUP…", nargs=-1, shell_complete=complete_groups)
 @group_option
 @bootstrap_option
 def delete(groups: tuple[str, ...], more: tuple[str, ...], bootstrap: str) -> None:
@@ -115,7 +119,7 @@ def delete(groups: tuple[str, ...], more: tuple[str, ...], bootstrap: str) -> No
         described = await admin.describe_groups(wanted)
         for name in wanted:
             if described[name].state == "Dead":
-                raise no_group(name)
+                raise await no_group(admin, name)
             if described[name].members:
                 raise has_members(described[name], "deleted")
         await admin.delete_groups(wanted)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,7 +29,18 @@ _SIZE = re.compile(r"(\d+)\s*([kmg]?)i?b?", re.IGNORECASE | re.ASCII)
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
-@click.group("lake", invoke_without_command=True)
+class _Lake(click.Group):
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Raises `click.UsageError` for a word that is no command, which must be a topic."""
+        if args[0] not in self.commands and not get_close_matches(args[0], self.commands):
+            topic = shlex.quote(args[0])
+            raise click.UsageError(f"Topics are named by option here: ottla lake --topic {topic} --to DIR.", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group("lake", cls=_Lake, invoke_without_command=True)
 @click.option("--topic", "-t", "topics", multiple=True, metavar="TOPIC", help="A topic to write. Repeatable.")
 @click.option("--to", metavar="DIR", help="The topic's folder; of several topics, the folder of their folders.")
 @click.option(

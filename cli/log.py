@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from ottla.cli.group_looks import seconds
 from ottla.cli.in_use import in_use
 from ottla.cli.internal_records import OFFSETS_TOPIC
 from ottla.cli.journal import WAL, JournalView, data_directory_of, print_journal
@@ -47,6 +48,7 @@ lines_format_option = click.option(
     show_default=True,
     help="Lines for people, or a JSON object on each line.",
 )
+SHORTEST_LOOK_S = 0.001
 decode_option = click.option(
     "--decode/--no-decode",
     default=None,
@@ -69,7 +71,7 @@ class Wish:
     with_records: bool
     decode: bool | None
     offset: int | None
-    max_records: int | None
+    max_messages: int | None
     as_json: bool
 
     def decode_as(self, topic: str) -> str | None:
@@ -103,18 +105,18 @@ def _must_exist(path: Path) -> None:
 @click.option("--print-data-log", "with_records", is_flag=True, help="Print the records too, not only the batches.")
 @decode_option
 @click.option("--offset", type=click.IntRange(min=0), help="Begin with the batch that has this offset.")
-@click.option("--max-records", type=click.IntRange(min=1), metavar="N", help="Stop after so many.")
+@click.option("--max-messages", "-c", metavar="N", type=click.IntRange(min=1), help="Stop after so many records.")
 @lines_format_option
 def dump(
     paths: tuple[Path, ...],
     with_records: bool,
     decode: bool | None,
     offset: int | None,
-    max_records: int | None,
+    max_messages: int | None,
     output_format: str,
 ) -> None:
     """Print the batches of PATH, segment by segment. What is damaged is named, and the exit code is 1."""
-    wish = Wish(with_records or decode is True, decode, offset, max_records, output_format == "json")
+    wish = Wish(with_records or decode is True, decode, offset, max_messages, output_format == "json")
     printer = _Printer(wish)
     try:
         for path in paths:
@@ -141,7 +143,7 @@ class _Printer:
 
     def __init__(self, wish: Wish) -> None:
         self.wish = wish
-        self.left = wish.max_records
+        self.left = wish.max_messages
         self.seen = self.damaged = 0
 
     def print_log(self, log: StoredLog) -> None:
@@ -200,7 +202,7 @@ def _print_index(path: Path, wish: Wish) -> None:
         raise Refused(f"{path} is no index: {error}.") from None
     if not wish.as_json:
         say(str(path), bold=True)
-    for entry in entries[: wish.max_records]:
+    for entry in entries[: wish.max_messages]:
         row = entry._asdict()
         if wish.as_json:
             print_json(row, indent=None)
@@ -218,23 +220,25 @@ command.add_command(verify)
 @paths_argument
 @decode_option
 @click.option("--from-beginning", is_flag=True, help="Print what is there already, too.")
-@click.option("--max-records", type=click.IntRange(min=1), metavar="N", help="Stop after so many.")
-@click.option("--interval-ms", type=click.IntRange(min=1), default=200, show_default=True, help="How often to look.")
+@click.option("--max-messages", "-c", metavar="N", type=click.IntRange(min=1), help="Stop after so many records.")
+@click.option(
+    "--interval", callback=seconds, metavar="DURATION", default="200ms", show_default=True, help="How often to look."
+)
 @lines_format_option
 def tail(
     paths: tuple[Path, ...],
     decode: bool | None,
     from_beginning: bool,
-    max_records: int | None,
-    interval_ms: int,
+    max_messages: int | None,
+    interval: float,
     output_format: str,
 ) -> None:
     """Print the records that are written to PATH from now on, until Ctrl-C."""
-    wish = Wish(True, decode, None, max_records, output_format == "json")
+    wish = Wish(True, decode, None, max_messages, output_format == "json")
     partitions = [log.partition for path in paths for log in stored_logs(path)]
     followers = [(partition, Follower(partition, from_beginning=from_beginning)) for partition in partitions]
     try:
-        follow(followers, wish, lambda: time.sleep(interval_ms / 1000))
+        follow(followers, wish, lambda: time.sleep(max(interval, SHORTEST_LOOK_S)))
     except (Enough, KeyboardInterrupt):
         return
     except Unreadable as error:
@@ -243,7 +247,7 @@ def tail(
 
 def follow(followers: Sequence[tuple[PartitionFiles, Follower]], wish: Wish, wait: Callable[[], None]) -> None:
     """Print what the followers find; ``wait`` is called when there is nothing new. Raises `Enough` or `Unreadable`."""
-    left = wish.max_records
+    left = wish.max_messages
     while True:
         found = False
         for partition, follower in followers:

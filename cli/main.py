@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 # command → (module, attribute, one line of help)
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -27,7 +28,21 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("ottla.cli.doctor", "Check the machine, the disk and the settings."),
     "recover": ("ottla.cli.recover", "Say what is damaged in a data directory, or give it up."),
     "log": ("ottla.cli.log", "Look into segment files: print, check and follow them."),
+    "help": ("ottla.cli.help", "Print a page of the documentation: settings, exit-codes, completion, …"),
 }
+
+
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as shells count: 128 and the number of the signal."""
+RENAMED = {
+    "--format-output": "--format",
+    "--interval-ms": "--interval, with a unit: --interval 200ms",
+    "--json": "--format json",
+    "--max-records": "--max-messages",
+    "--seconds": "--disk-time, with a unit: --disk-time 1s",
+    "--timeout-ms": "--timeout, with a unit: --timeout 500ms",
+}
+"""What options were called before, or are called elsewhere, and what to say instead."""
 
 
 class LazyGroup(click.Group):
@@ -38,8 +53,14 @@ class LazyGroup(click.Group):
             return super().make_context(*arguments, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _harmless_errors():
-            return super().invoke(ctx)
+        try:
+            with _harmless_errors():
+                return super().invoke(ctx)
+        except KeyboardInterrupt:
+            from ottla.cli.output import note
+
+            note("Stopped before it was done.")
+            ctx.exit(INTERRUPTED)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -49,6 +70,11 @@ class LazyGroup(click.Group):
             return None
         command: click.Command = import_module(COMMANDS[cmd_name][0]).command
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands, none of which is imported for that, and the options."""
+        named = [CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items() if name.startswith(incomplete)]
+        return named + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -65,6 +91,10 @@ def _harmless_errors() -> Iterator[None]:
 
         if type(error).__name__ == "NoArgsIsHelpError":  # help, which is ours; before click 8.2 it is no error
             raise
+        if isinstance(error, click.NoSuchOption) and error.ctx is not None:
+            said = RENAMED.get(error.option_name, "")
+            if any(said.split(",")[0].split(" ")[0] in one.opts for one in error.ctx.command.params):
+                raise click.UsageError(f"There is no {error.option_name}: say {said}.", error.ctx) from None
         # A failure may have lines of ours, of which each is printable; what is wrong with an argument is one.
         lines = [error.message] if isinstance(error, click.UsageError) else error.message.split("\n")
         error.message = "\n".join(map(printable, lines))  # type: ignore[misc]
@@ -82,7 +112,7 @@ def command() -> None:
 
 
 def main() -> None:
-    """The entry point of the `ottla` script. Exit codes: 0 ok, 1 refused or failed, 2 usage."""
+    """The entry point of the `ottla` script; `ottla help exit-codes` tells what it ends with."""
     command(prog_name="ottla")
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from ottla.cli.common import DEFAULT_BOOTSTRAP, run
+from ottla.cli.common import DEFAULT_BOOTSTRAP, near, run
+from ottla.cli.completion import complete_groups
 from ottla.cli.internal_records import GROUP, OFFSET, OFFSETS_TOPIC, OTHER_TYPES, described, in_words
 from ottla.cli.log_rows import control_type, records_of, when
 from ottla.cli.output import Cell, Refused, note, print_json, print_table, say
@@ -52,7 +53,15 @@ def command() -> None:
     help=f"Read from a broker instead of files. [{DEFAULT_BOOTSTRAP} if there is no PATH]",
 )
 @click.option("--latest", is_flag=True, help="Only what is in force: the last record of each key, none if deleted.")
-@click.option("--group", "-G", "groups", metavar="GROUP", multiple=True, help="Only records of this group.")
+@click.option(
+    "--group",
+    "-G",
+    "groups",
+    metavar="GROUP",
+    multiple=True,
+    shell_complete=complete_groups,
+    help="Only records of this group.",
+)
 @click.option(
     "--format",
     "output_format",
@@ -76,9 +85,10 @@ def decode(
         rows = [row for row in in_force(entries) if _wanted(row, groups)]
         _print_state(rows, as_json)
     else:
-        printed = False
+        printed, seen = False, set[str]()
         for entry in entries:
             row = _row(entry)
+            seen.add(row.get("group", ""))
             if _wanted(row, groups):
                 printed = True
                 if as_json:
@@ -86,7 +96,7 @@ def decode(
                 else:
                     say(*_line(row).split("\n"))
         if not printed:
-            note(f"There is no record of {_either(groups)}." if groups else "There are no records.")
+            note(f"There is no record of {_either(groups, seen)}" if groups else "There are no records.")
     if reading.damaged:
         raise Refused(
             "Not everything could be read: " + "; ".join(reading.damaged) + ".",
@@ -98,8 +108,10 @@ def decode(
         )
 
 
-def _either(groups: Sequence[str]) -> str:
-    return " or ".join(f"group {name!r}" for name in groups)
+def _either(groups: Sequence[str], known: Iterable[str]) -> str:
+    words = " or ".join(f"group {name!r}" for name in groups)
+    meant = near(groups[0], known)
+    return f"{words}; did you mean {meant!r}?" if meant else f"{words}."
 
 
 # -- reading

@@ -32,7 +32,8 @@ class Refused(click.ClickException):
     exit_code = 1
 
     def __init__(self, message: str, *advice: str) -> None:
-        super().__init__("\n  ".join(printable(line) for line in (message, *advice) if line))
+        self.lines = (message, *advice)
+        super().__init__("\n  ".join(printable(line) for line in self.lines if line))
 
 
 class Styled(NamedTuple):
@@ -158,6 +159,33 @@ def _text(cell: Cell) -> str:
     if cell is None:
         return "-"
     return printable(cell.text if isinstance(cell, Styled) else str(cell))
+
+
+def page(markdown: str) -> None:
+    """A page of ours to read: laid out and in a pager on a terminal, as it is in a pipe."""
+    if not on_terminal():
+        click.echo(markdown)
+        return
+    from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.markdown import Markdown, TableElement
+    from rich.table import Table
+
+    class Whole(TableElement):
+        """A table that cuts no name of a setting: a long word goes on in the next line."""
+
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+            for made in super().__rich_console__(console, options):
+                for column in made.columns if isinstance(made, Table) else ():
+                    column.overflow = "fold"
+                yield made
+
+    class Page(Markdown):
+        elements = {**Markdown.elements, "table_open": Whole}  # noqa: RUF012 - as rich has it
+
+    console = Console()
+    with console.capture() as laid_out:
+        console.print(Page(markdown))
+    click.echo_via_pager(laid_out.get(), color=True)
 
 
 def note(text: str) -> None:

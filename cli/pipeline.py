@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ottla.cli.common import format_option
 from ottla.cli.output import Refused, note, print_json, print_table, say
 from ottla.cli.pipeline_alerts import command as alerts
 from ottla.cli.pipeline_options import GOLD, READ, SPARK, STREAM, WRITE, since_option, with_config
@@ -351,14 +352,7 @@ class _Questions(click.Command):
 @click.option("--group", "-G", metavar="GROUP", help="Only this group.")
 @click.option("--topic", "-t", metavar="TOPIC", help="Only this topic, for questions that take one.")
 @click.option("--limit", type=click.IntRange(1, 999_999), default=100, show_default=True, help="Rows at most.")
-@click.option(
-    "--format-output",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="A table for people, or JSON for programs.",
-)
-@click.option("--json", "as_json", is_flag=True, help="The same as --format-output json.")
+@format_option
 @with_config(("lake",), SPARK)
 def query(
     config: Config,
@@ -367,8 +361,7 @@ def query(
     group: str | None,
     topic: str | None,
     limit: int,
-    format_output: str,
-    as_json: bool,
+    output_format: str,
 ) -> None:
     """Ask a question of the gold tables; without NAME, say which there are."""
     with failures():
@@ -395,7 +388,7 @@ def query(
                 asked = run(running.session, lake, name, **parameters, limit=limit + 1)
             except (TypeError, ValueError) as error:
                 raise click.UsageError(f"{name}: {error}") from None
-            print_rows(asked, limit, as_json or format_output == "json")
+            print_rows(asked, limit, output_format == "json")
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -80,7 +80,7 @@ def _option(name: str, text: str | None) -> Callable[[F], F]:
         text += f"  [default: {'yes' if setting.default else 'no'}]"
         return click.option(f"{flags[0]}/--no-{key(name)}", name, default=None, help=text)
     if setting.default is not None:
-        text += f"  [default: {setting.default}]"
+        text += f"  [default: {about.get('shown', setting.default)}]"
     if name == "bootstrap_server":
         text += f"  [env var: {_BOOTSTRAP}]"
     kind: Any = str
@@ -88,8 +88,6 @@ def _option(name: str, text: str | None) -> Callable[[F], F]:
         kind = click.Choice(about["choices"])
     elif "least" in about:
         kind = click.IntRange(about["least"])
-    elif isinstance(setting.default, float):
-        kind = float
     return click.option(*flags, name, type=kind, default=None, metavar=about["metavar"] or None, help=text)
 
 
@@ -100,15 +98,8 @@ def _given(name: str, value: Any) -> Any:
         return value
     pairs: dict[str, Any] = {}
     for text in value:
-        left, equals, right = text.rpartition("=") if about["values"] == "number" else text.partition("=")
+        left, equals, right = text.rpartition("=") if about["values"] == "span" else text.partition("=")
         if not left or not equals:
             raise click.UsageError(f"--{key(name).removesuffix('s')} {text!r}: write {about['metavar']}")
-        pairs[left] = _seconds(name, text, right) if about["values"] == "number" else right
+        pairs[left] = right
     return pairs or None
-
-
-def _seconds(name: str, text: str, value: str) -> float:
-    try:
-        return float(value)
-    except ValueError:
-        raise click.UsageError(f"--{key(name).removesuffix('s')} {text!r}: {value!r} is no number of seconds") from None

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.shell_completion import CompletionItem
 
-from ottla.cli.common import bootstrap_option, run
+from ottla.cli.common import bootstrap_option, near, run
+from ottla.cli.completion import complete_topics
 from ottla.cli.escapes import unescape
 from ottla.cli.output import Refused, duration, note
 from ottla.cli.silence import silence_told
@@ -73,9 +75,23 @@ class Outcome:
             self.delivered += 1
 
 
+def _topic_or_file(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The first word is a topic, unless that is said by option; all others are files."""
+    if context.params.get("topic") or context.params.get("words"):
+        return [CompletionItem(incomplete, type="file")]
+    return [CompletionItem(name) for name in complete_topics(context, parameter, incomplete)]
+
+
 @click.command("produce")
-@click.argument("words", metavar="TOPIC [FILE]…", nargs=-1)
-@click.option("--topic", "-t", "topic", metavar="TOPIC", help="The topic, if not the first argument.")
+@click.argument("words", metavar="TOPIC [FILE]…", nargs=-1, shell_complete=_topic_or_file)
+@click.option(
+    "--topic",
+    "-t",
+    "topic",
+    metavar="TOPIC",
+    shell_complete=complete_topics,
+    help="The topic, if not the first argument.",
+)
 @click.option("--partition", "-p", type=click.IntRange(min=0), help="Send everything to this partition.")
 @click.option("--key", "-k", help="Give every record this key.")
 @click.option("--key-separator", "-K", metavar="SEP", help=r"What is before it in a line is the key, e.g. : or \t.")
@@ -89,6 +105,7 @@ class Outcome:
     type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
     default="none",
     show_default=True,
+    help="How batches are compressed.",
 )
 @click.option(
     "--acks",
@@ -115,6 +132,9 @@ def command(
     bootstrap: str,
 ) -> None:
     """Send every line of the FILEs, or of standard input, to TOPIC as a record.
+
+    Records with the same key go to the same partition. Records without a key go to one partition until a batch is full,
+    then to another, so a short input ends up in one. To spread it, give keys.
 
     \b
       ottla produce orders < orders.txt
@@ -165,6 +185,7 @@ async def _produce(options: dict[str, object], shape: Shape, paths: list[Path], 
 
     loop = asyncio.get_running_loop()
     producer = Producer(**options)
+    await _tell_new(str(options["bootstrap_servers"]), shape.topic)
     async with silence_told(producer, str(options["bootstrap_servers"])), producer:
         began = loop.time()
         if shape.partition is not None:
@@ -176,6 +197,17 @@ async def _produce(options: dict[str, object], shape: Shape, paths: list[Path], 
                 await _send_lines(producer, shape, lines(chunks(file.fileno()), end, outcome), outcome)
         await producer.flush()
         return loop.time() - began
+
+
+async def _tell_new(bootstrap: str, topic: str) -> None:
+    """Say that a topic will be made, as a slip of the finger would be."""
+    from ottla.clients import Admin
+
+    async with Admin(bootstrap_servers=bootstrap) as admin:
+        known = await admin.list_topics()
+    if topic not in known:
+        meant = near(topic, known)
+        note(f"There is no topic {topic!r} yet: the broker makes it." + (f" Did you mean {meant!r}?" if meant else ""))
 
 
 async def _check_partition(producer: Producer, topic: str, partition: int) -> None:

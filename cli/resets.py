@@ -94,24 +94,31 @@ _ISO = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 _SHORT = re.compile(
-    r"(?=.)(?:(?P<w>\d+)w)?(?:(?P<d>\d+)d)?(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?:(?P<s>\d+(?:\.\d+)?)s)?", re.ASCII
+    r"(?=.)(?:(?P<w>\d+)w)?(?:(?P<d>\d+)d)?(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m(?!s))?(?:(?P<s>\d+(?:\.\d+)?)s)?"
+    r"(?:(?P<ms>\d+(?:\.\d+)?)ms)?",
+    re.ASCII,
 )
 _NUMBER = re.compile(r"\d+(\.\d+)?", re.ASCII)
-_SECONDS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_MILLISECONDS = {"w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
 
 
 def parse_duration_ms(text: str) -> int:
-    """``PT1H30M`` (ISO 8601, as Kafka's tool takes it), ``1h30m``, or a number of seconds alone.
+    """``10s``, ``1h30m``, ``500ms``, or ``PT1H30M`` (ISO 8601, as Kafka's tool takes it); 0 needs no unit.
+
+    A number without a unit is refused: Kafka's tools mean milliseconds by some, minutes or seconds by others.
 
     Raises:
-        ValueError: neither of these.
+        ValueError: none of these.
     """
-    if _NUMBER.fullmatch(text.strip()):
-        return round(float(text) * 1000)
-    match = _ISO.fullmatch(text.strip()) or _SHORT.fullmatch(text.strip())
+    text = text.strip()
+    if _NUMBER.fullmatch(text):
+        if float(text):
+            raise ValueError(f"{text!r} has no unit: write {text}ms, {text}s or {text}m")
+        return 0
+    match = _ISO.fullmatch(text) or _SHORT.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r} is no duration: write e.g. 30s, 1h30m or PT1H30M")
-    return round(sum(float(count) * _SECONDS[unit] * 1000 for unit, count in match.groupdict().items() if count))
+        raise ValueError(f"{text!r} is no duration: write e.g. 30s, 1h30m or 500ms")
+    return round(sum(float(count) * _MILLISECONDS[unit] for unit, count in match.groupdict().items() if count))
 
 
 def parse_datetime_ms(text: str) -> int:

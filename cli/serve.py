@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import os
+import shlex
 import signal
 import socket
 import sys
-from collections.abc import Coroutine
-from difflib import get_close_matches
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,23 +20,26 @@ from ottla.broker.setting_sources import (
     ALIASES,
     CONTROLLER_LISTENERS,
     Loaded,
+    did_you_mean,
     from_environment,
+    is_of_clusters,
     load,
+    meant_by,
     parse_properties,
     protects,
 )
 from ottla.broker.settings import FIELDS, BadSetting, Settings
-from ottla.cli.output import say
+from ottla.cli.output import Refused, say
 
-CLOSE = 0.85
-"""Spellings that have this much in common are one slip of a finger apart; other settings of Kafka's have less."""
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 @click.command("serve")
 @click.option(
     "--listen",
-    metavar="HOST:PORT",
-    help="Where to listen. No host: all interfaces; port 0: any free one. [localhost:9092]",
+    metavar="[HOST:]PORT",
+    help="Where to listen. A port alone: this machine only; :PORT: all interfaces; port 0: any free one. "
+    "[localhost:9092]",
 )
 @click.option(
     "--insecure", is_flag=True, help="Let other machines in, though there is no authentication: the network is trusted."
@@ -57,7 +61,7 @@ CLOSE = 0.85
 @click.option(
     "--http",
     metavar="[HOST:]PORT",
-    help="Serve console, metrics and HTTP API there. No host: only this machine; port 0: any free one.",
+    help="Serve console, metrics and HTTP API there. A port alone: this machine only; :PORT: all interfaces.",
 )
 @click.option(
     "--metrics-compat",
@@ -77,7 +81,12 @@ CLOSE = 0.85
 @click.option(
     "--log-format", type=click.Choice(["console", "json"]), default="console", help="Logs go to standard error."
 )
-@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info")
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    help="The least that is logged. [info]",
+)
 def command(
     listen: str | None,
     insecure: bool,
@@ -95,10 +104,11 @@ def command(
     log_format: str,
     log_level: str,
 ) -> None:
-    """Run a broker. The first line on standard output is its host:port, once it is ready.
+    """Run a broker. Once it is ready, it prints the host:port at which this machine reaches it.
 
-    Settings carry Kafka's own names, e.g. --set group.initial.rebalance.delay.ms=0, a line of --config FILE, or the
-    environment variable OTTLA_GROUP_INITIAL_REBALANCE_DELAY_MS (KAFKA_… works too).
+    Settings have Kafka's names. Give one as --set group.initial.rebalance.delay.ms=0, as a line of --config FILE, or as
+    the environment variable OTTLA_GROUP_INITIAL_REBALANCE_DELAY_MS (KAFKA_… works too). `ottla help settings` lists
+    them.
     """
     if ephemeral and data_dir:
         raise click.UsageError("--ephemeral keeps nothing on disk: leave out --data-dir")
@@ -116,7 +126,7 @@ def command(
 
     raise_limit()
     log = logger(log_format, level=log_level)
-    _warn(loaded, host, log)
+    _warn(loaded, host, port, log)
     ready = Path(ready_file) if ready_file else None
     if ready is not None:
         if not ready.parent.is_dir():
@@ -136,16 +146,23 @@ def command(
     sys.exit(_run(serve))
 
 
-def _warn(loaded: Loaded, host: str, log: Any) -> None:
+def _warn(loaded: Loaded, host: str, port: int, log: Any) -> None:
     """Say what of the settings is not done, and what is open."""
-    for key, listener in loaded.left_out:
-        log.warning("A listener for controllers is left out: this broker needs none", key=key, listener=listener)
     if not _is_this_machine(host):
-        log.warning("The broker is open to other machines: whoever reaches it may do everything")
-    for key in loaded.unknown:
-        log.warning("Unknown setting is ignored", key=key, **_suggestion(key))
-    for key in loaded.without_effect:
-        log.warning("This setting has no effect yet", key=key)
+        where = f"{host}:{port}" if host else f"all interfaces, port {port}"
+        log.warning("The broker is open to other machines: whoever reaches it may do everything", listen=where)
+    slips = {key: meant for key in loaded.unknown if (meant := meant_by(key))}
+    for key, meant in slips.items():
+        log.warning("Unknown setting is ignored", key=key, did_you_mean=meant)
+    unknown = [key for key in loaded.unknown if key not in slips]
+    needless = [*filter(is_of_clusters, unknown), *(f"{key} {listener}" for key, listener in loaded.left_out)]
+    for level, what, keys in (
+        (log.info, "Settings that one broker alone does not need are left out", needless),
+        (log.warning, "Unknown settings are ignored", [key for key in unknown if not is_of_clusters(key)]),
+        (log.warning, "Settings that have no effect yet", loaded.without_effect),
+    ):
+        if keys:
+            level(what, keys=", ".join(keys))
     if loaded.settings.ottla_unenforced_security_apis_enable:
         log.warning(
             "Credentials and access control rules are kept, and nobody is held to them: everybody may do everything"
@@ -163,12 +180,19 @@ async def _serve(
     ready: Path | None,
     log: Any,
 ) -> int:
-    from ottla.broker.app import Broker, CannotStart
-
-    stopping = asyncio.Event()
+    started, stopping = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
+
+    def stop() -> None:
+        if not started.is_set():
+            log.info("Stopping as soon as the start is through; a second signal ends it at once")
+            _let_signals_end_it(loop)
+        stopping.set()
+
+    for number in SIGNALS:
+        loop.add_signal_handler(number, stop)
+    from ottla.broker.app import Broker, CannotStart  # takes a while, in which a signal may come
+
     broker = Broker(
         loaded.settings, directory=directory, host=host, port=port, advertised=advertised, topics=topics, log=log
     )
@@ -177,20 +201,54 @@ async def _serve(
         await broker.start()
     except CannotStart as error:
         log.error("Cannot start", reason=str(error))
+        if isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EADDRINUSE:
+            _tell_taken(host, port)
         return 1
-    if ready is not None:
-        _write_atomically(ready, f"{broker.listening}\n")
-    say(broker.listening)
-    broker.tell_ready()
-    log.prepare()
-    _collect_garbage_rarely()
+    started.set()
+    if not stopping.is_set():
+        if ready is not None:
+            _write_atomically(ready, f"{broker.listening}\n")
+        say(broker.listening)
+        broker.tell_ready()
+        log.prepare()
+        _collect_garbage_rarely()
     await stopping.wait()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.remove_signal_handler(number)  # a second one ends the process at once
+    _let_signals_end_it(loop)
     await broker.stop()
     if ready is not None:
         _remove(ready)
     return 0
+
+
+def _let_signals_end_it(loop: asyncio.AbstractEventLoop) -> None:
+    """Whoever sends a second signal does not want to wait."""
+    for number in SIGNALS:
+        loop.remove_signal_handler(number)
+
+
+def _tell_taken(host: str, port: int) -> None:
+    """Say who has the port, and how to go on: the next command would speak to that one."""
+    from ottla.cli.greeting import Who, free_port, greet, holder
+
+    who = greet(host or "localhost", port)
+    process = holder(port)
+    lines = [f"Port {port} is taken by {who.value}{process and f' ({process})'}."]
+    if port == 9092 and who is Who.OTTLA:
+        lines.append("Commands that name no broker speak to that one.")
+    if (other := free_port(host, port)) is not None:
+        address = f"{host or 'localhost'}:{other}"
+        lines += [
+            "To have your own beside it, and to let the other commands find it:",
+            f"  {_with_listen(sys.argv[1:], address if host else f':{other}')}",
+            f"  export OTTLA_BOOTSTRAP_SERVERS={address}",
+        ]
+    Refused(*lines).show()
+
+
+def _with_listen(words: Sequence[str], address: str) -> str:
+    """The same command line, but that it listens there."""
+    kept = [word for at, word in enumerate(words) if word != "--listen" and words[at - 1 : at] != ["--listen"]]
+    return shlex.join(["ottla", *(word for word in kept if not word.startswith("--listen=")), "--listen", address])
 
 
 def _collect_garbage_rarely() -> None:
@@ -235,22 +293,14 @@ def settings_of(config_file: str | None, pairs: tuple[str, ...]) -> Loaded:
     return loaded
 
 
-def did_you_mean(key: str) -> str:
-    """``; did you mean …?``, or nothing, to end a sentence about a key that does not exist."""
-    return "".join(f"; did you mean {name}?" for name in _suggestion(key).values())
-
-
-def _suggestion(key: str) -> dict[str, str]:
-    close = get_close_matches(key, [*FIELDS, *ALIASES], 1, CLOSE)
-    return {"did_you_mean": close[0]} if close else {}
-
-
 def listening_address(listen: str | None, settings: Settings) -> tuple[str, int]:
     """Where to listen, by ``--listen`` or else by the settings.
 
     Raises:
         BadSetting: it is no address, or other machines reach it and the settings do not permit that.
     """
+    if listen and listen.isdigit():
+        listen = f"localhost:{listen}"
     host, port = _address(listen, "--listen") if listen else _listener(settings.listeners, "listeners")
     if not settings.ottla_insecure and not _is_this_machine(host):
         where = f"--listen {listen!r}" if listen else f"listeners={settings.listeners!r}"

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.common import bootstrap_option, format_option, with_admin
+from ottla.cli.common import bootstrap_option, format_option
+from ottla.cli.completion import complete_groups
+from ottla.cli.group_words import group_history
 from ottla.cli.output import Refused, note, on_terminal, print_json_text, say, styled
 from ottla.cli.why import since
 
@@ -30,8 +32,15 @@ COUNTED = {
 
 
 @click.command(short_help="Draw who joined, waited, owned and was silent when.")
-@click.argument("group", required=False)
-@click.option("--group", "-G", "by_option", metavar="GROUP", help="The group, if it is not given by position.")
+@click.argument("group", required=False, shell_complete=complete_groups)
+@click.option(
+    "--group",
+    "-G",
+    "by_option",
+    metavar="GROUP",
+    help="The group, if it is not given by position.",
+    shell_complete=complete_groups,
+)
 @click.option(
     "--last",
     type=click.IntRange(1),
@@ -91,9 +100,7 @@ def _of_broker(bootstrap: str, group_id: str, last: int | None, since_ms: int | 
 
     from ottla.broker.observe.timeline.model import Timeline
 
-    body = with_admin(
-        bootstrap, lambda admin: admin.describe_group_history(group_id, "timeline", last=last, since_ms=since_ms)
-    )
+    body = group_history(bootstrap, group_id, "timeline", last=last, since_ms=since_ms)
     try:
         return msgspec.json.decode(body, type=Timeline)
     except msgspec.ValidationError as error:
@@ -112,7 +119,7 @@ def _of_recording(path: Path, group_id: str, last: int | None, since_ms: int | N
     for text in recording.notes:
         note(f"Recording: {text}.")
     if timeline is None:
-        raise Refused(f"The recording has no group {group_id!r}.", f"`ottla why {group_id} --file {path}` names them.")
+        raise Refused(f"The recording has no group {group_id!r}.", f"`ottla why --file {path}` names those in it.")
     return timeline
 
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.common import bootstrap_option, format_option, names, with_admin
+from ottla.cli.common import bootstrap_option, format_option, names, topic_option, topics_exist, with_admin
+from ottla.cli.completion import complete_topics
 from ottla.cli.kafka_habits import CommandFirst
-from ottla.cli.output import Cell, Refused, note, print_json, print_table, say
+from ottla.cli.output import Cell, note, print_json, print_table, say
 
 if TYPE_CHECKING:
     from ottla.clients import Admin, KafkaError, OffsetAndTimestamp, TopicInfo, TopicPartition
 
-topic_option = click.option("--topic", "-t", "more", metavar="TOPIC", multiple=True, help="The same as an argument.")
 exclude_internal_option = click.option("--exclude-internal", is_flag=True, help="Leave out __consumer_offsets.")
 
 
@@ -51,7 +51,7 @@ def list_(exclude_internal: bool, output_format: str, bootstrap: str) -> None:
 
 
 @command.command(short_help="Show partitions, offsets and settings.")
-@click.argument("topics", metavar="[TOPIC]…", nargs=-1)
+@click.argument("topics", metavar="[TOPIC]…", nargs=-1, shell_complete=complete_topics)
 @topic_option
 @exclude_internal_option
 @format_option
@@ -64,7 +64,7 @@ def describe(
 
     async def ask(admin: Admin) -> list[dict[str, Any]]:
         known = await admin.list_topics(include_internal=not exclude_internal or bool(wanted))
-        _all_exist(wanted, known)
+        topics_exist(wanted, known)
         chosen = wanted or known
         infos = await admin.describe_topics(chosen)
         configs = await admin.describe_configs(topics=chosen) if chosen else {}
@@ -137,7 +137,7 @@ def create(
 
 
 @command.command(short_help="Delete topics with their records.")
-@click.argument("topics", metavar="TOPIC…", nargs=-1)
+@click.argument("topics", metavar="TOPIC…", nargs=-1, shell_complete=complete_topics)
 @topic_option
 @click.option("--if-exists", is_flag=True, help="A topic that does not exist is no failure.")
 @bootstrap_option
@@ -149,7 +149,7 @@ def delete(topics: tuple[str, ...], more: tuple[str, ...], if_exists: bool, boot
         known = await admin.list_topics()
         missing = [name for name in wanted if name not in known]
         if not if_exists:
-            _all_exist(wanted, known)
+            topics_exist(wanted, known)
         for name in missing:
             say(f"There is no topic {name!r}.")
         if present := [name for name in wanted if name in known]:
@@ -161,7 +161,7 @@ def delete(topics: tuple[str, ...], more: tuple[str, ...], if_exists: bool, boot
 
 
 @command.command(short_help="Add partitions.")
-@click.argument("topics", metavar="TOPIC…", nargs=-1)
+@click.argument("topics", metavar="TOPIC…", nargs=-1, shell_complete=complete_topics)
 @topic_option
 @click.option("--partitions", type=click.IntRange(min=1), required=True, help="How many there are to be.")
 @bootstrap_option
@@ -170,7 +170,7 @@ def grow(topics: tuple[str, ...], more: tuple[str, ...], partitions: int, bootst
     wanted = names(topics, more, "topic")
 
     async def ask(admin: Admin) -> None:
-        _all_exist(wanted, await admin.list_topics())
+        topics_exist(wanted, await admin.list_topics())
         before = await admin.describe_topics(wanted)
         await admin.create_partitions(dict.fromkeys(wanted, partitions))
         for name in wanted:
@@ -180,17 +180,6 @@ def grow(topics: tuple[str, ...], more: tuple[str, ...], partitions: int, bootst
 
 
 # -- what is asked, and how it is shown
-
-
-def _all_exist(wanted: Iterable[str], known: Iterable[str]) -> None:
-    """Raises `Refused` for the first that does not."""
-    existing = set(known)
-    for name in wanted:
-        if name not in existing:
-            raise Refused(
-                f"There is no topic {name!r}.",
-                f"`ottla topics list` shows those that exist; `ottla topics create {name}` makes it.",
-            )
 
 
 def _with_code(failed: dict[str, KafkaError], code: str) -> list[str]:

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from ottla.cli.common import bootstrap_option, format_option, names, with_admin
+from ottla.cli.common import (
+    bootstrap_option,
+    format_option,
+    names,
+    near,
+    one_name,
+    topic_option,
+    topics_exist,
+    with_admin,
+)
+from ottla.cli.completion import complete_topics
+from ottla.cli.group_looks import seconds
 from ottla.cli.group_words import partitions_in_words
 from ottla.cli.log_rows import when
 from ottla.cli.output import Cell, Refused, note, print_json, print_table, say
@@ -20,7 +31,7 @@ STATES = (
     "Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "PrepareEpochFence", "Dead",
 )  # fmt: skip
 
-topic_option = click.option("--topic", "-t", required=True, metavar="TOPIC", help="The topic.")
+topic_argument = click.argument("name", metavar="[TOPIC]", required=False, shell_complete=complete_topics)
 partition_option = click.option("--partition", type=click.IntRange(min=0), required=True, help="Its partition.")
 
 
@@ -30,18 +41,19 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--duration-filter", type=click.IntRange(min=0), metavar="MS", help="Only those open for longer.")
+@click.option("--duration-filter", callback=seconds, metavar="DURATION", help="Only those open for longer: 10m.")
 @click.option("--transactional-id-pattern", "pattern", metavar="REGEX", help="Only ids that match.")
 @click.option("--state", "states", type=click.Choice(STATES), metavar="STATE", multiple=True, help="E.g. Ongoing.")
 @format_option
 @bootstrap_option
 def list_(
-    duration_filter: int | None, pattern: str | None, states: tuple[str, ...], output_format: str, bootstrap: str
+    duration_filter: float | None, pattern: str | None, states: tuple[str, ...], output_format: str, bootstrap: str
 ) -> None:
     """Show all transactional ids."""
 
     async def ask(admin: Admin) -> list[TransactionListing]:
-        return await admin.list_transactions(states=states, longer_than_ms=duration_filter, pattern=pattern)
+        longer_than_ms = None if duration_filter is None else round(duration_filter * 1000)
+        return await admin.list_transactions(states=states, longer_than_ms=longer_than_ms, pattern=pattern)
 
     found = with_admin(bootstrap, ask)
     if output_format == "json":
@@ -81,7 +93,10 @@ def describe(ids: tuple[str, ...], more: tuple[str, ...], output_format: str, bo
             failed = error.errors if isinstance(error, SomeFailed) else {wanted[0]: error}
             for name, one in failed.items():
                 if one.code.name == "TRANSACTIONAL_ID_NOT_FOUND":
-                    advice = "`ottla transactions list` shows those that exist."
+                    meant = near(name, [one.transactional_id for one in await admin.list_transactions()])
+                    advice = (
+                        f"Did you mean {meant!r}?" if meant else "`ottla transactions list` shows those that exist."
+                    )
                     raise Refused(f"There is no transactional id {name!r}.", advice) from None
             raise
 
@@ -120,8 +135,8 @@ def _described(one: TransactionDescription) -> dict[str, Any]:
 
 
 @command.command("describe-producers", short_help="Show who writes to a partition.")
-@click.argument("name", metavar="[TOPIC]", required=False)
-@click.option("--topic", "-t", "more", metavar="TOPIC", multiple=True, help="The same as an argument.")
+@topic_argument
+@topic_option
 @partition_option
 @format_option
 @bootstrap_option
@@ -129,9 +144,7 @@ def describe_producers(
     name: str | None, more: tuple[str, ...], partition: int, output_format: str, bootstrap: str
 ) -> None:
     """Show the producers that a partition of TOPIC remembers, and the transactions that are open there."""
-    topic, *others = names(() if name is None else (name,), more, "topic")
-    if others:
-        raise click.UsageError("Name one topic at a time.")
+    topic = one_name(name, more, "topic")
     found = with_admin(bootstrap, lambda admin: _producers(admin, topic, partition))
     if output_format == "json":
         print_json([_producer(one) for one in found])
@@ -144,6 +157,7 @@ def describe_producers(
 async def _producers(admin: Admin, topic: str, partition: int) -> list[ProducerDescription]:
     from ottla.clients import TopicPartition
 
+    topics_exist([topic], await admin.list_topics())
     place = TopicPartition(topic, partition)
     return (await admin.describe_producers([place]))[place]
 
@@ -191,27 +205,39 @@ class Hanging(NamedTuple):
 
 
 @command.command("find-hanging", short_help="Find transactions that nobody will end.")
-@click.option("--topic", "-t", metavar="TOPIC", help="Only there. [all topics]")
+@topic_argument
+@topic_option
 @click.option("--partition", type=click.IntRange(min=0), help="Only this partition of the topic.")
 @click.option(
     "--max-transaction-timeout",
-    "minutes",
-    type=click.IntRange(min=0),
-    default=15,
+    "oldest",
+    callback=seconds,
+    default="15m",
     show_default=True,
-    metavar="MINUTES",
-    help="The broker's transaction.max.timeout.ms, in minutes: younger ones may still end by themselves.",
+    metavar="DURATION",
+    help="The broker's transaction.max.timeout.ms: younger ones may still end by themselves.",
 )
 @format_option
 @bootstrap_option
-def find_hanging(topic: str | None, partition: int | None, minutes: int, output_format: str, bootstrap: str) -> None:
-    """Find transactions that keep a partition from read_committed readers and that nobody will end."""
-    if partition is not None and topic is None:
-        raise click.UsageError("--partition needs --topic.")
+def find_hanging(
+    name: str | None,
+    more: tuple[str, ...],
+    partition: int | None,
+    oldest: float,
+    output_format: str,
+    bootstrap: str,
+) -> None:
+    """Find transactions that keep a partition from read_committed readers and that nobody will end.
+
+    All topics are searched unless one is named.
+    """
+    topic = one_name(name, more, "topic") if name or more or partition is not None else None
 
     async def ask(admin: Admin) -> list[Hanging]:
         from ottla.clients import TopicPartition
 
+        if topic is not None:
+            topics_exist([topic], await admin.list_topics())
         infos = await admin.describe_topics(None if topic is None else [topic])
         places = [
             TopicPartition(name, number)
@@ -221,7 +247,7 @@ def find_hanging(topic: str | None, partition: int | None, minutes: int, output_
         ]
         if not places:
             raise Refused(f"{topic} has no partition {partition}.", f"`ottla topics describe {topic}` shows them.")
-        return await hanging(admin, places, now_ms=time.time() * 1000, oldest_ms=minutes * 60_000)
+        return await hanging(admin, places, now_ms=time.time() * 1000, oldest_ms=round(oldest * 1000))
 
     found = with_admin(bootstrap, ask)
     if output_format == "json":
@@ -244,7 +270,7 @@ def find_hanging(topic: str | None, partition: int | None, minutes: int, output_
         print_table(("topic", "partition", "producer", "epoch", "coordinator epoch", "from offset", "minutes"), rows)
         first = found[0]
         note(
-            f"End one with: ottla transactions abort --topic {first.place.topic} --partition {first.place.partition} "
+            f"End one with: ottla transactions abort {first.place.topic} --partition {first.place.partition} "
             f"--start-offset {first.producer.transaction_start_offset}"
         )
 
@@ -266,6 +292,7 @@ async def hanging(admin: Admin, places: Sequence[TopicPartition], *, now_ms: flo
 
 
 @command.command(short_help="Abort a transaction that hangs in a partition.")
+@topic_argument
 @topic_option
 @partition_option
 @click.option("--start-offset", type=click.IntRange(min=0), help="Where it begins, as describe-producers shows it.")
@@ -274,7 +301,8 @@ async def hanging(admin: Admin, places: Sequence[TopicPartition], *, now_ms: flo
 @click.option("--coordinator-epoch", type=click.IntRange(min=0), help="…and the epoch of its coordinator.")
 @bootstrap_option
 def abort(
-    topic: str,
+    name: str | None,
+    more: tuple[str, ...],
     partition: int,
     start_offset: int | None,
     producer_id: int | None,
@@ -282,10 +310,11 @@ def abort(
     coordinator_epoch: int | None,
     bootstrap: str,
 ) -> None:
-    """Write an abort marker to one partition, for a transaction that its coordinator has forgotten.
+    """Write an abort marker to one partition of TOPIC, for a transaction that its coordinator has forgotten.
 
     One that the coordinator knows ends by its timeout, or when a producer with its transactional id starts.
     """
+    topic = one_name(name, more, "topic")
     if (start_offset is None) == (producer_id is None) or (producer_id is None) != (producer_epoch is None):
         raise click.UsageError("Name the transaction: --start-offset, or --producer-id with --producer-epoch.")
 
@@ -299,7 +328,7 @@ def abort(
             if found is None:
                 raise Refused(
                     f"No transaction is open from offset {start_offset} in {topic}-{partition}.",
-                    f"`ottla transactions describe-producers --topic {topic} --partition {partition}` shows them.",
+                    f"`ottla transactions describe-producers {topic} --partition {partition}` shows them.",
                 )
             producer, epoch, coordinator = found.producer_id, found.producer_epoch, found.coordinator_epoch
         assert producer is not None and epoch is not None

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from ottla.cli.common import bootstrap_option, format_option, with_admin
+from ottla.cli.common import bootstrap_option, format_option, near
+from ottla.cli.completion import complete_groups
+from ottla.cli.group_words import group_history
 from ottla.cli.output import Refused, note, on_terminal, print_json, print_json_text, say
 from ottla.cli.resets import parse_duration_ms
 
@@ -41,8 +43,15 @@ def since(context: click.Context, parameter: click.Parameter, value: str | None)
 
 
 @click.command()
-@click.argument("group", required=False)
-@click.option("--group", "-G", "by_option", metavar="GROUP", help="The group, if it is not given by position.")
+@click.argument("group", required=False, shell_complete=complete_groups)
+@click.option(
+    "--group",
+    "-G",
+    "by_option",
+    metavar="GROUP",
+    help="The group, if it is not given by position.",
+    shell_complete=complete_groups,
+)
 @click.option("--generation", type=click.IntRange(0), help="Only what led to this generation.")
 @click.option("--last", type=click.IntRange(1), help="So many of the latest, all of them in full.")
 @click.option("--since", "since_ms", callback=since, metavar="DURATION", help="Those since then: 10m, 1h30m, PT2H.")
@@ -102,11 +111,8 @@ def _of_broker(bootstrap: str, asked: Asked) -> tuple[list[Episode], str]:
 
     from ottla.broker.observe.why.explain import read_told
 
-    body = with_admin(
-        bootstrap,
-        lambda admin: admin.describe_group_history(
-            asked.group_id, "why", last=asked.last, since_ms=asked.since_ms, generation=asked.generation
-        ),
+    body = group_history(
+        bootstrap, asked.group_id, "why", last=asked.last, since_ms=asked.since_ms, generation=asked.generation
     )
     try:
         return read_told(body).episodes, body.decode()
@@ -150,16 +156,14 @@ def _generations(episodes: Sequence[Episode]) -> str:
 
 
 def _of_recording(path: Path, asked: Asked) -> tuple[list[Episode], str]:
-    from difflib import get_close_matches
-
     from msgspec.json import encode
 
     from ottla.broker.observe.why.explain import Told
 
     history, wall_ms = _history_of(path)
     if not history.knows(asked.group_id):
-        if near := get_close_matches(asked.group_id, history.group_ids(), 1):
-            raise Refused(f"The recording has no group {asked.group_id!r}.", f"Did you mean {near[0]!r}?")
+        if meant := near(asked.group_id, history.group_ids()):
+            raise Refused(f"The recording has no group {asked.group_id!r}.", f"Did you mean {meant!r}?")
         known = ", ".join(history.group_ids()[:MOST_NAMED]) or "none"
         raise Refused(f"The recording has no group {asked.group_id!r}.", f"The groups in it: {known}.")
     history.now_ms = lambda: wall_ms

@@ -8,7 +8,8 @@ from ottla.clients.admin_calls import AdminCalls, Outcomes
 from ottla.clients.admin_structs import ConfigChange, ConfigEntry
 from ottla.clients.errors import KafkaError, OptionError, error_of
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages import alter_configs, incremental_alter_configs
+from ottla.protocol.messages import alter_client_quotas, alter_configs, incremental_alter_configs
+from ottla.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
 from ottla.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -46,6 +47,50 @@ class AdminConfigs(AdminCalls):
             return outcomes
 
         return await self._for_each(things, attempt)
+
+    async def describe_client_quotas(self) -> list[tuple[dict[str, str | None], dict[str, float]]]:
+        """All quotas: who is limited, as `alter_client_quotas` takes it, and the limits by their names."""
+
+        async def attempt() -> list[tuple[dict[str, str | None], dict[str, float]]]:
+            request = DescribeClientQuotasRequest(components=[], strict=False)
+            answer = await self._running().send(self._controller(), request, DescribeClientQuotasResponse)
+            if answer.error_code:
+                raise error_of(answer.error_code, "describe quotas", answer.error_message)
+            return [
+                ({one.entity_type: one.entity_name for one in entry.entity}, {v.key: v.value for v in entry.values})
+                for entry in answer.entries or ()
+            ]
+
+        return await self._again(attempt)
+
+    async def alter_client_quotas(self, entity: Mapping[str, str | None], quotas: Mapping[str, float | None]) -> None:
+        """Limit what clients may use, or lift limits (KIP-546).
+
+        Args:
+            entity: whom: ``{"client-id": "billing"}``, ``{"user": …}``, both together, or ``{"ip": "10.0.0.7"}``; None
+                instead of a name stands for whoever has no limit of its own.
+            quotas: by Kafka's names, as ``{"consumer_byte_rate": 1_048_576}``; None takes a limit away.
+        """
+        parts = [
+            alter_client_quotas.AlterClientQuotasRequestEntityData(entity_type=kind, entity_name=name)
+            for kind, name in entity.items()
+        ]
+        ops = [
+            alter_client_quotas.OpData(key=key, value=value or 0.0, remove=value is None)
+            for key, value in quotas.items()
+        ]
+        entry = alter_client_quotas.AlterClientQuotasRequestEntryData(entity=parts, ops=ops)
+        request = alter_client_quotas.AlterClientQuotasRequest(entries=[entry], validate_only=False)
+
+        async def attempt() -> None:
+            answer = await self._running().send(
+                self._controller(), request, alter_client_quotas.AlterClientQuotasResponse
+            )
+            for one in answer.entries:
+                if one.error_code:
+                    raise error_of(one.error_code, f"alter quotas of {dict(entity)}", one.error_message)
+
+        await self._again(attempt)
 
     async def _describe_configs(
         self, node_id: int, things: list[Thing], keys: list[str] | None

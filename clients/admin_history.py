@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.clients.admin_calls import AdminCalls
-from ottla.clients.errors import KafkaConnectionError, KafkaTimeout, UnsupportedByBroker, error_of
+from ottla.clients.errors import KafkaConnectionError, KafkaError, KafkaTimeout, UnsupportedByBroker, error_of
 from ottla.protocol.messages.describe_group_history import DescribeGroupHistoryRequest, DescribeGroupHistoryResponse
 
 
@@ -55,7 +55,8 @@ class AdminHistory(AdminCalls):
                     "the broker does not know DescribeGroupHistory: only Ottla keeps the history of groups"
                 ) from error
             if answer.error_code:
-                raise error_of(answer.error_code, f"history of group {group_id!r}", answer.error_message)
+                refused = error_of(answer.error_code, f"history of group {group_id!r}", answer.error_message)
+                raise KafkaError(str(refused), refused.code)  # it is Ottla, so not UnsupportedByBroker
             return answer.body
 
         return await self._again(attempt)

@@ -34,6 +34,10 @@ NEWEST: dict[ApiKey, int] = {
 """Versions above which this client does not go, though their wire form is known."""
 
 
+KRAFT = "metadata.version"
+"""A feature that every Apache Kafka without ZooKeeper has finalized (KIP-584), and Ottla has not."""
+
+
 _ROWS: dict[type[Message], Api] = {}
 
 
@@ -143,6 +147,9 @@ class Conversation:
             UnsupportedByBroker: there is none in common.
         """
         row = api_of(request)
+        if row.key.is_private and KRAFT in self.features:
+            # It would close the connection and log an error.
+            raise UnsupportedByBroker(f"the broker is Apache Kafka, and only Ottla knows {row.key.name}")
         return choose_version(row, self.served.get(row.key), low, high)
 
     def send(

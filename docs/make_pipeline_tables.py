@@ -45,7 +45,7 @@ def _keys() -> str:
     for name, setting in SETTINGS.items():
         about = setting.metadata
         option = f"`--{key(name)}`"
-        default = "" if setting.default is None else f"`{str(setting.default).lower()}`"
+        default = "" if setting.default is None else f"`{str(about.get('shown', setting.default)).lower()}`"
         if about.get("kind") == "map":
             option, default = f"`--{key(name).removesuffix('s')} {about['metavar']}`", ""
         elif "short" in about:

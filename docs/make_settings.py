@@ -17,11 +17,19 @@ HEAD = """\
 
 <!-- Printed by docs/make_settings.py (`make docs`); do not edit. -->
 
-Under Kafka's own names where Kafka has the setting. Sources, later ones win: the defaults, `--config FILE` (a
-properties file), the environment (`KAFKA_NUM_PARTITIONS`, then `OTTLA_NUM_PARTITIONS`: dots become underscores), and
-`--set num.partitions=3`. A value out of range ends the start, and so does an unknown key of `--set`; an unknown key of
-a file or variable is ignored with a warning. What would protect an Apache Kafka and is not there yet (`ssl.…`,
-`sasl.…`, `authorizer.class.name`, `super.users` and their kin) ends the start, too, unless it has Kafka's default.
+A setting has Kafka's name if Kafka has that setting; those of Ottla alone begin with `ottla.`. `ottla help KEY` prints
+one of them. A value comes from the last of these sources that names it:
+
+1. `--config FILE`, a properties file such as Kafka's `server.properties`,
+2. the environment: `KAFKA_NUM_PARTITIONS`, then `OTTLA_NUM_PARTITIONS` (underscores for dots),
+3. `--set num.partitions=3`.
+
+The broker does not start with a value out of range, nor with an unknown key of `--set`. It ignores an unknown key of a
+file or of the environment, and logs a warning. Kafka's settings for threads, replicas and controllers are not needed
+here: one line of the log lists those that are left out.
+
+There is no TLS, no SASL and no access control yet. So the broker does not start either with settings that ask for them
+(`ssl.…`, `sasl.…`, `authorizer.class.name`, `super.users` and the like), unless they have Kafka's default.
 
 | Setting | Default | Meaning |
 |---|---|---|

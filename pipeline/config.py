@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 FORMATS = ("parquet", "delta", "iceberg")
-_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|min|h)?", re.ASCII)
-_MILLISECONDS = {"ms": 1, None: 1000, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000}
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|min|h)", re.ASCII)
+_MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000}
 _MEMORY = re.compile(r"\d+[kmgtKMGT]", re.ASCII)
 
 
@@ -68,9 +68,11 @@ class Config:
     sample_interval: str = _setting("10s", "Time between two looks at the ends of all logs.", "TIME", span=True)
     master: str = _setting("local[*]", "Where Spark runs: local[*], spark://HOST:PORT, yarn, k8s://…", "URL")
     driver_memory: str = _setting("2g", "Memory of Spark's driver.", "SIZE")
-    slo: float = _setting(120.0, "Seconds that a group may be behind before it breaks its objective.", "SECONDS")
+    slo: float = _setting(
+        120.0, "How long a group may be behind before it breaks its objective.", "DURATION", shown="2m"
+    )
     slo_groups: dict[str, float] = _setting(  # noqa: RUF009 - a field
-        dict, "The same for one group; a table [slo-groups] in the file.", "GROUP=SECONDS", values="number"
+        dict, "The same for one group; a table [slo-groups] in the file.", "GROUP=DURATION", values="span"
     )
     kafka: dict[str, str] = _setting(  # noqa: RUF009 - a field
         dict, "An option of the source, a table [kafka] in the file: security and the like.", "KEY=VALUE", values="text"
@@ -105,7 +107,7 @@ def key(name: str) -> str:
 
 
 def span_ms(name: str, text: str) -> int:
-    """``500ms``, ``10s``, ``2m`` or ``1h`` in milliseconds; a number alone is seconds.
+    """``500ms``, ``10s``, ``2m`` or ``1h`` in milliseconds.
 
     Raises:
         ConfigError: it is none of these, or nothing.
@@ -180,7 +182,7 @@ def _checked(name: str, value: Any) -> Any:
             raise ConfigError(f"{said}: {value!r} is not true or false")
         return value
     if isinstance(setting.default, float):
-        return _number(said, value)
+        return _seconds(said, value)
     if "least" in about:
         if isinstance(value, bool) or not isinstance(value, int) or value < about["least"]:
             raise ConfigError(f"{said}: {value!r} is no whole number of {about['least']} or more")
@@ -200,8 +202,8 @@ def _table(said: str, value: Any, values: str) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise ConfigError(f"{said}: {value!r} is no table; write [{said}] and below it KEY = VALUE")
     flat = _flat(value)
-    if values == "number":
-        return {name: _number(f"{said}.{name}", one) for name, one in flat.items()}
+    if values == "span":
+        return {name: _seconds(f"{said}.{name}", one) for name, one in flat.items()}
     return {name: str(one).lower() if isinstance(one, bool) else str(one) for name, one in flat.items()}
 
 
@@ -213,10 +215,10 @@ def _flat(value: Mapping[str, Any], before: str = "") -> dict[str, Any]:
     return found
 
 
-def _number(said: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
-        raise ConfigError(f"{said}: {value!r} is no number of seconds above 0")
-    return float(value)
+def _seconds(said: str, value: Any) -> float:
+    if not isinstance(value, str):
+        raise ConfigError(f'{said}: {value!r} is no time; write it with a unit and in quotes: "30s" or "2m"')
+    return span_ms(said, value) / 1000
 
 
 def _check_together(config: Config) -> None:

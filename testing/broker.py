@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from ottla.broker import app
-from ottla.broker.setting_sources import load
+from ottla.broker.setting_sources import did_you_mean, load
 from ottla.broker.settings import BadSetting, Settings
+from ottla.testing.topics import partition_counts
 
 T = TypeVar("T")
 
@@ -32,7 +33,7 @@ class Broker:
         settings: Kafka's setting names and values; values may be numbers and booleans. Three defaults differ from
             a served broker: ``group.initial.rebalance.delay.ms=0``, ``group.min.session.timeout.ms=100`` and
             ``ottla.group.events.enable=false``.
-        topics: names and partition counts to create.
+        topics: those to create: names, which get one partition each, or a dict of names and partition counts.
         data_dir: keep logs there; by default everything is in memory and gone with the broker.
         port: 0 for any free one.
         http: whether to serve console, metrics and HTTP API, on any free port of this machine.
@@ -40,6 +41,7 @@ class Broker:
 
     Raises:
         ottla.broker.settings.BadSetting: a setting is unknown or out of range.
+        TypeError: settings or topics are not given as told above.
         ottla.broker.app.CannotStart: on entering; the message says why.
     """
 
@@ -47,14 +49,14 @@ class Broker:
         self,
         settings: Mapping[str, Any] | None = None,
         *,
-        topics: Mapping[str, int] | None = None,
+        topics: Mapping[str, int] | Iterable[str] | None = None,
         data_dir: Path | str | None = None,
         port: int = 0,
         http: bool = False,
         log: Any = None,
     ) -> None:
-        self.settings: Settings = _checked({**HTTP_SETTINGS, **(settings or {})} if http else settings or {})
-        self._topics = list((topics or {}).items())
+        self.settings: Settings = _checked(settings or {}, HTTP_SETTINGS if http else {})
+        self._topics = list(partition_counts(topics).items())
         self._data_dir = Path(data_dir) if data_dir is not None else None
         self._port = port
         self._log = log
@@ -162,11 +164,13 @@ class Broker:
             loop.close()
 
 
-def _checked(given: Mapping[str, Any]) -> Settings:
+def _checked(given: Mapping[str, Any], more: Mapping[str, str]) -> Settings:
+    if not isinstance(given, Mapping):
+        raise TypeError(f"settings={given!r}: write a dict of Kafka's names; topics are named by topics=['orders']")
     texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in given.items()}
-    loaded = load(TEST_SETTINGS, texts)
+    loaded = load(TEST_SETTINGS, more, texts)
     for key in loaded.unknown + loaded.unprotected:
-        raise BadSetting(f"unknown setting {key!r}")
+        raise BadSetting(f"unknown setting {key!r}{did_you_mean(key)}")
     return loaded.settings
 
 

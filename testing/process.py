@@ -10,10 +10,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
+
+from ottla.testing.topics import partition_counts
 
 
 class BrokerProcess:
@@ -22,7 +24,7 @@ class BrokerProcess:
     Args:
         data_dir: where its logs live; None runs it with ``--ephemeral``.
         settings: Kafka's setting names and values.
-        topics: names and partition counts to create.
+        topics: those to create: names, which get one partition each, or a dict of names and partition counts.
         port: 0 for any free one; `restart` keeps the port that was found.
         http: whether to serve console, metrics and HTTP API, on a port of this machine that `restart` keeps.
         arguments: more arguments of ``ottla serve``.
@@ -33,14 +35,14 @@ class BrokerProcess:
         data_dir: Path | str | None = None,
         *,
         settings: Mapping[str, Any] | None = None,
-        topics: Mapping[str, int] | None = None,
+        topics: Mapping[str, int] | Iterable[str] | None = None,
         port: int = 0,
         http: bool = False,
         arguments: tuple[str, ...] = (),
     ) -> None:
         self._data_dir = data_dir
         self._settings = dict(settings or {})
-        self._topics = dict(topics or {})
+        self._topics = partition_counts(topics)
         self._arguments = (*arguments, "--http", str(_free_port())) if http else arguments
         self._http = http
         self._process: subprocess.Popen[str] | None = None

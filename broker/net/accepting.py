@@ -99,10 +99,12 @@ class Addresses:
 
     Args:
         settings: the settings in force: these may be changed while the broker runs.
+        unknown: told of names in the overrides that have no address, once each time the overrides change.
     """
 
-    def __init__(self, settings: Callable[[], Settings]) -> None:
+    def __init__(self, settings: Callable[[], Settings], unknown: Callable[[str], None] = lambda name: None) -> None:
         self._settings = settings
+        self._unknown = unknown
         self._counts: dict[str, int] = {}
         self._text = ""  # what the overrides were read from
         self._overrides: dict[str, int] = {}
@@ -112,7 +114,7 @@ class Addresses:
         settings = self._settings()
         if settings.max_connections_per_ip_overrides != self._text:
             self._text = settings.max_connections_per_ip_overrides
-            self._overrides = dict(_resolved(connections_per_ip(self._text)))
+            self._overrides = dict(_resolved(connections_per_ip(self._text), self._unknown))
         return self._overrides.get(address, settings.max_connections_per_ip)
 
     def came(self, address: str) -> bool:
@@ -137,12 +139,13 @@ def plain(host: str) -> str:
     return host.removeprefix("::ffff:")
 
 
-def _resolved(overrides: Mapping[str, int]) -> Iterator[tuple[str, int]]:
-    """Addresses instead of names. A name that has none counts for nothing: nobody connects from there."""
+def _resolved(overrides: Mapping[str, int], unknown: Callable[[str], None]) -> Iterator[tuple[str, int]]:
+    """Addresses instead of names. A name that has none counts for nothing, and is told."""
     for host, most in overrides.items():
         try:
             found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-        except OSError:
+        except (OSError, UnicodeError):
+            unknown(host)
             continue
         for row in found:
             yield str(row[4][0]), most

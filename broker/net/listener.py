@@ -91,7 +91,7 @@ class Listener:
         self._told_pause = False
         http = settings.ottla_http_max_connections if settings.ottla_http_listen else 0
         self.most_connections = most_connections(settings.max_connections, http)
-        self._addresses = Addresses(in_force or (lambda: settings))
+        self._addresses = Addresses(in_force or (lambda: settings), self._unknown_address)
         self._acceptors: list[Acceptor] = []
         self._stopped = False
         self._arriving: set[asyncio.Task[None]] = set()
@@ -118,6 +118,7 @@ class Listener:
             OSError: the address cannot be bound.
         """
         sockets = bind(host, port)
+        self._addresses.most("")  # names are looked up now, and not when somebody connects
         if self.most_connections < self._settings.max_connections:
             self._log.warning(
                 "Fewer connections than max.connections are accepted, for the process may have few file descriptors: "
@@ -175,6 +176,13 @@ class Listener:
             connection.kill()
 
     # -- connections that come
+
+    def _unknown_address(self, name: str) -> None:
+        self._log.warning(
+            "A name in max.connections.per.ip.overrides has no address, so it limits nobody: mend the setting, or set "
+            "it again once the name is known",
+            name=name,
+        )
 
     def _take(self, sock: socket.socket, address: str) -> None:
         if not self._addresses.came(address):

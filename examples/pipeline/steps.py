@@ -79,7 +79,7 @@ class Steps:
 
     async def gold(self) -> None:
         """Make of it what operators ask for."""
-        await self._run("gold", "--slo", str(OBJECTIVE_S), *SPARK)
+        await self._run("gold", "--slo", f"{OBJECTIVE_S}s", *SPARK)
 
     async def query(self, name: str, group: str) -> str:
         """What a named question is answered with."""

@@ -269,16 +269,15 @@ def test_brokers() -> None:
     ],
 )
 def test_settings_that_surprise(pairs: dict[str, str], words: str) -> None:
-    from ottla.cli.serve import did_you_mean
 
-    finding = check_settings(load(pairs), did_you_mean)
+    finding = check_settings(load(pairs))
     assert (finding.verdict, bool(finding.advice)) == (WARN, True)
     assert words in finding.found
 
 
 def test_settings_that_do_not() -> None:
-    assert check_settings(load({}), str).found == "all defaults"
-    finding = check_settings(load({"num.partitions": "3", "log.retention.ms": "-1"}), str)
+    assert check_settings(load({})).found == "all defaults"
+    finding = check_settings(load({"num.partitions": "3", "log.retention.ms": "-1"}))
     assert (finding.verdict, finding.found) == (OK, "2 given, the rest are defaults")
 
 
@@ -293,14 +292,14 @@ def test_the_worst_verdict_counts() -> None:
 
 
 def test_this_machine(tmp_path: Path) -> None:
-    found = checks("--data-dir", tmp_path / "data", "--seconds", "0.01", "--listen", "127.0.0.1:0")
+    found = checks("--data-dir", tmp_path / "data", "--disk-time", "10ms", "--listen", "127.0.0.1:0")
     assert set(found) == {
         "verdict", "versions", "clock", "open files", "settings", "directory", "filesystem", "space", "disk", "port",
     }  # fmt: skip
     assert [one["appends"] >= 10 for one in found["disk"]["details"]["latencies"]] == [True] * 4
     assert found["disk"]["details"]["durable_commits_per_second"]["one_client"] > 0
     assert not (tmp_path / "data").exists()
-    text = ottla("--data-dir", tmp_path, "--seconds", "0.01", "--listen", "127.0.0.1:0").stdout
+    text = ottla("--data-dir", tmp_path, "--disk-time", "10ms", "--listen", "127.0.0.1:0").stdout
     assert "fdatasync p50" in text and "versions" in text
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from ottla.cli import group_offsets
 from ottla.cli.main import command
 
 Join = Callable[..., ExitStack]
@@ -118,17 +119,29 @@ def test_a_reset_that_was_cut_short_by_the_log_warns(billing: Any) -> None:
     assert "Warning: orders 0: -14 is before the log's start" in result.stderr
 
 
-def test_a_group_that_nobody_knows_gets_offsets_too(ottla: Any) -> None:
-    ottla.send("orders", b"a\n", "-p", "2")
-    planned = ottla.run("groups", "reset-offsets", "fresh", "--topic", "orders", "--to-latest")
-    assert "There is no group 'fresh' so far; --execute makes it." in planned.stderr
-    assert (
-        "it is made"
-        in ottla.run("groups", "reset-offsets", "fresh", "--topic", "orders", "--to-latest", "--execute").stderr
-    )
-    assert offsets(ottla, "fresh") == {0: 0, 1: 0, 2: 1}
-    refused = ottla.run("groups", "reset-offsets", "other", "--topic", "orders", "--shift-by", "1", expect=1)
+def test_a_group_that_nobody_knows_is_made_on_demand_only(billing: Any) -> None:
+    reset = ("groups", "reset-offsets", "biling", "--topic", "orders:1", "--to-latest")
+    for options in ((), ("--execute",)):
+        refused = billing.run(*reset, *options, expect=1).stderr
+        assert "There is no group 'biling'.\n  Did you mean 'billing'?\n  To make the group, add --create." in refused
+    assert "Nothing was changed" in billing.run(*reset, "--create").stderr
+    assert [one["group"] for one in billing.json("groups", "list")] == ["billing"]
+    billing.run(*reset, "--create", "--execute")
+    assert offsets(billing, "biling") == {1: 0}
+    refused = billing.run("groups", "reset-offsets", "o", "-t", "orders", "--shift-by", "1", "--create", expect=1)
     assert "nothing is committed that could be shifted" in refused.stderr
+
+
+@pytest.mark.parametrize(("answer", "made"), [("y", True), ("n", False), ("", False)])
+def test_whoever_is_at_a_terminal_is_asked_before_a_group_is_made(
+    billing: Any, monkeypatch: pytest.MonkeyPatch, answer: str, made: bool
+) -> None:
+    monkeypatch.setattr(group_offsets, "may_ask", lambda: True)
+    reset = ["groups", "reset-offsets", "biling", "--topic", "orders:1", "--to-latest", "--execute"]
+    done = CliRunner(env={"OTTLA_BOOTSTRAP_SERVERS": billing.bootstrap}).invoke(command, reset, input=f"{answer}\n")
+    assert "Did you mean 'billing'?\nMake the group biling with these offsets? [y/N]: " in done.stderr
+    assert done.exit_code == (0 if made else 1)
+    assert ("biling" in [one["group"] for one in billing.json("groups", "list")]) == made
 
 
 @pytest.mark.parametrize(
@@ -157,7 +170,7 @@ def test_unclear_resets_are_usage_errors(ottla: Any, options: list[str], complai
     ],
 )
 def test_resets_of_what_is_not_there_are_refused(ottla: Any, options: list[str], complaint: str) -> None:
-    assert complaint in ottla.run("groups", "reset-offsets", "fresh", *options, expect=1).stderr
+    assert complaint in ottla.run("groups", "reset-offsets", "fresh", "--create", *options, expect=1).stderr
 
 
 def test_delete_offsets_forgets_partitions(billing: Any) -> None:

@@ -129,7 +129,7 @@ def test_wait_for_what_is_left_to_read(ottla: Any, join: Join) -> None:
 @pytest.mark.e2e
 def test_records_that_nobody_has_committed_are_not_taken_for_read(ottla: Any) -> None:
     ottla.send("orders", b"1\n", "-p", "0")
-    ottla.run("groups", "reset-offsets", "billing", "-t", "orders:1", "--to-latest", "--execute")
+    ottla.run("groups", "reset-offsets", "billing", "-t", "orders:1", "--to-latest", "--execute", "--create")
     assert "lag 0" in ottla.run("groups", "wait", "billing", "--lag", "0", "--timeout", "0").stdout
     refused = ottla.run("groups", "wait", "nope", "--lag", "0", "--timeout", "0", expect=1)
     assert "There is no group 'nope'" in refused.stderr
@@ -144,7 +144,7 @@ def test_wait_goes_through_an_outage(tmp_path: Any) -> None:
         def again() -> None:
             broker.restart()
             time.sleep(0.5)
-            commit = ["groups", "reset-offsets", "late", "-t", "orders", "--to-latest", "--execute"]
+            commit = ["groups", "reset-offsets", "late", "-t", "orders", "--to-latest", "--execute", "--create"]
             assert run.invoke(command, commit).exit_code == 0
 
         with soon(again):
@@ -276,7 +276,7 @@ def test_watch_in_a_pipe_prints_a_line_for_each_change(ottla: Any, join: Join) -
 def test_watch_says_once_that_the_broker_does_not_answer_and_once_that_it_is_back(tmp_path: Any, hangs: bool) -> None:
     with BrokerProcess(tmp_path / "data", topics={"orders": 1}) as broker:
         ottla = Ottla(broker.bootstrap_servers)
-        ottla.run("groups", "reset-offsets", "billing", "-t", "orders", "--to-latest", "--execute")
+        ottla.run("groups", "reset-offsets", "billing", "-t", "orders", "--to-latest", "--execute", "--create")
         watching = Watching(ottla)
         watching.until("  billing: Empty")
         began = time.monotonic()

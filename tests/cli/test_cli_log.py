@@ -100,7 +100,7 @@ def test_an_index_that_lies_is_not_followed(directory: Path) -> None:
 
 @pytest.mark.parametrize(("most", "expected"), [(1, [0]), (3, [0, 1, 2]), (4, [0, 1, 2, 3]), (100, list(range(7)))])
 def test_so_many_records_and_no_more(directory: Path, most: int, expected: list[int]) -> None:
-    found = rows("log", "dump", directory, "--print-data-log", "--max-records", most)
+    found = rows("log", "dump", directory, "--print-data-log", "--max-messages", most)
     assert [record["offset"] for row in found for record in row["records"]] == expected
 
 
@@ -387,7 +387,7 @@ def test_following_prints_and_waits(directory: Path, capsys: pytest.CaptureFixtu
 
 
 def test_tail_stops_after_so_many(directory: Path) -> None:
-    found = rows("log", "tail", directory, "--from-beginning", "--max-records", 4)
+    found = rows("log", "tail", directory, "--from-beginning", "--max-messages", 4)
     assert [(row["topic"], row["partition"], row["offset"]) for row in found] == [("orders", 1, at) for at in range(4)]
 
 

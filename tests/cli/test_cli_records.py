@@ -70,7 +70,7 @@ def test_files_and_delimiters(ottla: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("acks", ["0", "1", "-1", "all"])
 def test_acks(ottla: Any, acks: str) -> None:
     ottla.send("orders", b"x\n", "-p", "0", "--acks", acks)
-    assert ottla.read("orders", "--from-beginning", "-c", "1", "--timeout", "30") == b"x\n"
+    assert ottla.read("orders", "--from-beginning", "-c", "1", "--timeout", "30s") == b"x\n"
 
 
 def test_where_to_begin(ottla: Any) -> None:
@@ -122,9 +122,9 @@ def test_a_group_does_not_pass_over_a_damaged_batch(
 
 def test_too_few_records_in_time_are_a_failure(ottla: Any) -> None:
     ottla.send("orders", b"only\n")
-    done = ottla.run("consume", "orders", "--from-beginning", "-c", "2", "--timeout-ms", "300", expect=1)
+    done = ottla.run("consume", "orders", "--from-beginning", "-c", "2", "--timeout", "300ms", expect=1)
     assert "of 2 records came in time." in done.stderr
-    assert "nothing more came" in ottla.run("consume", "orders", "--timeout", "0.1").stderr
+    assert "nothing more came" in ottla.run("consume", "orders", "--timeout", "0.1s").stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -187,7 +187,7 @@ def test_a_line_typed_at_a_terminal_is_sent_at_once(ottla: Any) -> None:
     os.close(theirs)
     assert b"Ctrl-D ends" in until(process.stderr, b"\n")
     os.write(ours, b"hello\n")
-    assert ottla.read("orders", "--from-beginning", "-c", "1", "--timeout", "30") == b"hello\n"
+    assert ottla.read("orders", "--from-beginning", "-c", "1", "--timeout", "30s") == b"hello\n"
     os.write(ours, b"\x04")
     _, notes = process.communicate(timeout=30)
     os.close(ours)

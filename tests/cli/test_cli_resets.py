@@ -51,15 +51,23 @@ def test_a_shift_needs_something_to_shift() -> None:
         ("45s", 45_000),
         ("1d", 86_400_000),
         ("1.5s", 1_500),
-        ("10", 10_000),
-        (" 0.5 ", 500),
+        ("500ms", 500),
+        ("1m500ms", 60_500),
+        ("0", 0),
+        (" 0.5s ", 500),
     ],
 )
 def test_durations(text: str, expected: int) -> None:
     assert parse_duration_ms(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "P", "PT", "1.", "-1", "h", "1x", "PT1D", "-PT1H", "1h1h", "P1DT"])
+@pytest.mark.parametrize("text", ["10", " 0.5 ", "600000"])
+def test_a_duration_without_a_unit_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=f"has no unit: write {text.strip()}ms, {text.strip()}s or"):
+        parse_duration_ms(text)
+
+
+@pytest.mark.parametrize("text", ["", "ms", "5ms1s", "P", "PT", "1.", "-1", "h", "1x", "PT1D", "-PT1H", "1h1h", "P1DT"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is no duration"):
         parse_duration_ms(text)

@@ -67,7 +67,7 @@ def test_filters(ottla: Any, open_transaction: Callable[[], None]) -> None:
         (["--state", "Empty"], 0),
         (["--transactional-id-pattern", "t."], 1),
         (["--transactional-id-pattern", "y.*"], 0),
-        (["--duration-filter", "600000"], 0),
+        (["--duration-filter", "10m"], 0),
     ):
         assert len(ottla.json("transactions", "list", *options)) == expected, options
 
@@ -87,8 +87,8 @@ def test_the_states_are_the_brokers() -> None:
 
 
 def test_a_transaction_that_is_known_does_not_hang(ottla: Any, open_transaction: Callable[[], None]) -> None:
-    assert ottla.json("transactions", "find-hanging", "--max-transaction-timeout", "0") == []
-    assert ottla.json("transactions", "find-hanging", "-t", "orders", "--partition", "1") == []
+    assert ottla.json("transactions", "find-hanging", "--max-transaction-timeout", "0s") == []
+    assert ottla.json("transactions", "find-hanging", "orders", "--partition", "1") == []
     ottla.run("transactions", "find-hanging", "-t", "orders", "--partition", "9", expect=1)
     ottla.run("transactions", "find-hanging", "--partition", "1", expect=2)
 
@@ -97,7 +97,10 @@ def test_aborting_by_its_offset(ottla: Any, open_transaction: Callable[[], None]
     at = ("--topic", "orders", "--partition", "1")
     refused = ottla.run("transactions", "abort", *at, "--start-offset", "5", expect=1)
     assert "No transaction is open from offset 5 in orders-1" in refused.stderr
-    assert "Aborted the transaction" in ottla.run("transactions", "abort", *at, "--start-offset", "0").stdout
+    assert (
+        "Aborted the transaction"
+        in ottla.run("transactions", "abort", "orders", "--partition", "1", "--start-offset", "0").stdout
+    )
     (producer,) = ottla.json("transactions", "describe-producers", *at)
     assert producer["transaction_start_offset"] is None
 

@@ -77,12 +77,12 @@ def test_nothing_to_tell(two: Any) -> None:
 
 
 def test_a_group_that_only_commits_has_no_history(ottla: Any) -> None:
-    ottla.run("groups", "reset-offsets", "simple", "--topic", "orders", "--to-earliest", "--execute")
+    ottla.run("groups", "reset-offsets", "simple", "--topic", "orders", "--to-earliest", "--execute", "--create")
     assert "Nothing has happened to group 'simple'" in ottla.run("why", "simple").stderr
 
 
 def test_mistakes_are_named(ottla: Any) -> None:
-    assert "nothing is known of group 'nobody'" in ottla.run("why", "nobody", expect=1).stderr
+    assert "There is no group 'nobody'" in ottla.run("why", "nobody", expect=1).stderr
     assert "Name one group" in ottla.run("why", expect=2).stderr
     assert "Name one group" in ottla.run("why", "a", "--group", "b", expect=2).stderr
     assert "is no duration" in ottla.run("why", "a", "--since", "yesterday", expect=2).stderr
@@ -97,8 +97,13 @@ def test_a_broker_without_a_history_says_so(ottla_broker_factory: Callable[..., 
 def test_a_broker_that_is_not_ottla_is_named_as_that(ottla: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Apache Kafka closes the connection on which it is asked for what it does not know."""
     monkeypatch.setattr(dispatch, "HANDLERS", tuple(key for key in HANDLERS if key != ApiKey.DESCRIBE_GROUP_HISTORY))
-    refused = ottla.run("why", "billing", expect=1)
-    assert "The broker does not know DescribeGroupHistory: only Ottla keeps the history of groups." in refused.stderr
+    ottla.run("groups", "reset-offsets", "billing", "--topic", "orders", "--to-latest", "--execute", "--create")
+    for command in ("why", "timeline"):
+        refused = ottla.run(command, "billing", expect=1).stderr
+        assert "keeps no history of groups: only Ottla does." in refused
+        assert f"ottla groups describe billing -b {ottla.bootstrap}\n" in refused
+        assert "ottla pipeline query rebalances --group billing\n" in refused
+        assert "Did you mean 'billing'?" in ottla.run(command, "biling", expect=1).stderr
 
 
 @pytest.mark.parametrize("name", ["run.ottla", "run.jsonl"])

@@ -45,3 +45,24 @@ def test_help_is_help(arguments: list[str]) -> None:
     done = CliRunner().invoke(command, arguments)
     assert done.exit_code == 0
     assert "Commands:" in done.output
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("consume orders --timeout-ms 500", "There is no --timeout-ms: say --timeout, with a unit: --timeout 500ms."),
+        ("log dump x --max-records 5", "There is no --max-records: say --max-messages."),
+        ("log tail . --interval-ms 5", "There is no --interval-ms: say --interval, with a unit: --interval 200ms."),
+        ("doctor --seconds 1", "There is no --seconds: say --disk-time, with a unit: --disk-time 1s."),
+        ("lake orders --to x", "Topics are named by option here: ottla lake --topic orders --to DIR."),
+        ("groups list --json", "There is no --json: say --format json."),
+        ("pipeline query --format-output json", "There is no --format-output: say --format."),
+        ("topics create a --json", "No such option '--json'"),  # it has no --format
+        ("consume orders --timeout 30", "'30' has no unit: write 30ms, 30s or 30m"),
+        ("transactions list --duration-filter 600000", "'600000' has no unit"),
+    ],
+)
+def test_an_option_by_another_name_is_told_its_name(typed: str, said: str) -> None:
+    done = CliRunner().invoke(command, shlex.split(typed), prog_name="ottla")
+    assert done.exit_code == 2
+    assert said in done.output.replace("No such option: --json", "No such option '--json'")

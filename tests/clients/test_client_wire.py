@@ -12,7 +12,13 @@ from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.errors import ErrorCode, FrameTooLarge, MalformedFrame
 from ottla.protocol.framing import FrameReader
 from ottla.protocol.headers import skip_tags, split_request
-from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from ottla.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+)
+from ottla.protocol.messages.describe_group_history import DescribeGroupHistoryRequest
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from ottla.protocol.messages.produce import ProduceRequest
@@ -273,3 +279,15 @@ def test_correlation_ids_stay_positive() -> None:
     peer.conversation._correlation_id = 0x7FFFFFFF
     peer.conversation.send(HeartbeatRequest(), 0, 1000, [].append)
     assert peer.read()[0][2] == 0
+
+
+def test_what_only_ottla_knows_is_not_asked_of_an_apache_kafka() -> None:
+    """It would log an error with a stack trace. Whoever finalizes metadata.version is one (KIP-584)."""
+    assert greeting().conversation.version(DescribeGroupHistoryRequest) == 0
+    peer = Peer()
+    peer.hello()
+    [(_, version, correlation_id, _)] = peer.read()
+    feature = FinalizedFeatureKey(name="metadata.version", max_version_level=30, min_version_level=1)
+    peer.answer(correlation_id, ApiVersionsResponse(finalized_features_epoch=1, finalized_features=[feature]), version)
+    with pytest.raises(UnsupportedByBroker, match="only Ottla knows DESCRIBE_GROUP_HISTORY"):
+        peer.conversation.version(DescribeGroupHistoryRequest)

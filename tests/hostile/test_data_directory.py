@@ -10,12 +10,13 @@ from uuid import UUID
 
 import pytest
 import pytest_asyncio
+from structlog.testing import CapturingLogger
 
 from ottla.broker.runtime import producer_states
 from ottla.broker.storage.engine import Corrupt, EngineError, LogConfig, Unavailable
 from ottla.broker.storage.local.engine import LocalEngine
 from ottla.protocol.records import Record, TopicPartition, build_batch
-from ottla.testing import BrokerProcess
+from ottla.testing import Broker, BrokerProcess
 
 pytestmark = pytest.mark.asyncio
 
@@ -94,6 +95,7 @@ async def test_a_directory_of_before_is_closed_to_others(closed: Path, before: i
     engine = engine_of(closed)
     await engine.open()
     await engine.catalog.store({"number": 1})
+    assert engine.closed_to_others == ((before, after) if before != after else None)
     await engine.close()
     assert mode(closed) == after
     assert mode(closed / "catalog.json") == 0o600
@@ -182,3 +184,13 @@ def test_a_directory_of_apache_kafka_is_left_as_it_is(tmp_path: Path) -> None:
     assert "ottla recover" not in str(told.value)
     assert sorted(path.name for path in directory.iterdir()) == ["meta.properties", "orders-0"]
     assert directory.stat().st_mode & 0o777 == 0o755
+
+
+async def test_closing_it_is_logged(tmp_path: Path) -> None:
+    os.chmod(tmp_path, 0o755)
+    log = CapturingLogger()
+    for _ in range(2):  # the second time there is nothing to close
+        with Broker(data_dir=tmp_path, log=log):
+            pass
+    told = [call.kwargs for call in log.calls if "closed now" in str(call.args)]
+    assert told == [{"path": str(tmp_path), "before": "0755", "now": "0700"}]

@@ -113,6 +113,8 @@ def check_contents(wheel: Path) -> None:
     console = {f"ottla/{path.relative_to(ROOT)}" for path in (ROOT / "broker/observe/console").iterdir()}
     assert "ottla/broker/observe/console/index.html" in console
     assert console <= set(names)
+    pages = {f"ottla/cli/docs/{path.name}" for path in (ROOT / "docs").glob("*.md")}
+    assert {name for name in names if name.startswith("ottla/cli/docs/")} == pages
 
 
 def check_imports(commands: Path) -> None:
@@ -131,6 +133,7 @@ def check_command(commands: Path) -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert declared in run(commands / "ottla", "--version", cwd=commands)
     load = "from importlib.metadata import distribution; print([e.load() for e in distribution('ottla').entry_points])"
+    assert "| 70 |" in run(commands / "ottla", "help", "exit-codes", cwd=commands)
     assert "ottla.testing.plugin" in run(commands / "python", "-c", load, cwd=commands)
 
 
@@ -143,3 +146,13 @@ def check_dependencies(commands: Path) -> None:
     loaded = set(run(commands / "python", "-c", listed, cwd=commands).split())
     assert "construct" in loaded
     assert not loaded & {"hypothesis", "pytest", "kio", "kafka", "aiokafka", "confluent_kafka", "snappy", "lz4"}
+
+
+def test_the_images_have_the_pages_too() -> None:
+    """In the tree cli/docs is a link, which a build of an image does not follow."""
+    assert (ROOT / "cli" / "docs").readlink() == Path("../docs")
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    assert lines.index("!cli") < lines.index("cli/docs") < lines.index("!docs")
+    for name in ("Dockerfile", "Dockerfile.pipeline"):
+        steps = (ROOT / name).read_text().splitlines()
+        assert steps.index("COPY docs cli/docs") == steps.index("COPY cli cli") + 1

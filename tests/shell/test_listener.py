@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ottla.broker.net.accepting import Addresses
 from ottla.broker.net.listener import Listener, RateLimit
 from ottla.broker.settings import Settings
 
@@ -212,3 +213,17 @@ def test_a_crowd_that_asks_for_nothing_gives_way_when_others_wait(clock: Clock, 
     host.closed(silent)
     clock.advance(60_000)
     assert not late.killed, "there is room again"
+
+
+def test_a_name_without_an_address_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def look_up(host: str, *_: Any, **__: Any) -> list[Any]:
+        if host != "known":
+            raise OSError("no such name")
+        return [(0, 0, 0, "", ("10.0.0.9", 0))]
+
+    monkeypatch.setattr("ottla.broker.net.accepting.socket.getaddrinfo", look_up)
+    settings, told = [Settings(max_connections_per_ip_overrides="known:1, gone:2")], []
+    addresses = Addresses(lambda: settings[0], told.append)
+    assert [addresses.most("10.0.0.9"), addresses.most("10.0.0.9"), told] == [1, 1, ["gone"]]
+    settings[0] = Settings(max_connections_per_ip_overrides="gone:3")
+    assert (addresses.most("10.0.0.9") > 1, told) == (True, ["gone", "gone"])

@@ -10,7 +10,36 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from ottla.cli.main import command as ottla
 from ottla.cli.serve import command
+
+STOCK = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.bootstrap.servers=localhost:9093
+listeners=PLAINTEXT://localhost:9092,CONTROLLER://:9093
+inter.broker.listener.name=PLAINTEXT
+advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL
+num.network.threads=3
+num.io.threads=8
+socket.send.buffer.bytes=102400
+socket.receive.buffer.bytes=102400
+socket.request.max.bytes=104857600
+log.dirs=/tmp/kraft-combined-logs
+num.partitions=1
+num.recovery.threads.per.data.dir=1
+offsets.topic.replication.factor=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+log.retention.hours=168
+#log.retention.bytes=1073741824
+log.segment.bytes=1073741824
+log.retention.check.interval.ms=300000
+"""
 
 
 @pytest.mark.parametrize(
@@ -18,6 +47,8 @@ from ottla.cli.serve import command
     [
         (["--listen", "localhost"], "write HOST:PORT"),
         (["--listen", "localhost:99999"], "0 to 65535"),
+        (["--listen", "99999"], "0 to 65535"),
+        (["--http", ":9644"], "say --http 9644 to serve this machine alone"),
         (["--advertise", ":9092"], "clients need a host"),
         (["--set", "num.partitions"], "write KEY=VALUE"),
         (["--set", "num.partitions=0"], "num.partitions=0: allowed are 1 to 2147483647"),
@@ -53,7 +84,7 @@ def test_a_bad_line_of_a_properties_file(tmp_path: Path) -> None:
 
 
 def warnings_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str) -> list[dict[str, Any]]:
-    """What is warned of for a properties file that a broker starts with."""
+    """What is logged of a properties file that a broker starts with."""
 
     def run(main: Coroutine[Any, Any, int]) -> int:
         main.close()
@@ -64,8 +95,7 @@ def warnings_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str) -> l
     file.write_text(text)
     result = CliRunner().invoke(command, ["--ephemeral", "--log-format", "json", "--config", str(file)])
     assert result.exit_code == 0, result.output
-    lines = [json.loads(line) for line in result.stderr.splitlines()]
-    return [line for line in lines if line["level"] == "warning"]
+    return [json.loads(line) for line in result.stderr.splitlines()]
 
 
 def test_the_listeners_of_controllers_are_told_to_be_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -74,11 +104,9 @@ def test_the_listeners_of_controllers_are_told_to_be_left_out(monkeypatch: pytes
         "advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093\n"
     )
     said = warnings_of(monkeypatch, tmp_path, text)
-    assert [(line["key"], line["listener"]) for line in said] == [
-        ("listeners", "CONTROLLER://:9093"),
-        ("advertised.listeners", "CONTROLLER://localhost:9093"),
+    assert [(line["level"], line["keys"]) for line in said] == [
+        ("info", "listeners CONTROLLER://:9093, advertised.listeners CONTROLLER://localhost:9093")
     ]
-    assert all("left out" in line["event"] for line in said)
 
 
 def test_that_everybody_may_come_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -88,6 +116,36 @@ def test_that_everybody_may_come_is_told(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 def test_only_close_spellings_are_suggested(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    text = "num.network.threads=3\nmax.connection.creation.rate=9\nlog.retention.hour=1\n"
+    text = "delegation.token.max=3\nmax.connection.creation.rate=9\nlog.retention.hour=1\n"
     said = warnings_of(monkeypatch, tmp_path, text)
-    assert [line.get("did_you_mean") for line in said] == [None, None, "log.retention.hours"]
+    assert [(line.get("did_you_mean"), line.get("keys")) for line in said] == [
+        ("log.retention.hours", None),
+        (None, "delegation.token.max, max.connection.creation.rate"),
+    ]
+
+
+def test_what_comes_with_kafka_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As config/server.properties of Kafka 4.3 has it."""
+    (said,) = warnings_of(monkeypatch, tmp_path, STOCK)
+    assert said["level"] == "info"
+    assert said["event"] == "Settings that one broker alone does not need are left out"
+    assert len(said["keys"].split(", ")) == 13
+
+
+def test_what_would_change_something_and_does_not_yet_is_warned_of(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (said,) = warnings_of(
+        monkeypatch, tmp_path, "min.insync.replicas=2\nlog.preallocate=false\nlog.cleaner.threads=4\n"
+    )
+    assert (said["level"], said["keys"]) == ("warning", "min.insync.replicas, log.cleaner.threads")
+
+
+def test_whoever_stops_it_before_it_is_ready_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(main: Coroutine[Any, Any, int]) -> int:
+        main.close()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ottla.cli.serve._run", run)
+    result = CliRunner().invoke(ottla, ["serve", "--ephemeral"])
+    assert (result.exit_code, result.stderr) == (130, "Stopped before it was done.\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -63,6 +64,35 @@ def test_data_outlives_the_broker(tmp_path: Path, end: str) -> None:
 def test_a_typo_in_a_setting_is_refused() -> None:
     with pytest.raises(BadSetting, match=r"group\.max\.siez"):
         Broker({"group.max.siez": 3})
+
+
+@pytest.mark.parametrize("kind", [Broker, BrokerProcess])
+def test_topics_in_a_list_have_one_partition_each(kind: Any) -> None:
+    with kind(topics=["orders", "refunds"]) as broker:
+        assert topics(broker.bootstrap_servers) == {"orders": 1, "refunds": 1}
+
+
+@pytest.mark.parametrize("kind", [Broker, BrokerProcess])
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("orders", r"write topics=\['orders'\], or topics={'orders': 3} for three"),
+        (3, r"write topics=\['orders'\]"),
+        ([("orders", 3)], r"\('orders', 3\) is no name: write topics=\['orders'\], or topics={'orders': 3}"),
+        ({"orders": "3"}, r"'orders' cannot have '3' partitions: write a number, as in {'orders': 3}"),
+        ({"orders": 0}, "'orders' cannot have 0 partitions"),
+    ],
+)
+def test_topics_that_are_none_say_what_was_meant(kind: Any, given: Any, said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+        kind(topics=given)
+
+
+def test_settings_that_are_none_say_what_was_meant() -> None:
+    with pytest.raises(TypeError, match=r"topics are named by topics=\['orders'\]"):
+        Broker(["orders"])  # type: ignore[arg-type]
+    with pytest.raises(BadSetting, match=r"unknown setting 'num_partitions'; did you mean num.partitions\?"):
+        Broker({"num_partitions": 3})
 
 
 def test_using_a_broker_that_does_not_run_says_what_to_do() -> None:

@@ -8,13 +8,11 @@ from ipaddress import ip_address
 from ottla.broker.settings import BadSetting
 
 LOOPBACK = "127.0.0.1"
+EVERYWHERE = "0.0.0.0"
 
 
 def parse_address(text: str, option: str) -> tuple[str, int]:
-    """Read ``HOST:PORT``; a port alone, with or without its colon, listens on loopback.
-
-    All interfaces must be asked for by name, as ``0.0.0.0:9644`` or ``[::]:9644``: what is shown here is not meant for
-    everybody.
+    """Read ``HOST:PORT``; a port alone is one of loopback, ``:PORT`` one of all interfaces, as for ``--listen``.
 
     Raises:
         BadSetting: it is no address; the message names the option.
@@ -22,7 +20,8 @@ def parse_address(text: str, option: str) -> tuple[str, int]:
     match = re.fullmatch(r"(?:(?P<host>\[[0-9A-Fa-f:.%\w]+\]|[^:\[\]/\s]*):)?(?P<port>\d{1,5})", text.strip(), re.ASCII)
     if match is None or int(match["port"]) > 65_535:
         raise BadSetting(f"{option} {text!r}: write HOST:PORT or PORT, with a port from 0 to 65535")
-    return (match["host"] or LOOPBACK).strip("[]"), int(match["port"])
+    host = LOOPBACK if match["host"] is None else match["host"] or EVERYWHERE
+    return host.strip("[]"), int(match["port"])
 
 
 def is_address(host: str) -> bool:

@@ -38,6 +38,8 @@ UNREAD_S = 30
 MOST_UNREAD_BYTES = 64 << 20
 """Of all answers together that were made, and that clients have not read."""
 STOP_S = 2.0
+FEWEST_WAIT = 8
+"""So many requests of a console at least may wait for their answers: browsers send six at once."""
 MOST_HEADER_BYTES = 131_072
 """Of the request line and the headers. The longest name that Kafka's protocol can hold takes 98,301 once encoded."""
 
@@ -150,7 +152,7 @@ class HttpPort:
         parts.health = self.health
         self.health.status = "ready"
         self._feed = Feed(parts, self._log, self._stream_max_bytes, max(self._max_connections // 2, 1))
-        turns = Turns(max(self._max_connections // 4, 1))
+        turns = Turns(max(self._max_connections // 4, FEWEST_WAIT))
         self._app = application(parts, self._feed, turns, protected=bool(self._token))
 
     def stopping(self) -> None:

@@ -12,10 +12,11 @@ from ottla.broker.storage.local.files import Files, OsFiles, read_file, replace_
 from ottla.broker.storage.local.layout import FORMAT, Layout, decode_meta, encode_meta
 
 
-def make_data_directory(files: Files, layout: Layout) -> None:
+def make_data_directory(files: Files, layout: Layout) -> tuple[int, int] | None:
     """Make the directory, durably, and those above it that are missing. Raises ``OSError`` and ``SyncFailed``.
 
-    What earlier versions made was for everybody to read. Raises ``Foreign`` where the directory is Kafka's.
+    What earlier versions made was for everybody to read. Raises ``Foreign`` where the directory is Kafka's. Gives the
+    permissions before and after if it had to be closed to others.
     """
     if isinstance(files, OsFiles) and (meta := read_file(files, layout.meta)) is not None:
         decode_meta(meta, layout.meta)
@@ -27,11 +28,10 @@ def make_data_directory(files: Files, layout: Layout) -> None:
     for path in reversed(missing):
         files.make_directory(path)
         sync_directory(files, os.path.dirname(path))
-    if isinstance(files, OsFiles):
-        _keep_others_out(layout)
+    return _keep_others_out(layout) if isinstance(files, OsFiles) else None
 
 
-def _keep_others_out(layout: Layout) -> None:
+def _keep_others_out(layout: Layout) -> tuple[int, int] | None:
     """Let a data directory of ours be for its owner alone, if it is open to everybody.
 
     One that is open to its group only was made so by somebody, and one that holds something else is not ours to change.
@@ -43,6 +43,8 @@ def _keep_others_out(layout: Layout) -> None:
         shared = found.st_mode & (stat.S_ISGID | stat.S_IRWXG) if found.st_mode & stat.S_ISGID else 0
         with contextlib.suppress(OSError):
             os.chmod(layout.data_dir, stat.S_IRWXU | shared)
+            return stat.S_IMODE(found.st_mode), stat.S_IRWXU | shared
+    return None
 
 
 def take_lock(files: Files, layout: Layout) -> int:

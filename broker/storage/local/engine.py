@@ -67,7 +67,8 @@ class LocalCatalog:
 
 
 class LocalEngine:
-    """Logs in a directory. ``recovered`` tells what recovery cut off, and ``was_clean`` whether it had to look.
+    """Logs in a directory. ``recovered`` tells what recovery cut off, and ``was_clean`` whether it had to look;
+    ``closed_to_others`` the directory's permissions before and after if others could read it.
 
     ``interval_ms`` is that of ``Durability.INTERVAL``. ``threaded=False`` runs everything on the event loop and nothing
     by itself, so that a simulation sees one order of events: it calls ``tick``. ``files`` and ``monotonic`` (seconds)
@@ -95,6 +96,7 @@ class LocalEngine:
         self.on_fatal: Callable[[EngineError], None] = lambda error: None
         self.recovered: list[Cut] = []
         self.was_clean = False
+        self.closed_to_others: tuple[int, int] | None = None
         self._new_uuid = new_uuid
         self._interval_s = interval_ms / 1000
         self._files = files or OsFiles()
@@ -185,7 +187,7 @@ class LocalEngine:
     def _take(self) -> None:
         """Lock the directory, bring what the journal has to the segments, and begin a new epoch."""
         files, layout, sizes = self._files, self.layout, self._sizes
-        make_data_directory(files, layout)
+        self.closed_to_others = make_data_directory(files, layout)
         self._lock = take_lock(files, layout)
         self.cluster_id, is_old = read_meta(files, layout, self.node_id, self._new_uuid)
         for directory in (layout.logs, layout.journal):

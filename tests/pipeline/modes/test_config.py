@@ -19,10 +19,10 @@ keep-raw = true
 tasks = 3
 max-offsets-per-trigger = 1000
 trigger = "2m"
-slo = 30
+slo = "30s"
 [slo-groups]
-payments = 5
-"orders.eu" = 7.5
+payments = "5s"
+"orders.eu" = "7.5s"
 [spark-conf]
 spark.executor.memory = "4g"
 "spark.executor.cores" = 2
@@ -49,7 +49,7 @@ def test_a_file(tmp_path: Path) -> None:
 
 
 def test_options_win_and_tables_are_joined(tmp_path: Path) -> None:
-    options = {"lake": "/other", "format": None, "slo_groups": {"payments": 9.0, "new": 1.0}}
+    options = {"lake": "/other", "format": None, "slo_groups": {"payments": "9s", "new": "1s"}}
     config = load(written(tmp_path, WHOLE), options=options)
     assert (config.lake, config.format) == ("/other", "delta")
     assert config.slo_groups == {"payments": 9.0, "orders.eu": 7.5, "new": 1.0}
@@ -80,9 +80,11 @@ def test_what_is_read_is_named_once(tmp_path: Path) -> None:
         ("keep-raw = 1", "keep-raw: 1 is not true or false"),
         ('trigger = "soon"', "trigger: 'soon' is no time; write 500ms, 10s, 2m or 1h"),
         ('trigger = "0s"', "trigger: '0s' is no time"),
-        ("slo = -1", "slo: -1 is no number of seconds above 0"),
-        ("slo = nan", "slo: nan is no number of seconds"),
-        ("[slo-groups]\ng = 'x'", "slo-groups.g: 'x' is no number of seconds"),
+        ('trigger = "10"', "trigger: '10' is no time; write 500ms, 10s"),
+        ("slo = 120", 'slo: 120 is no time; write it with a unit and in quotes: "30s" or "2m"'),
+        ('slo = "120"', "slo: '120' is no time; write 500ms, 10s"),
+        ("slo = nan", "slo: nan is no time"),
+        ("[slo-groups]\ng = 'x'", "slo-groups.g: 'x' is no time"),
         ("slo-groups = 5", "slo-groups: 5 is no table"),
         ('driver-memory = "lots"', "driver-memory: 'lots' is no size"),
         ('lake = "s3://bucket/lake"', "'s3://bucket/lake' is no folder"),
@@ -104,9 +106,7 @@ def test_a_file_that_is_not_there() -> None:
         load("/nowhere/pipeline.toml")
 
 
-@pytest.mark.parametrize(
-    ("text", "ms"), [("500ms", 500), ("10s", 10_000), ("10", 10_000), ("1.5m", 90_000), ("1h", 3_600_000)]
-)
+@pytest.mark.parametrize(("text", "ms"), [("500ms", 500), ("10s", 10_000), ("1.5m", 90_000), ("1h", 3_600_000)])
 def test_times(text: str, ms: int) -> None:
     assert span_ms("trigger", text) == ms
 
@@ -127,8 +127,8 @@ def test_every_key_is_an_option() -> None:
     [
         (["stream", "--trigger", "soon", "-b", "x:1"], "trigger: 'soon' is no time"),
         (["stream"], "Say what to read"),
-        (["gold", "--slo-group", "payments"], "write GROUP=SECONDS"),
-        (["gold", "--slo-group", "payments=x"], "'x' is no number of seconds"),
+        (["gold", "--slo-group", "payments"], "write GROUP=DURATION"),
+        (["gold", "--slo-group", "payments=x"], "'x' is no time"),
         (["gold", "--since", "2026-01-01", "--full"], "--since and --full"),
         (["backfill", "--config", "/nowhere.toml"], "/nowhere.toml cannot be read"),
         (["stream", "--format", "csv"], "'csv' is not one of"),

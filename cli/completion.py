@@ -1,0 +1,72 @@
+"""What the shell completes: names of groups and topics, of the broker that the command line names.
+
+It is quick or silent: where no broker answers in time, nothing is completed and nothing is said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shlex
+import signal
+from collections.abc import Awaitable, Callable, Iterable
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from ottla.clients import Admin
+
+PATIENCE_S = 1.0
+
+
+def complete_groups(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The groups whose names begin so."""
+
+    async def ask(admin: Admin) -> list[str]:
+        return [one.group_id for one in await admin.list_groups()]
+
+    return _fitting(context, ask, incomplete)
+
+
+def complete_topics(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The topics whose names begin so; internal ones if they are asked for by their underscores."""
+
+    async def ask(admin: Admin) -> list[str]:
+        return await admin.list_topics(include_internal=incomplete.startswith("_"))
+
+    return _fitting(context, ask, incomplete)
+
+
+def _fitting(context: click.Context, ask: Callable[[Admin], Awaitable[Iterable[str]]], incomplete: str) -> list[str]:
+    bootstrap = context.params.get("bootstrap") or os.environ.get("OTTLA_BOOTSTRAP_SERVERS")
+    # A name that the shell would have to quote is left out: what a shell makes of such completions differs.
+    return sorted(one for one in _answer(bootstrap, ask) if one.startswith(incomplete) and shlex.quote(one) == one)
+
+
+def _answer(bootstrap: str | None, ask: Callable[[Admin], Awaitable[Iterable[str]]]) -> Iterable[str]:
+    from ottla.cli.common import DEFAULT_BOOTSTRAP
+    from ottla.clients import Admin
+
+    async def main() -> Iterable[str]:
+        async with Admin(bootstrap_servers=bootstrap or DEFAULT_BOOTSTRAP) as admin:
+            return await ask(admin)
+
+    logging.disable()
+    before = signal.signal(signal.SIGALRM, _give_up)
+    signal.setitimer(signal.ITIMER_REAL, PATIENCE_S)
+    try:
+        return asyncio.run(main())
+    except Exception:  # whatever is wrong, the command itself will say it
+        return ()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        logging.disable(logging.NOTSET)
+
+
+def _give_up(number: int, frame: FrameType | None) -> None:
+    """End the process, which does nothing else: a look-up of a name in a thread may hang for long."""
+    os._exit(0)

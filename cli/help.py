@@ -1,0 +1,101 @@
+"""`ottla help`: the pages of the documentation in the terminal, and the commands' own help."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from importlib.resources import files
+from typing import NamedTuple
+
+import click
+
+from ottla.cli.common import near
+from ottla.cli.output import page, print_table, say
+
+SECTIONED = "command-line"
+"""The page whose sections are topics of their own."""
+_COMMENT = re.compile(r"<!--.*?-->\n*", re.DOTALL)
+
+
+class Topic(NamedTuple):
+    """Something to read about."""
+
+    title: str
+    text: str
+
+
+def topics() -> dict[str, Topic]:
+    """All there is to read, by the names to ask for."""
+    found: dict[str, Topic] = {}
+    for file in sorted(files("ottla.cli").joinpath("docs").iterdir(), key=lambda file: file.name):
+        if not file.name.endswith(".md"):
+            continue
+        text = _COMMENT.sub("", file.read_text(encoding="utf-8"))
+        name = file.name.removesuffix(".md")
+        found[name] = Topic(text.partition("\n")[0].lstrip("# "), text)
+        if name == SECTIONED:
+            for section in text.split("\n## ")[1:]:
+                title = section.partition("\n")[0]
+                found[_named(title)] = Topic(title, f"# {section}")
+    return found
+
+
+def _named(title: str) -> str:
+    return "-".join(title.lower().split())
+
+
+def _fitting(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    return [name for name in (*topics(), *_commands()) if name.startswith(incomplete)]
+
+
+@click.command("help")
+@click.argument("words", metavar="[TOPIC|SETTING|COMMAND]", nargs=-1, shell_complete=_fitting)
+@click.pass_context
+def command(context: click.Context, words: tuple[str, ...]) -> None:
+    """Print a page of the documentation, what a setting does, or the help of a command.
+
+    Without TOPIC it says what there is to read.
+    """
+    known = topics()
+    if not words:
+        print_table(("topic", ""), [(name, one.title) for name, one in known.items()])
+        say("", "`ottla help TOPIC` prints one of these, `ottla COMMAND --help` the options of a command.")
+        return
+    name = _named(" ".join(words)).removesuffix(".md")
+    if name in known:
+        page(known[name].text)
+    elif (about := _setting(name)) is not None:
+        page(about)
+    elif (found := _help_of(context, words)) is not None:
+        say(*found.split("\n"))
+    else:
+        meant = near(name, [*known, *_commands()])
+        advice = f"did you mean {meant!r}?" if meant else "`ottla help` says what there is."
+        raise click.UsageError(f"There is no topic and no command {' '.join(words)!r}; {advice}")
+
+
+def _setting(key: str) -> str | None:
+    """What docs/settings.md has in the row of a setting."""
+    rows = (line.split(" | ") for line in topics()["settings"].text.splitlines())
+    for row in rows:
+        if len(row) == 3 and row[0] == f"| `{key}`":
+            return f"# {key}\n\n{row[2].removesuffix(' |')}\n\nThe default is {row[1] or 'empty'}.\n"
+    return None
+
+
+def _commands() -> list[str]:
+    from ottla.cli.main import COMMANDS
+
+    return list(COMMANDS)
+
+
+def _help_of(context: click.Context, words: tuple[str, ...]) -> str | None:
+    """The help of a command, or of a command of a command."""
+    assert context.parent is not None
+    found: click.Command | None = import_module("ottla.cli.main").command
+    inner = context.parent
+    for word in words:
+        if not isinstance(found, click.Group) or (found := found.get_command(inner, word)) is None:
+            return None
+        inner = click.Context(found, info_name=word, parent=inner)
+    return None if found is None else found.get_help(inner)

@@ -1,0 +1,138 @@
+"""Who has a port, and that no command goes to another's broker unless that one was named."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from ottla.broker import dispatch
+from ottla.broker.handlers import HANDLERS
+from ottla.cli import common
+from ottla.cli.greeting import Who, free_port, greet, holder
+from ottla.cli.main import command
+from ottla.protocol.apis import ApiKey
+from ottla.testing.broker import Broker
+from tests.cli.conftest import Ottla
+
+
+@contextmanager
+def server(serve: Callable[[socket.socket], None]) -> Iterator[int]:
+    """Serves each connection with a function; gives the port."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def accept() -> None:
+            while True:
+                try:
+                    connection, _ = listening.accept()
+                except OSError:
+                    return
+                with connection:
+                    serve(connection)
+
+        thread = threading.Thread(target=accept, daemon=True)
+        thread.start()
+        yield listening.getsockname()[1]
+        listening.shutdown(socket.SHUT_RDWR)
+        thread.join(10)
+
+
+@pytest.fixture
+def kafka(monkeypatch: pytest.MonkeyPatch, ottla_broker_factory: Callable[..., Broker]) -> Broker:
+    """A broker that closes the connection on which it is asked for what Kafka does not know."""
+    monkeypatch.setattr(dispatch, "HANDLERS", tuple(key for key in HANDLERS if key != ApiKey.DESCRIBE_GROUP_HISTORY))
+    return ottla_broker_factory(topics={"orders": 1})
+
+
+def test_an_ottla_is_known(ottla_broker: Broker) -> None:
+    assert greet("127.0.0.1", ottla_broker.port) is Who.OTTLA
+
+
+def test_another_broker_is_known(kafka: Broker) -> None:
+    assert greet("127.0.0.1", kafka.port) is Who.BROKER
+
+
+@pytest.mark.parametrize(
+    ("answer", "who"),
+    [
+        (b"", Who.CLOSES),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", Who.STRANGER),
+        (b"\0\0\0\4\0\0\0\x63", Who.STRANGER),  # an answer to another request
+    ],
+)
+def test_what_is_no_broker_is_known(answer: bytes, who: Who) -> None:
+    def serve(connection: socket.socket) -> None:
+        if answer:
+            connection.recv(1 << 16)
+            connection.sendall(answer)
+
+    with server(serve) as port:
+        assert greet("127.0.0.1", port) is who
+
+
+def test_whoever_says_nothing_is_not_waited_for_without_end() -> None:
+    gone = threading.Event()
+    with server(lambda connection: gone.wait(10) and None) as port:
+        assert greet("127.0.0.1", port, patience_s=0.05) is Who.STRANGER
+        gone.set()
+
+
+def test_nobody_is_nobody(unused_tcp_port: int) -> None:
+    assert greet("127.0.0.1", unused_tcp_port) is Who.NOBODY
+    assert holder(unused_tcp_port) == ""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/net/tcp"), reason="only Linux tells")
+def test_the_process_that_has_a_port_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        assert holder(port).startswith(f"process {os.getpid()}: python")
+        assert free_port("127.0.0.1", port) != port
+
+
+def test_the_default_address_is_for_an_ottla(kafka: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`ottla serve` could not start, and whoever goes on all the same must not change the broker that has the port."""
+    default = f"localhost:{kafka.port}"
+    monkeypatch.setattr(common, "DEFAULT_BOOTSTRAP", default)
+    # What the options have as their default was read when they were made.
+    create = next(one for one in _commands() if one.name == "create")
+    option = next(one for one in create.params if one.name == "bootstrap")
+    monkeypatch.setattr(option, "default", default)
+    run = CliRunner(env={"OTTLA_BOOTSTRAP_SERVERS": None})
+    refused = run.invoke(command, ["topics", "create", "payments"])
+    assert refused.exit_code == 1
+    assert f"The broker at {default} is none of Ottla's: Apache Kafka, or another" in refused.stderr
+    assert f"-b {default}" in refused.stderr and "export OTTLA_BOOTSTRAP_SERVERS=" in refused.stderr
+    assert Ottla(kafka.bootstrap_servers).rows("topics", "list", "--exclude-internal")[1:] == [["orders", "1", "1"]]
+    assert run.invoke(command, ["topics", "create", "payments", "-b", default]).exit_code == 0
+
+
+def _commands() -> list[Any]:
+    from ottla.cli.topics import command as topics
+
+    return list(topics.commands.values())
+
+
+def test_a_broker_without_room_is_not_said_to_be_missing(ottla_broker_factory: Callable[..., Broker]) -> None:
+    broker = ottla_broker_factory(settings={"max.connections.per.ip": 0})
+    refused = Ottla(broker.bootstrap_servers).run("topics", "list", expect=1).stderr
+    assert refused.startswith(f"Error: {broker.bootstrap_servers} closes the connection at once.\n")
+    assert "max.connections.per.ip" in refused
+
+
+@pytest.mark.e2e
+def test_a_port_that_is_taken_says_by_whom_and_what_to_do(ottla: Any, broker: Broker) -> None:
+    done = ottla.process("serve", "--ephemeral", "--listen", broker.bootstrap_servers, expect=1).stderr.decode()
+    assert "Cannot start" in done
+    assert f"Port {broker.port} is taken by an Ottla broker" in done
+    assert "To have your own beside it, and to let the other commands find it:\n" in done
+    assert re.search(
+        r"^    ottla serve --ephemeral --listen (127.0.0.1:\d+)\n    export OTTLA_BOOTSTRAP_SERVERS=\1$", done, re.M
+    )
