@@ -233,9 +233,10 @@ class History:
         tracker = self._trackers.get(group_id)
         if tracker is None:
             return [], None
-        running = tracker.running()
+        now_ms = None if self.now_ms is None else self.now_ms()
+        running = tracker.running(now_ms)
         if running is not None:
-            running.now_ms = 0 if self.now_ms is None else self.now_ms()
+            running.now_ms = now_ms or 0
         return [one for one in tracker.open_refusals() if since_ms is None or one.last_ms >= since_ms], running
 
     def explain(self, episode: Episode) -> Episode:

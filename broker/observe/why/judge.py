@@ -15,6 +15,7 @@ from ottla.broker.observe.events import (
     RebalanceStarted,
     SessionExpired,
 )
+from ottla.broker.observe.why.blame import culprit
 from ottla.broker.observe.why.departures import AT_CLOSE_MS, FLAPS, RESTARTS
 from ottla.broker.observe.why.members import NEVER, Asked, Departure, Known
 from ottla.broker.observe.why.model import Episode, Trigger
@@ -40,15 +41,9 @@ WRITES = {
 LOST_GENERATION = frozenset(("ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID"))
 AFTER_LOAD_MS = 120_000
 """A generation that is refused this soon after a load was lost by it."""
-HELD_UP_MS = 5_000
-"""Who keeps a barrier open for this much longer than the others is named for it. Members learn of a rebalance from
-their next heartbeat, by default every three seconds; that alone is no fault."""
 POLL_EARLY_MS, POLL_LATE_MS = 5_500, 3_000
 """How far the last sign of an application may be from ``max.poll.interval.ms`` before its member leaves: clients
 commit what was polled up to five seconds later, and look at the interval every now and then."""
-DROPPED = ("leader-never-synced", "sync-timeout", "join-barrier-missed", "issued-id-unused")
-"""What happened to whoever held a rebalance up most, the worst first."""
-
 _REASONS: tuple[tuple[str, str], ...] = (
     (r"Adding new member (\S+)", "member-joined"),
     (r"Leader (\S+) re-joining", "leader-rejoined"),
@@ -234,12 +229,10 @@ def conclude(tracker: Account, run: Run, event: Event) -> None:
             _look_closer(tracker, episode, trigger)
     if not episode.triggers:
         episode.triggers.append(Trigger("unknown"))
-    first = episode.triggers[0]
-    episode.cause = first.cause
-    episode.culprit = first.member
-    if episode.kind == "rebalance" and (held_up := _held_up_by(episode)) >= 0:
-        episode.culprit = held_up
+    episode.cause = episode.triggers[0].cause
     _see_pattern(tracker, run, event)
+    if episode.kind not in ("loaded", "stopped"):  # which is the broker's own doing
+        episode.culprit = culprit(episode, run.longest_ms, run.late)
 
 
 def reconsider(tracker: Account, episode: Episode) -> None:
@@ -250,14 +243,12 @@ def reconsider(tracker: Account, episode: Episode) -> None:
     episode.cause = episode.triggers[0].cause
 
 
-def preview(episode: Episode) -> None:
-    """Name the cause of an episode that still runs, and who holds it up for now."""
-    if not episode.triggers:
-        return
-    first = episode.triggers[0]
-    episode.cause, episode.culprit = first.cause, first.member
-    if (held_up := _held_up_by(episode)) >= 0:
-        episode.culprit = held_up
+def preview(run: Run, at_ms: int) -> None:
+    """Name the cause of an episode that still runs, and the culprit as it is at a moment."""
+    episode = run.episode
+    if episode.triggers:
+        episode.cause = episode.triggers[0].cause
+        episode.culprit = culprit(episode, run.longest_ms, run.late_until(at_ms))
 
 
 def _look_closer(tracker: Account, episode: Episode, trigger: Trigger) -> None:
@@ -281,24 +272,6 @@ def _look_closer(tracker: Account, episode: Episode, trigger: Trigger) -> None:
     if known.rebalance_timeout_ms and -early_ms <= late_ms <= POLL_LATE_MS:
         trigger.cause = gone.cause = "left-poll-timeout"
         trigger.facts["evidence"] = "connection open"
-
-
-def _held_up_by(episode: Episode) -> int:
-    """Who held it up most: whoever a barrier ran out for, or else came long after all others; -1 for nobody."""
-    by_cause = {trigger.cause: trigger.member for trigger in reversed(episode.triggers) if trigger.cause in DROPPED}
-    for cause in DROPPED:
-        if by_cause.get(cause, -1) >= 0:
-            return by_cause[cause]
-    for wait in episode.waits:
-        if wait.absent:
-            return wait.absent[0]
-        if wait.barrier != "join" or wait.closed_ms < 0 or len(wait.last) != 1:
-            continue
-        others = [part.came_ms for at, part in enumerate(episode.members) if at != wait.last[0] and part.came_ms >= 0]
-        held_ms = wait.closed_ms - max(others, default=wait.closed_ms)
-        if held_ms >= HELD_UP_MS and 2 * held_ms >= wait.closed_ms - wait.opened_ms:
-            return wait.last[0]
-    return -1
 
 
 def _see_pattern(tracker: Account, run: Run, event: Event) -> None:
@@ -330,5 +303,4 @@ def _see_pattern(tracker: Account, run: Run, event: Event) -> None:
 
 def _name_pattern(run: Run, cause: str, member: int, event: Event, facts: dict[str, str]) -> None:
     run.episode.cause = cause
-    run.episode.culprit = member
     run.episode.triggers.append(Trigger(cause, member, run.at(event), "", facts))
