@@ -30,6 +30,7 @@ from ottla.broker.observe.why.members import NEVER, Departure, Known, Partition,
 from ottla.broker.observe.why.model import Episode
 from ottla.broker.observe.why.refusals import Refusals
 from ottla.broker.observe.why.run import Run, Standing
+from ottla.broker.observe.why.topics import Topics
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
 
 encode, decode = Encoder().encode, Decoder(Episode).decode
@@ -54,6 +55,7 @@ class Account:
 
     Args:
         keep: takes each episode that is over; replace: one of those again that has changed; told: each once.
+        topics: what became of topics lately.
 
     Attributes:
         input: the last input of the group.
@@ -83,6 +85,7 @@ class Account:
         "standing",
         "state",
         "told",
+        "topics",
         "unsure",
     )
 
@@ -92,11 +95,13 @@ class Account:
         keep: Callable[[Episode], None],
         replace: Callable[[Episode], None],
         told: Callable[[Episode], None],
+        topics: Topics,
     ) -> None:
         self.group_id = group_id
         self.keep = keep
         self.replace = replace
         self.told = told
+        self.topics = topics
         self.count = 0
         self.state = self.previous = "Empty"
         self.generation = -1

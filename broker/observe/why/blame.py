@@ -1,8 +1,8 @@
 """On whose account partitions stood still, and who is the culprit; docs/why.md has the rule in words.
 
-At each moment all that stands still is on the account of those who are late: a barrier has waited for them for three
-seconds. Several share it equally. While nobody is late, a partition is on the account of its owner if that is gone, and
-else on the account of whoever began the rebalance of its own accord.
+At each moment all that stands still is on the account of those who are late: a barrier waits for them, for four seconds
+or more in all. Several share it equally. While nobody is late, a partition is on the account of its owner if that is
+gone, and else on the account of whoever began the rebalance of its own accord.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from ottla.broker.observe.why.model import Episode, Trigger
 
-HEARTBEAT_MS = 3_000
-"""Members hear of a rebalance by a heartbeat, and send one every three seconds by default: until then none is late."""
 WORTH_BLAME_MS = 1_000
 """For less nobody is the culprit but who began it."""
+LATE_MS = 3_000 + WORTH_BLAME_MS
+"""Who comes sooner is not late: members hear of a rebalance by a heartbeat, every three seconds by default."""
 NOBODYS_DOING = frozenset(
     (
         "cooperative-follow-up",
@@ -138,7 +138,7 @@ def beginner(triggers: Sequence[Trigger], cause: str = "") -> int:
     if not triggers:
         return -1
     first = next((one for one in triggers if one.cause == cause), triggers[0])
-    return -1 if first.cause in NOBODYS_DOING or "changed_topic" in first.facts else first.member
+    return -1 if first.cause in NOBODYS_DOING or "topic" in first.facts else first.member
 
 
 def culprit(episode: Episode, longest_ms: dict[int, int], late: Iterable[Late]) -> int:
@@ -154,7 +154,7 @@ def culprit(episode: Episode, longest_ms: dict[int, int], late: Iterable[Late]) 
         waited: dict[int, int] = {}
         for one in late:
             waited[one.member] = waited.get(one.member, 0) + one.until_ms - one.from_ms
-        accounts = {at: for_ms for at, for_ms in waited.items() if for_ms >= WORTH_BLAME_MS}
+        accounts = waited
     if accounts:
         return max(accounts, key=lambda at: (accounts[at], at == began, -at))
     if episode.outcome == "empty" and episode.cause in CLEAN_ENDS:

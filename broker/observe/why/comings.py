@@ -39,7 +39,7 @@ class Comings(Account):
         else:
             self.issued[event.member_id] = ("", "")
         if self.run is not None and self.run.open_wait("join") is not None:
-            self.run.awaited[event.member_id] = event.at_ms
+            self.run.waits_for([event.member_id], event)
 
     def on_member_added(self, event: MemberAdded) -> None:
         join = self.input if isinstance(self.input, JoinReceived) else None

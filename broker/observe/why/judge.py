@@ -17,7 +17,7 @@ from ottla.broker.observe.events import (
 )
 from ottla.broker.observe.why.blame import culprit
 from ottla.broker.observe.why.departures import AT_CLOSE_MS, FLAPS, RESTARTS
-from ottla.broker.observe.why.members import NEVER, Asked, Departure, Known
+from ottla.broker.observe.why.members import NEVER, Asked, Departure, Known, read_partitions
 from ottla.broker.observe.why.model import Episode, Trigger
 from ottla.broker.observe.why.reasons import joining_class, leaving_class, said
 from ottla.broker.observe.why.run import Run
@@ -114,11 +114,14 @@ def rejoin(tracker: Account, known: Known, before: Asked, join: JoinReceived) ->
     if before.topics is not None and after.topics is not None and before.topics != after.topics:
         came = [topic for topic in after.topics if topic not in before.topics]
         went = [topic for topic in before.topics if topic not in after.topics]
-        return "subscription-changed", {"came": ", ".join(came), "went": ", ".join(went)}
+        facts = {"came": ", ".join(came), "went": ", ".join(went)}
+        return "subscription-changed", facts | _by_pattern(tracker, came, went, join)
     if before.names != after.names and not before.is_partial:
         return "assignor-list-changed", {"before": ", ".join(before.names), "after": ", ".join(after.names)}
     by_words = joining_class(said(join.reason))
     if by_words in ("topic-metadata-changed", "rebalance-enforced", "cooperative-follow-up", "subscription-changed"):
+        if by_words == "topic-metadata-changed":
+            return by_words, _changed_topics(tracker, after, join)
         return by_words, _given_up(before, after) if by_words == "cooperative-follow-up" else {}
     if tracker.state == "CompletingRebalance":
         return "metadata-changed-while-syncing", {}
@@ -126,11 +129,34 @@ def rejoin(tracker: Account, known: Known, before: Asked, join: JoinReceived) ->
         return "generation-lost-on-load", {"error": known.error}
     if by_words is not None or known.error:
         return "rejoined-after-error", {"error": known.error} if known.error else {}
+    if known.member_id == tracker.leader_id and (changed := _changed_topics(tracker, after, join)):
+        return "topic-metadata-changed", changed  # librdkafka gives no reason
     if before.held != after.held and not before.is_partial:
         return "cooperative-follow-up", _given_up(before, after)
     if before.user_data != after.user_data and not before.is_partial:
         return "user-data-changed", {}
     return "leader-rejoined" if known.member_id == tracker.leader_id else "member-rejoined", {}
+
+
+def _changed_topics(tracker: Account, asked: Asked, event: Event) -> dict[str, str]:
+    """What became of topics that a leader subscribes to, and nobody in the group knew of; empty if nothing did."""
+    changes = tracker.topics.changed(asked.topics or (), event.at_ms)
+    if not changes:
+        return {}
+    owned = {one for known in tracker.members.values() for one in read_partitions(known.assignment) or ()}
+    news = [seen for one in changes if (seen := one.seen_from(owned)) is not None]
+    if not news:
+        return {}
+    more = {"more": str(len(news) - 1)} if len(news) > 1 else {}
+    return news[0].facts(event.at_ms) | more
+
+
+def _by_pattern(tracker: Account, came: list[str], went: list[str], event: Event) -> dict[str, str]:
+    """What became of a topic that explains a change of subscription: with a pattern the client does that by itself."""
+    changes = tracker.topics.changed([*came, *went], event.at_ms)
+    created = {one.topic for one in changes if one.partitions and not one.partitions_before}
+    deleted = {one.topic for one in changes if not one.partitions}
+    return changes[0].facts(event.at_ms) if changes and created >= {*came} and deleted >= {*went} else {}
 
 
 def _given_up(before: Asked, after: Asked) -> dict[str, str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ottla.broker.observe.events import BarrierOpened, Event
-from ottla.broker.observe.why.blame import HEARTBEAT_MS, Late, Still, beginner, divide
+from ottla.broker.observe.events import Event
+from ottla.broker.observe.why.blame import LATE_MS, Late, Still, beginner, divide
 from ottla.broker.observe.why.members import NEVER, Known, Partition
 from ottla.broker.observe.why.model import Episode, MemberPart, Trigger, Wait
 
@@ -28,7 +28,8 @@ class Run:
         gone: the members that were removed, with what they owned.
         free: the places of members that came and went when there was no trigger left to tell of it.
         told: of so many members triggers may tell; -1 while there are triggers left.
-        awaited: whom a barrier waits for, and since when; late: who was late, as far as that is over.
+        awaited: whom a barrier waits for, since when, and from when on it is late.
+        late: who was late, as far as that is over.
         longest_ms: see `ottla.broker.observe.why.blame.Accounts`; known once what stood still is charged.
     """
 
@@ -41,7 +42,7 @@ class Run:
         self.gone: dict[str, bytes] = {}
         self.free: list[int] = []
         self.told = -1
-        self.awaited: dict[str, int] = {}
+        self.awaited: dict[str, tuple[int, int]] = {}
         self.late: list[Late] = []
         self.longest_ms: dict[int, int] = {}
 
@@ -127,24 +128,22 @@ class Run:
 
     # Barriers
 
-    def waits_for(self, member_ids: Iterable[str], event: BarrierOpened) -> None:
-        """A barrier opens that waits for these; one that did not hold long enough opens once more."""
-        is_again = any(wait.barrier == event.barrier for wait in self.episode.waits)
+    def waits_for(self, member_ids: Iterable[str], event: Event, *, is_again: bool = False) -> None:
+        """A barrier waits for these from now on; if it is open once more it did not wait long enough before."""
+        late_ms = event.at_ms if is_again else event.at_ms + LATE_MS
         for member_id in member_ids:
-            self.awaited[member_id] = event.at_ms - HEARTBEAT_MS if is_again else event.at_ms
+            self.awaited[member_id] = event.at_ms, late_ms
 
     def arrived(self, member_id: str, event: Event) -> None:
         """Nobody waits for a member any more: it came, or it is gone."""
-        since_ms = self.awaited.pop(member_id, None)
-        if since_ms is None or member_id not in self.index:
-            return
-        if event.at_ms > since_ms + HEARTBEAT_MS:
-            self.late.append(Late(self.index[member_id], since_ms + HEARTBEAT_MS, event.at_ms))
+        since_ms, late_ms = self.awaited.pop(member_id, (event.at_ms, event.at_ms + 1))
+        if event.at_ms >= late_ms and member_id in self.index:
+            self.late.append(Late(self.index[member_id], since_ms, event.at_ms))
 
     def late_until(self, at_ms: int) -> list[Late]:
         """Who was late, and who is."""
-        waiting = ((self.index.get(one, -1), since_ms + HEARTBEAT_MS) for one, since_ms in self.awaited.items())
-        return [*self.late, *(Late(at, since_ms, at_ms) for at, since_ms in waiting if at >= 0 and since_ms < at_ms)]
+        due = [(one, since_ms) for one, (since_ms, late_ms) in self.awaited.items() if late_ms <= at_ms]
+        return [*self.late, *(Late(self.index[one], since_ms, at_ms) for one, since_ms in due if one in self.index)]
 
     def opened(self, barrier: str, event: Event, deadline_ms: int) -> None:
         """A barrier opens; an initial delay that is extended stays one."""

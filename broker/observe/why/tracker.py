@@ -77,7 +77,8 @@ class Tracker(Comings):
         if run is not None:
             # Of a sync barrier all others wait for nobody but the leader.
             leader = [self.leader_id] if self.leader_id in event.awaited else []
-            run.waits_for(event.awaited if event.barrier == "join" else leader, event)
+            is_again = any(wait.barrier == event.barrier for wait in run.episode.waits)
+            run.waits_for(event.awaited if event.barrier == "join" else leader, event, is_again=is_again)
             run.opened(event.barrier, event, event.deadline_ms)
         elif event.barrier == "sync":
             return

@@ -59,7 +59,8 @@ class _Story:
         self.episode = episode
         self.zone = zone
         self.names = member_names(episode)
-        self.spellings = [*self.names, *map(plain_name, episode.members)]
+        topics = (one.facts["topic"] for one in episode.triggers if "topic" in one.facts)
+        self.spellings = [*self.names, *map(plain_name, episode.members), *topics]
         self.named: set[int] = set()
 
     def who(self, index: int) -> str:

@@ -243,10 +243,43 @@ def cooperative_follow_up() -> Story:
 
 @scenario("topic-metadata-changed")
 def partitions_added() -> Story:
+    """librdkafka's leader joins again with the same subscription and no reason."""
     story = stable()
-    story.partitions["orders"] = 12
+    story.topic("orders", 12)
+    story.wait(9_000, beating=["w1", "w2"])
+    story.join("w1")
+    return again(story, "w2")
+
+
+@scenario("topic-metadata-changed")
+def topic_created() -> Story:
+    """A topic that the group subscribed to before there was one; Java's client says why it joins."""
+    story = Story()
+    for name in ("w1", "w2"):
+        story.new(name, topics=("orders", "refunds"))
+    stable(story=story)
+    story.topic("refunds", 1)
+    story.wait(3_000, beating=["w1", "w2"])
+    story.join("w1", reason="cached metadata has changed from (version1: {}) to (version2: {})")
+    return again(story, "w2")
+
+
+@scenario("topic-metadata-changed")
+def metadata_changed_unseen() -> Story:
+    """The broker has forgotten, or the recording begins later."""
+    story = stable()
     story.join("w1", reason="cached metadata has changed")
     return again(story, "w2")
+
+
+@scenario("subscription-changed")
+def topic_matches_pattern() -> Story:
+    story = stable()
+    story.topic("orders-eu", 3)
+    story.wait(4_000, beating=["w1", "w2"])
+    story["w2"].topics = ("orders", "orders-eu")
+    story.join("w2")
+    return again(story, "w1")
 
 
 @scenario("user-data-changed", "w2")
