@@ -169,17 +169,17 @@ class Stage:
 
         await self.until(f"group {group} to be Stable with {', '.join(names)}", met)
 
-    async def formed(self, group: str, since_ms: int, *names: str) -> None:
-        """Wait until it is recorded that the group has been Stable with exactly these clients since a Unix time.
+    async def gone(self, group: str, since_ms: int, name: str) -> None:
+        """Wait until it is recorded that a client has been put out of the group, or left it, since a Unix time.
 
-        What lasts for a moment only may be over before anybody looks; what is recorded stays.
+        It may be back before anybody looks; what is recorded stays.
         """
 
         def found(episode: dict[str, Any]) -> bool:
-            here = [one["client_id"] for one in episode["members"] if one.get("fate", "stayed") in HERE]
-            return episode.get("outcome") == "stable" and sorted(here) == sorted(names)
+            went = [one["client_id"] for one in episode["members"] if one.get("fate", "stayed") not in HERE]
+            return "outcome" in episode and name in went  # without an outcome it runs
 
-        await self.recorded(group, since_ms, f"to have been Stable with {', '.join(names)}", found)
+        await self.recorded(group, since_ms, f"to be without {name}", found)
 
     async def recorded(
         self, group: str, since_ms: int, what: str, found: Callable[[dict[str, Any]], bool]

@@ -13,7 +13,7 @@ from examples.incidents.model import Finding, Incident, Told, Truth, Verdict
 LAST = 100
 """More episodes than any of the groups has."""
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 120.0
 
 
 async def ask(bootstrap: str, group: str) -> list[Told]:

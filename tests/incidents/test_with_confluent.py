@@ -13,6 +13,8 @@ import msgspec
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
+from ottla.broker.observe.recording import open_recording
+from ottla.broker.observe.why.history import History
 from ottla.broker.observe.why.model import Episode
 from ottla.broker.observe.why.words import verdict
 from ottla.testing import Broker
@@ -153,15 +155,26 @@ def test_two_processes_with_one_instance_id(broker: Broker, cast: Cast) -> None:
 
 
 @pytest.mark.slow
-def test_partitions_that_are_added(broker: Broker, cast: Cast) -> None:
-    members = joined(cast, "one", "two")
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    admin.create_partitions([NewPartitions(TOPIC, 2 * PARTITIONS)])[TOPIC].result(30)
-    cast.wait_shared(members, places(TOPIC, 2 * PARTITIONS))
-    told = recorded(broker, cast, "topic-metadata-changed")
+def test_partitions_that_are_added(tmp_path: Path) -> None:
+    """A recording tells the same afterwards."""
+    path = tmp_path / "run.ottla"
+    with (
+        Broker({"ottla.recorder.file": str(path)}, topics={TOPIC: PARTITIONS}, http=True) as broker,
+        Cast(broker.bootstrap_servers, "billing") as cast,
+    ):
+        members = joined(cast, "one", "two")
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        admin.create_partitions([NewPartitions(TOPIC, 2 * PARTITIONS)])[TOPIC].result(30)
+        cast.wait_shared(members, places(TOPIC, 2 * PARTITIONS))
+        told = recorded(broker, cast, "topic-metadata-changed")
     assert told.culprit == -1
     assert told.members[told.triggers[0].member].is_leader
     assert told.headline.startswith("orders had 6 partitions and has 12 now, so the leader ")
+    history = History()
+    for event in open_recording(path).events():
+        history(event)
+    (again,) = [one for one in history.episodes("billing") if one.number == told.number]
+    assert (again.headline, again.sentences) == (told.headline, told.sentences)
 
 
 @pytest.mark.slow
