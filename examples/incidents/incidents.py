@@ -83,14 +83,14 @@ async def rolling_restart(stage: Stage) -> list[Truth]:
 async def static_restart(stage: Stage) -> list[Truth]:
     group, names = "shipping", ("shipping-1", "shipping-2", "shipping-3")
     for name in names:
-        await stage.join("confluent-kafka", name, group, instance_id=name)
+        await stage.join("confluent-kafka", name, group, instance_id=name, session_timeout_ms=30_000)
     await stage.stable(group, *names)
     truths = []
     for name in names:
         stage.view.note(group, f"{name}, which has a group.instance.id, is restarted")
         truths.append(Truth(name, ("static-member-replaced", "rolling-restart"), now_ms(), kind="replacement"))
         await stage.leave(name)
-        await stage.join("confluent-kafka", name, group, instance_id=name)
+        await stage.join("confluent-kafka", name, group, instance_id=name, session_timeout_ms=30_000)
         await stage.stable(group, *names)
     stage.view.note(group, "three restarts, no rebalance")
     return truths
@@ -134,14 +134,17 @@ async def blocked_leader(stage: Stage) -> list[Truth]:
     for name in names[1:]:
         await stage.join("aiokafka", name, group, **patient)
     stage.view.note(group, "the assignor of the leader, ledger-1, asks a database that does not answer")
-    running = await stage.recorded(group, since_ms, "to wait for ledger-1", lambda one: one.get("culprit", -1) >= 0)
+    running = await stage.recorded(
+        group, since_ms, "to wait for ledger-1", lambda one: "outcome" not in one and Told.of(one).culprit == "ledger-1"
+    )
     meanwhile = (Told.of(running),)
     barrier_ms = now_ms()
     await stage.stable(group, *names)
     stage.view.note(group, "the sync barrier dropped ledger-1; another leads, and in the end all are in")
     waits = ("waits for ledger-1",)
     return [
-        Truth("ledger-1", ("group-started",), since_ms, words=waits, meanwhile=meanwhile),
+        # On a busy machine the others come when the first generation is formed already.
+        Truth("ledger-1", ("group-started", "member-joined"), since_ms, words=waits, meanwhile=meanwhile, trigger=None),
         Truth("ledger-1", ("leader-never-synced",), barrier_ms),
     ]
 

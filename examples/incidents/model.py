@@ -62,7 +62,7 @@ class Truth:
     """What is true of an episode, and so what ``ottla why`` must say.
 
     Attributes:
-        culprit: the client id; trigger: of who began it, if that is somebody else.
+        culprit: the client id; trigger: of who began it, if that is somebody else, None for anybody.
         causes: classes of causes that name it; the first is the one that says most.
         since_ms: it began after this, in Unix time.
         kind: of the episode.
@@ -76,7 +76,7 @@ class Truth:
     kind: str = "rebalance"
     words: tuple[str, ...] = ()
     meanwhile: tuple[Told, ...] | None = None
-    trigger: str = ""
+    trigger: str | None = ""
 
 
 Play = Callable[[Stage], Awaitable[list[Truth]]]

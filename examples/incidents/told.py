@@ -76,7 +76,7 @@ def _judge(truth: Truth, told: list[Told]) -> Finding:
         wrong.append(f"the first thing told is a {one.kind}, not a {truth.kind}")
     if one.culprit != truth.culprit:
         wrong.append(f"it blames {one.culprit or 'nobody'}, not {truth.culprit}")
-    if one.trigger != (truth.trigger or truth.culprit):
+    if truth.trigger is not None and one.trigger != (truth.trigger or truth.culprit):
         wrong.append(f"it says that {one.trigger or 'nobody'} triggered it, not {truth.trigger or truth.culprit}")
     if one.cause not in truth.causes:
         wrong.append(f"it says {one.cause}, not {' or '.join(truth.causes)}")

@@ -60,11 +60,13 @@ class Account:
     Attributes:
         input: the last input of the group.
         run: the rebalance that runs, if one does.
+        formed_ms: when the group was last given assignments.
     """
 
     __slots__ = (
         "count",
         "departures",
+        "formed_ms",
         "generation",
         "group_id",
         "happenings",
@@ -120,6 +122,7 @@ class Account:
         self.joined: list[Known] = []
         self.happenings: list[Happening] = []
         self.loaded_ms = NEVER
+        self.formed_ms = NEVER
 
     # Inputs
 

@@ -153,7 +153,8 @@ def _changed_topics(tracker: Account, asked: Asked, event: Event) -> dict[str, s
 
 def _by_pattern(tracker: Account, came: list[str], went: list[str], event: Event) -> dict[str, str]:
     """What became of a topic that explains a change of subscription: with a pattern the client does that by itself."""
-    changes = tracker.topics.changed([*came, *went], event.at_ms)
+    found = tracker.topics.changed([*came, *went], event.at_ms)
+    changes = [one for one in found if one.at_ms > tracker.formed_ms]  # a pattern would have had the others before
     created = {one.topic for one in changes if one.partitions and not one.partitions_before}
     deleted = {one.topic for one in changes if not one.partitions}
     return changes[0].facts(event.at_ms) if changes and created >= {*came} and deleted >= {*went} else {}

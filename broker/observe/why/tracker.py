@@ -201,6 +201,7 @@ class Tracker(Comings):
             given[member_id] = partitions or []
             run.part(known).after = known.owned
         run.episode.partitions_known = is_known
+        self.formed_ms = event.at_ms
         self.standing.charge(run, event.at_ms)
         if is_known:
             self._hand_over(run, owner_before, given, event.at_ms)

@@ -77,6 +77,15 @@ def test_who_changes_its_subscription_itself_is_the_culprit() -> None:
     assert verdict(story.last) == "cause subscription-changed, triggered by w2, culprit w2"
 
 
+def test_a_topic_that_was_there_when_the_group_formed_explains_no_new_subscription() -> None:
+    story = Story()
+    story.topic("orders-eu", 3)
+    stable(story=story)
+    story["w2"].topics = ("orders", "orders-eu")
+    rejoined(story, "w2")
+    assert verdict(story.last) == "cause subscription-changed, triggered by w2, culprit w2"
+
+
 def test_what_is_remembered_is_bounded() -> None:
     topics = Topics()
     for number in range(3 * MOST_TOPICS):
