@@ -163,7 +163,7 @@ class Broker:
             )
             await self._topics.start()
             self._tell_recovered()
-            await self._observing.begin_group_events(self._topics, self._clock)
+            await self._observing.begin(self._topics, self._clock)
             self._compose()
             self._load_groups()
             self._transactions.load()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.clock import Clock
 from ottla.broker.core.topics.catalog import GROUP_EVENTS_TOPIC
-from ottla.broker.observe.events import Emit, no_op
+from ottla.broker.observe.events import Emit, TopicChanged, no_op
 from ottla.broker.observe.group_events import GroupEvents
 from ottla.broker.observe.lines import CoordinatorLines
 from ottla.broker.observe.observers import Observers
@@ -101,14 +101,15 @@ class Observing:
         self.emit.add(self.sentinels)
         self.sentinels.start(clock)
 
-    async def begin_group_events(self, topics: TopicManager, clock: Clock) -> None:
-        """Have the topic of group events, and write to it from now on; without ``ottla.group.events.enable`` neither.
+    async def begin(self, topics: TopicManager, clock: Clock) -> None:
+        """Tell of what becomes of topics; have the topic of group events, if it is wanted, and write to it from now on.
 
         It is there from the start: whoever begins to read before the first group comes must not take it for missing.
 
         Raises:
             EngineError: it could not be created.
         """
+        topics.on_changed = partial(self._topic_changed, clock)
         if self.group_event_log is None:
             return
         settings = self.settings
@@ -120,6 +121,19 @@ class Observing:
             topics.partition_count(GROUP_EVENTS_TOPIC),
             clock,
             max_batch_bytes=settings.message_max_bytes,
+        )
+
+    def _topic_changed(self, clock: Clock, topic: str, partitions_before: int, partitions: int) -> None:
+        self.emit(
+            TopicChanged(
+                group_id="",
+                cause=0,
+                at_ms=clock.monotonic_ms(),
+                wall_ms=clock.wall_ms(),
+                topic=topic,
+                partitions=partitions,
+                partitions_before=partitions_before,
+            )
         )
 
 

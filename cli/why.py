@@ -201,17 +201,15 @@ def _nothing(asked: Asked) -> str:
 
 def print_episodes(episodes: Sequence[Episode]) -> None:
     """Print them, the oldest first, with the local clock's times."""
-    from ottla.broker.observe.why.plain import clock, member_names
-    from ottla.broker.observe.why.words import tell
+    from ottla.broker.observe.why.plain import clock
+    from ottla.broker.observe.why.words import tell, verdict
 
     for at, episode in enumerate(episodes):
         headline, sentences = tell(episode)  # again, since the broker's clock may be in another time zone
-        names = member_names(episode)
-        culprit = f", culprit {names[episode.culprit]}" if 0 <= episode.culprit < len(names) else ""
         if at:
             say()
         begun = clock(episode.started_ms)
-        say(f"{episode.kind} {episode.number} at {begun}, cause {episode.cause}{culprit}", dim=on_terminal())
+        say(f"{episode.kind} {episode.number} at {begun}, {verdict(episode)}", dim=on_terminal())
         say(headline, bold=True)
         for text in sentences:
             say(f"  {text}")

@@ -255,7 +255,7 @@ REBALANCES = Table(
         Column("completed_at", "TIMESTAMP", ""),
         Column("duration_ms", "BIGINT", "NULL without the event topic"),
         Column("reason", "STRING", "NULL without the event topic"),
-        Column("trigger_member", "STRING", "without the event topic: who left, else who joined"),
+        Column("trigger_member", "STRING", "the culprit, else the trigger; without the event topic who left or joined"),
         Column("members_after", "INT", ""),
         Column("members_before", "INT", ""),
         Column("joined", "ARRAY<STRING>", "member ids"),

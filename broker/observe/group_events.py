@@ -211,9 +211,13 @@ class GroupEvents:
             "moved": episode.moved,
             "members": sum(one.fate in MEMBERS for one in episode.members) if episode.outcome != "empty" else 0,
         }
-        if 0 <= episode.culprit < len(episode.members):
-            who = episode.members[episode.culprit]
+        trigger = episode.triggers[0].member
+        named = episode.culprit if episode.culprit >= 0 else trigger
+        if named >= 0:
+            who = episode.members[named]
             row |= {"member": who.member_id, "client": who.client_id, "host": who.client_host}
+        for key, index in (("trigger", trigger), ("culprit", episode.culprit)):
+            row[key] = _clipped(episode.members[index].member_id) if index >= 0 else ""
         return row
 
     # Groups

@@ -68,6 +68,7 @@ class TopicManager:
     Attributes:
         broker_configs: the broker's settings in layers, dynamic ones included.
         on_touched: told of each partition of a topic that was deleted, to wake fetches that wait there.
+        on_changed: told of each topic that was created or has more partitions, by name, with how many it had.
         on_deleted: told of each topic that was deleted, when nobody can see it any more, to drop its offsets.
         on_quotas: told of the quotas of clients when they have changed.
     """
@@ -88,6 +89,7 @@ class TopicManager:
         self.topics: dict[str, Topic] = {}
         self.by_id: dict[UUID, Topic] = {}
         self.on_touched: Callable[[TopicPartition], None] = lambda tp: None
+        self.on_changed: Callable[[str, int, int], None] = lambda name, partitions_before, partitions: None
         self.on_deleted: Callable[[Topic], None] = lambda topic: None
         self.on_quotas: Callable[[Quotas], None] = lambda quotas: None
         self._engine = engine
@@ -338,6 +340,7 @@ class TopicManager:
         entries = [plan for plan in plans if isinstance(plan, TopicEntry)]
         if not entries:
             return plans
+        known = self._catalog.topics
         try:
             await self._store(self._catalog.changed(put=entries))
             for entry in entries:
@@ -347,6 +350,8 @@ class TopicManager:
             failed = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
             return [failed if isinstance(plan, TopicEntry) else plan for plan in plans]
         for entry in entries:
+            had = known[entry.name].partition_count if entry.name in known else 0
+            self.on_changed(entry.name, had, entry.partition_count)
             self._log.info("topic has partitions", topic=entry.name, topic_id=str(entry.topic_id),
                            partitions=entry.partition_count)  # fmt: skip
         return plans

@@ -16,7 +16,7 @@ class Told:
     Attributes:
         generation: that it led to or happened in, -1 if there is none.
         cause: the class of what the culprit did; of what began it, if that was nobody's doing.
-        culprit: the client id, None if nobody is named.
+        culprit: the client id, None if nobody is named; trigger: of who began it.
     """
 
     number: int
@@ -28,14 +28,17 @@ class Told:
     sentences: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
     generation: int = -1
+    trigger: str | None = None
 
     @classmethod
     def of(cls, episode: dict[str, Any]) -> Told:
         """Read it. What has its default is left out there."""
         at = episode.get("culprit", -1)
         cause = episode.get("cause", "unknown")
+        triggers = episode.get("triggers", ())
         # Who held a rebalance up is to blame for that, whoever began it.
-        own = [one["cause"] for one in episode.get("triggers", ()) if one.get("member", -1) == at >= 0]
+        own = [one["cause"] for one in triggers if one.get("member", -1) == at >= 0]
+        began = triggers[0].get("member", -1) if triggers else -1
         return cls(
             number=episode["number"],
             kind=episode["kind"],
@@ -46,6 +49,7 @@ class Told:
             sentences=tuple(episode.get("sentences", ())),
             advice=tuple(one["text"] for one in episode.get("advice", ())),
             generation=max(episode.get("generation_after", -1), -1),
+            trigger=episode["members"][began]["client_id"] if began >= 0 else None,
         )
 
     @property
@@ -58,7 +62,7 @@ class Truth:
     """What is true of an episode, and so what ``ottla why`` must say.
 
     Attributes:
-        culprit: the client id.
+        culprit: the client id; trigger: of who began it, if that is somebody else, None for anybody.
         causes: classes of causes that name it; the first is the one that says most.
         since_ms: it began after this, in Unix time.
         kind: of the episode.
@@ -72,6 +76,7 @@ class Truth:
     kind: str = "rebalance"
     words: tuple[str, ...] = ()
     meanwhile: tuple[Told, ...] | None = None
+    trigger: str | None = ""
 
 
 Play = Callable[[Stage], Awaitable[list[Truth]]]

@@ -10,10 +10,12 @@ import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from examples.demo.processes import Failed, Process
 from examples.demo.reports import Tail
 from examples.incidents.view import View
+from ottla.broker.observe.why.plain import HERE
 from ottla.clients import Admin, GroupDescription, KafkaError, NewTopic, Producer
 
 SETTINGS = ("group.max.size=4",)
@@ -71,6 +73,7 @@ class Stage:
         self._runs = itertools.count(1)
         self._looked = asyncio.Event()
         self._topics: list[str] = []
+        self._admin: Admin
         self.broker = self._process(
             "the broker", "broker",
             "ottla.cli", "serve", "--listen", "127.0.0.1:0", "--http", http, "--ephemeral", "--log-format", "json",
@@ -97,6 +100,7 @@ class Stage:
             ):
                 await admin.create_topics([NewTopic(name, partitions) for name, partitions in topics.items()])
                 self._topics = list(topics)
+                self._admin = admin
                 tasks = [asyncio.create_task(self._look(admin)), asyncio.create_task(self._send(producer))]
                 yield self
                 await self._end(tasks)
@@ -165,6 +169,37 @@ class Stage:
 
         await self.until(f"group {group} to be Stable with {', '.join(names)}", met)
 
+    async def gone(self, group: str, since_ms: int, name: str) -> None:
+        """Wait until it is recorded that a client has been put out of the group, or left it, since a Unix time.
+
+        It may be back before anybody looks; what is recorded stays.
+        """
+
+        def found(episode: dict[str, Any]) -> bool:
+            went = [one["client_id"] for one in episode["members"] if one.get("fate", "stayed") not in HERE]
+            return "outcome" in episode and name in went  # without an outcome it runs
+
+        await self.recorded(group, since_ms, f"to be without {name}", found)
+
+    async def recorded(
+        self, group: str, since_ms: int, what: str, found: Callable[[dict[str, Any]], bool]
+    ) -> dict[str, Any]:
+        """Wait for an episode that began after a Unix time, as ``ottla why --format json`` has it; gives it.
+
+        Raises:
+            Failed: it took too long.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(STEP_TIMEOUT_S):
+                while True:
+                    with contextlib.suppress(KafkaError):  # as in `_look`
+                        told = json.loads(await self._admin.describe_group_history(group, "why", since_ms=since_ms))
+                        episodes: list[dict[str, Any]] = told["episodes"]
+                        if (one := next(filter(found, episodes), None)) is not None:
+                            return one
+                    await asyncio.sleep(LOOK_EVERY_S)
+        raise self._late(f"group {group} {what}")
+
     def is_stable(self, group: str, *names: str) -> bool:
         return self.state(group) == "Stable" and self.clients(group) == sorted(names)
 
@@ -189,9 +224,10 @@ class Stage:
                     self._looked.clear()
                     await self._looked.wait()
         except TimeoutError:
-            raise Failed(
-                f"waited {STEP_TIMEOUT_S:.0f} s for {what}", self.broker.log, self.directory / "logs"
-            ) from None
+            raise self._late(what) from None
+
+    def _late(self, what: str) -> Failed:
+        return Failed(f"waited {STEP_TIMEOUT_S:.0f} s for {what}", self.broker.log, self.directory / "logs")
 
     # -- meanwhile
 

@@ -13,7 +13,7 @@ from examples.incidents.model import Finding, Incident, Told, Truth, Verdict
 LAST = 100
 """More episodes than any of the groups has."""
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 120.0
 
 
 async def ask(bootstrap: str, group: str) -> list[Told]:
@@ -76,6 +76,8 @@ def _judge(truth: Truth, told: list[Told]) -> Finding:
         wrong.append(f"the first thing told is a {one.kind}, not a {truth.kind}")
     if one.culprit != truth.culprit:
         wrong.append(f"it blames {one.culprit or 'nobody'}, not {truth.culprit}")
+    if truth.trigger is not None and one.trigger != (truth.trigger or truth.culprit):
+        wrong.append(f"it says that {one.trigger or 'nobody'} triggered it, not {truth.trigger or truth.culprit}")
     if one.cause not in truth.causes:
         wrong.append(f"it says {one.cause}, not {' or '.join(truth.causes)}")
     wrong += [f"it does not mention {word}" for word in truth.words if word not in one.text]

@@ -36,7 +36,7 @@ class Lane:
     Attributes:
         identity: group.instance.id of a static member, else client id.
         hosts: where it ran, in order; a dynamic member's is one.
-        blamed: when it triggered a rebalance.
+        blamed: when a rebalance ended of which it is the culprit; where none is known, that it triggered.
     """
 
     identity: str
@@ -187,7 +187,7 @@ def _extend(lane: Lane, one: _Seen, start: datetime, end: datetime) -> None:
 
 
 def _blame(lanes: list[Lane], rebalances: list[Rebalance], suspects: set[str]) -> None:
-    """Note who triggered what, and who is suspected; a member that never was in a generation has no lane of its own."""
+    """Note who is named for what, and who is suspected; who never was in a generation has no lane of its own."""
     of_member = {bar.member: lane for lane in lanes for bar in lane.bars}
     for one in rebalances:
         if one.trigger and not one.first:

@@ -114,7 +114,7 @@ def _lanes(picture: Picture, group: Group) -> Html:
         tag("th", "Client", scope="col"),
         tag("th", axis(window), scope="col", class_="axis", aria_label="Membership over time"),
         tag("th", "Sessions", scope="col", class_="num", title="How many members it was, one after the other"),
-        tag("th", "Blamed", scope="col", class_="num", title="How many rebalances it triggered"),
+        tag("th", "Named", scope="col", class_="num", title="Rebalances of which it is the culprit, or triggered them"),
     )
     table = tag(
         "table",
@@ -155,7 +155,7 @@ def _key(picture: Picture) -> Html:
         tag("li", tag("i", class_="key owning"), "owns partitions"),
         tag("li", tag("i", class_="key idle"), "in the group, owns nothing"),
         tag("li", tag("i", class_="key barrier"), "the group stands still") if known else None,
-        tag("li", tag("i", class_="key dot"), "triggered a rebalance"),
+        tag("li", tag("i", class_="key dot"), "culprit of a rebalance, or triggered it"),
         class_="legend",
     )
 
@@ -163,7 +163,7 @@ def _key(picture: Picture) -> Html:
 def _lane(lane: Lane, picture: Picture, window: Span) -> Html:
     sessions = len({bar.member for bar in lane.bars})
     said = f"{lane.identity} on {', '.join(lane.hosts) or 'an unknown host'}: {count(sessions, 'session')}"
-    said += f", triggered {count(len(lane.blamed), 'rebalance')}" if lane.blamed else ""
+    said += f", named for {count(len(lane.blamed), 'rebalance')}" if lane.blamed else ""
     drawn = tag(
         "svg",
         tag("title", said),

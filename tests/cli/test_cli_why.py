@@ -40,7 +40,7 @@ def until_settled(ottla: Any) -> None:
 def test_the_latest_rebalance_in_words(two: Any) -> None:
     lines = two.run("why", "billing").stdout.splitlines()
     assert lines[0].startswith("rebalance 3 at ")
-    assert lines[0].endswith(", cause left-closed, culprit one")
+    assert lines[0].endswith(", cause left-closed, triggered by one, culprit one")
     assert lines[1].startswith("one was closed; ")
     assert any('one (127.0.0.1) was closed; it said "the consumer is being closed".' in line for line in lines)
     assert any("group.instance.id" in line for line in lines if line.startswith("  What to do: "))
@@ -49,9 +49,9 @@ def test_the_latest_rebalance_in_words(two: Any) -> None:
 def test_several_rebalances(two: Any) -> None:
     heads = [line for line in two.run("why", "billing", "--last", "5").stdout.splitlines() if line.startswith("reb")]
     assert [head.rpartition("cause ")[2] for head in heads] == [
-        "group-started, culprit one",
-        "member-joined, culprit two",
-        "left-closed, culprit one",
+        "group-started, triggered by one, no culprit",
+        "member-joined, triggered by two, culprit two",
+        "left-closed, triggered by one, culprit one",
     ]
     assert two.run("why", "billing", "--since", "1h").stdout.count("cause ") == 3
     assert two.run("why", "-G", "billing", "--generation", "2").stdout.count("cause member-joined") == 1
@@ -120,7 +120,7 @@ def test_a_recording_tells_the_same(name: str, tmp_path: Path, ottla_broker_fact
     assert told[:2] == live
     assert {one["cause"] for one in told[2:]} == {"left-closed", "coordinator-moved"}
     text = ottla.run("why", "billing", "--last", "9", "--file", str(path)).stdout
-    assert "cause member-joined, culprit two" in text
+    assert "cause member-joined, triggered by two, culprit two" in text
     shown = ottla.run("why", "billing", "--file", str(path)).stdout.splitlines()
     assert shown[0].startswith("rebalance ")
     assert shown[-1].startswith("Then, at ") and shown[-1].endswith(", the broker stopped or gave the group up.")

@@ -235,6 +235,10 @@ class ProcessMember(Watched):
             self._tell("stop")
             self._end()
 
+    def pause(self) -> None:
+        """SIGSTOP: its sockets stay open, and nothing of it runs."""
+        self._process.send_signal(signal.SIGSTOP)
+
     def kill(self) -> None:
         """SIGKILL: its sockets close, and it says goodbye to nobody."""
         self._process.send_signal(signal.SIGKILL)

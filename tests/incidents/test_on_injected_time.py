@@ -27,7 +27,7 @@ def formed(**settings: int) -> Crowd:
 def test_the_first_generation() -> None:
     crowd = formed()
     (first,) = crowd.episodes
-    assert told(first) == ("group-started", "one")
+    assert told(first) == ("group-started", None)
     assert first.generation_after == 1
 
 

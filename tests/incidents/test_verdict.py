@@ -30,6 +30,7 @@ EPISODE = {
     "started_ms": 1_500,
     "cause": "session-expired-connection-lost",
     "culprit": 1,
+    "triggers": [{"cause": "session-expired-connection-lost", "member": 1}],
     "members": [{"member_id": f"payments-{at}-x", "client_id": f"payments-{at}", "client_host": "/h"} for at in (1, 2)],
     "headline": "payments-2 crashed.",
     "sentences": ["Its session of 6.0 s ran out."],
@@ -63,6 +64,7 @@ def test_the_first_episode_must_tell_it() -> None:
     ("told", "complaint"),
     [
         (replace(TOLD, culprit=None), "it blames nobody, not payments-2"),
+        (replace(TOLD, trigger="payments-1"), "it says that payments-1 triggered it, not payments-2"),
         (replace(TOLD, cause="unknown"), "it says unknown, not session-expired-connection-lost"),
         (replace(TOLD, kind="refusal"), "the first thing told is a refusal, not a rebalance"),
         (replace(TOLD, sentences=()), "it does not mention 6.0 s"),
@@ -78,7 +80,7 @@ def test_an_incident_of_which_nothing_is_known_is_not_right() -> None:
 
 
 def test_nobody_is_named_by_default() -> None:
-    episode = {key: value for key, value in EPISODE.items() if key not in ("cause", "culprit")}
+    episode = {key: value for key, value in EPISODE.items() if key not in ("cause", "culprit", "triggers")}
     assert Told.of(episode).culprit is None
     assert Told.of(episode).cause == "unknown"
 

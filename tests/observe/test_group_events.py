@@ -96,12 +96,14 @@ def test_the_first_generation() -> None:
     assert (completed["cause"], completed["reason"], completed["client"]) == ("group-started", "group-started", "a1")
     assert completed["duration_ms"] == completed["ts_ms"] - started["ts_ms"] == 1
     assert completed["moved"] == 6
+    assert (completed["trigger"], completed["culprit"]) == (story["a1"].member_id, "")
 
 
 def test_a_rebalance_that_waits(story: Told) -> None:
     completed = story.rows("rebalance_completed")[-1]
     assert (completed["generation"], completed["duration_ms"], completed["cause"]) == (2, 250, "member-joined")
     assert (completed["member"], completed["client"], completed["host"]) == (story["b2"].member_id, "b2", "/10.0.0.0")
+    assert completed["trigger"] == completed["culprit"] == completed["member"]
     assert completed["waited_for"] == [story["a1"].member_id]
     assert (completed["members"], completed["moved"]) == (2, 3)
     started = story.rows("rebalance_started")[-1]

@@ -23,7 +23,7 @@ export const CAUSES = {
   "subscription-changed": "a member subscribes to other topics than before",
   "assignor-list-changed": "a member supports other assignors than before",
   "cooperative-follow-up": "a member gave partitions up, as the last assignment told it, and rejoined",
-  "topic-metadata-changed": "the leader saw that topics or their partitions changed",
+  "topic-metadata-changed": "a topic was created, deleted or given more partitions, and the leader joined again",
   "user-data-changed": "a member's assignor sent other data than before",
   "rebalance-enforced": "the application asked for a rebalance",
   "rejoined-after-error": "a member rejoined since an earlier answer was an error",

@@ -69,6 +69,7 @@ from ottla.broker.observe.events.inputs import (
     TransactionEnded,
     TxnCommitReceived,
 )
+from ottla.broker.observe.events.topics import TopicChanged
 
 __all__ = [
     "UNTOLD",
@@ -119,6 +120,7 @@ __all__ = [
     "StateChanged",
     "SyncReceived",
     "TimerFired",
+    "TopicChanged",
     "TopicDeleted",
     "TransactionEnded",
     "TxnCommitReceived",

@@ -121,6 +121,7 @@ class Builder:
             track = tracks[index] = self.lanes.of(part, episode.kind, start)
             if track is None:
                 continue
+            track.lane.blamed_ms += part.blamed_ms
             if part.disconnected_ms:
                 track.lane.lost.append(max(part.disconnected_ms - self.from_ms, 0))
             if episode.kind == "loaded":

@@ -49,6 +49,7 @@ class Lane(Struct, omit_defaults=True):
         changes: triples, flat: when, `Kind`, and the number of partitions if it is OWNING or the index into FATES if
             it is GONE. A change holds until the next, the last until `Timeline.until`.
         lost: when connections of the member were lost.
+        blamed_ms: partition-milliseconds that stood still on its account, as the episodes have it.
         held_ms: for how long barriers waited for it alone or for it among others; held: for how many.
         is_present: it is a member now; is_leader: it leads the group.
         heard_ms: how long ago it was heard of, -1 if that is not known.
@@ -60,6 +61,7 @@ class Lane(Struct, omit_defaults=True):
     tenants: list[Tenant] = []
     changes: list[int] = []
     lost: list[int] = []
+    blamed_ms: int = 0
     held_ms: int = 0
     held: int = 0
     is_present: bool = False

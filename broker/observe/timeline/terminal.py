@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from ottla.broker.observe.printable import printable
-from ottla.broker.observe.timeline.model import FATES, Kind, Lane, Mark, Timeline
+from ottla.broker.observe.timeline.model import FATES, Flow, Kind, Lane, Mark, Timeline
 from ottla.broker.observe.timeline.scale import Scale, end_of
 from ottla.broker.observe.why.plain import SHORT_ID
 
@@ -168,14 +168,29 @@ class Drawing:
                 continue
             sparks = SPARKS[self._is_ascii]
             cells: list[Piece] = []
-            for column in range(self._columns):
-                begin = int((self._starts[column] - flow.start) // flow.bucket_ms)
-                end = int((self._starts[column + 1] - flow.start) // flow.bucket_ms)
-                value = max(values[max(begin, 0) : max(end, begin) + 1], default=0) if end >= 0 else 0
+            for value in self._commits(flow) if name == "commits" else self._lag(flow):
                 cells.append(
                     (sparks[min(int(value / most * len(sparks)), len(sparks) - 1)] if value > 0 else " ", style)
                 )
             yield self._labelled(name, "dim", cells)
+
+    def _commits(self, flow: Flow) -> list[int]:
+        """Of each column the most commits of a bucket. One that is wider than a column has one mark, in its middle."""
+        columns = [0] * self._columns
+        for bucket, commits in enumerate(flow.commits):
+            begin = max(flow.start + bucket * flow.bucket_ms, 0)
+            end = min(flow.start + (bucket + 1) * flow.bucket_ms, self._timeline.until)
+            if begin <= end:
+                column = self._column((begin + end) / 2)
+                columns[column] = max(columns[column], commits)
+        return columns
+
+    def _lag(self, flow: Flow) -> Iterator[int]:
+        """Of each column the most lag; it holds for the whole of its bucket."""
+        for column in range(self._columns):
+            begin = int((self._starts[column] - flow.start) // flow.bucket_ms)
+            end = int((self._starts[column + 1] - flow.start) // flow.bucket_ms)
+            yield max(flow.lag[max(begin, 0) : max(end, begin) + 1], default=0) if end >= 0 else 0
 
     def _legend(self) -> Line:
         line: Line = []

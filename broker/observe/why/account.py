@@ -30,6 +30,7 @@ from ottla.broker.observe.why.members import NEVER, Departure, Known, Partition,
 from ottla.broker.observe.why.model import Episode
 from ottla.broker.observe.why.refusals import Refusals
 from ottla.broker.observe.why.run import Run, Standing
+from ottla.broker.observe.why.topics import Topics
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
 
 encode, decode = Encoder().encode, Decoder(Episode).decode
@@ -54,15 +55,18 @@ class Account:
 
     Args:
         keep: takes each episode that is over; replace: one of those again that has changed; told: each once.
+        topics: what became of topics lately.
 
     Attributes:
         input: the last input of the group.
         run: the rebalance that runs, if one does.
+        formed_ms: when the group was last given assignments.
     """
 
     __slots__ = (
         "count",
         "departures",
+        "formed_ms",
         "generation",
         "group_id",
         "happenings",
@@ -83,6 +87,7 @@ class Account:
         "standing",
         "state",
         "told",
+        "topics",
         "unsure",
     )
 
@@ -92,11 +97,13 @@ class Account:
         keep: Callable[[Episode], None],
         replace: Callable[[Episode], None],
         told: Callable[[Episode], None],
+        topics: Topics,
     ) -> None:
         self.group_id = group_id
         self.keep = keep
         self.replace = replace
         self.told = told
+        self.topics = topics
         self.count = 0
         self.state = self.previous = "Empty"
         self.generation = -1
@@ -115,6 +122,7 @@ class Account:
         self.joined: list[Known] = []
         self.happenings: list[Happening] = []
         self.loaded_ms = NEVER
+        self.formed_ms = NEVER
 
     # Inputs
 
@@ -156,6 +164,7 @@ class Account:
                 self.standing.resume(read_partitions(known.assignment) or ())
         elif (part := self.run.part_of(event.member_id)) is not None:
             part.synced_ms = self.run.at(event)
+            self.run.arrived(event.member_id, event)
 
     def on_leave_received(self, event: LeaveReceived) -> None:
         # Whoever sends it may be somebody else: an administrator's tool names the member, too.
@@ -264,12 +273,14 @@ class Account:
         self.departures.gone(Departure(known, cause, event.at_ms, event.wall_ms), len(self.members))
         self.happenings.append(Happening(cause, known, reason, facts, fate))
 
-    def _stop(self, known: Known, at_ms: int, held: frozenset[Partition] = frozenset()) -> None:
-        """A member consumes nothing any more but what it holds."""
+    def _stop(
+        self, known: Known, at_ms: int, held: frozenset[Partition] = frozenset(), *, is_gone: bool = True
+    ) -> None:
+        """A member consumes nothing any more but what it holds: it is gone, or it gave the rest up to rejoin."""
         if not known.owned:
             return
         owned = read_partitions(known.assignment) or ()
-        self.standing.stop((one for one in owned if one not in held), at_ms, known.member_id)
+        self.standing.stop((one for one in owned if one not in held), at_ms, known.member_id, is_gone=is_gone)
 
     def forget(self) -> None:
         """Nothing is known of the group as it is now."""
@@ -289,15 +300,24 @@ class Account:
         """Whether there is no group any more."""
         return not self.members and not self.issued and self.run is None
 
-    def running(self) -> Episode | None:
-        """The rebalance that runs, as far as it is known, as a copy."""
-        if self.run is None:
+    def running(self, now_ms: int | None = None) -> Episode | None:
+        """The rebalance that runs, as far as it is known, as a copy.
+
+        Args:
+            now_ms: until when it has been running, Unix time; without it until the last thing that happened.
+        """
+        run = self.run
+        if run is None:
             return None
         if self.input is not None and (self.happenings or self.joined):
             self.settle(self.input)
-        copy = decode(encode(self.run.episode))
-        judge.preview(copy)
-        return copy
+        at_ms = run.start_ms if self.input is None else self.input.at_ms
+        if now_ms is not None:
+            at_ms = max(at_ms, run.start_ms + now_ms - run.episode.started_ms)
+        copy = run.seen(decode(encode(run.episode)))
+        Standing(dict(self.standing.since)).charge(copy, at_ms)
+        judge.preview(copy, at_ms)
+        return copy.episode
 
     def open_refusals(self) -> list[Episode]:
         """Refusals that may yet be repeated, as copies."""

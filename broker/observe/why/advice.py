@@ -211,7 +211,9 @@ def _returned(case: Case) -> Advice | None:
     return _restart(case) if case.part.group_instance_id is None else None
 
 
-def _subscription(case: Case) -> Advice:
+def _subscription(case: Case) -> Advice | None:
+    if "topic" in case.trigger.facts:
+        return None
     return Advice(
         "Let all members of a group subscribe to the same topics, and change that in all of them at once: each member "
         "that changes its subscription is a rebalance of its own.",

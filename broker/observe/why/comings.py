@@ -22,6 +22,7 @@ from ottla.broker.observe.events import (
 )
 from ottla.broker.observe.why import judge
 from ottla.broker.observe.why.account import Account, Happening
+from ottla.broker.observe.why.blame import NOBODYS_DOING
 from ottla.broker.observe.why.members import NEVER, Asked, Known
 from ottla.broker.observe.why.reasons import leaving_class, said
 
@@ -37,6 +38,8 @@ class Comings(Account):
             self.issued[event.member_id] = (came.client_id, came.client_host)
         else:
             self.issued[event.member_id] = ("", "")
+        if self.run is not None and self.run.open_wait("join") is not None:
+            self.run.waits_for([event.member_id], event)
 
     def on_member_added(self, event: MemberAdded) -> None:
         join = self.input if isinstance(self.input, JoinReceived) else None
@@ -72,7 +75,7 @@ class Comings(Account):
         self.joined.append(known)
         known.error = ""
         known.awaited_sync = -1
-        self._stop(known, event.at_ms, known.asked.held)
+        self._stop(known, event.at_ms, known.asked.held, is_gone=False)
 
     def _rejoined(self, known: Known, before: Asked, join: JoinReceived) -> None:
         if self.happenings and self.happenings[-1].known is known:
@@ -129,7 +132,7 @@ class Comings(Account):
             self.replacing = None
             self.happenings.clear()
             self.standing.charge(run, event.at_ms)
-            for partition in [tp for tp, (_, who) in self.standing.since.items() if who in run.index]:
+            for partition in [tp for tp, (_, who, _) in self.standing.since.items() if who in run.index]:
                 del self.standing.since[partition]
             self._finish_run(run, event, "replaced")
 
@@ -168,7 +171,7 @@ class Comings(Account):
         if isinstance(self.input, LeaveReceived):
             cause, facts = judge.departure(known, self.input, cause, event)
         self._gone(known, cause, reason, facts, "left", event)
-        self._stop(known, event.at_ms)
+        self._stop(known, event.at_ms, is_gone=cause not in NOBODYS_DOING)
 
     def on_session_expired(self, event: SessionExpired) -> None:
         known = self.members.pop(event.member_id, None)

@@ -8,9 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from ottla.broker.observe.events import CommitReceived, Emit, Event, GroupRemoved, Input, OwnershipChanged
+from ottla.broker.observe.events import (
+    CommitReceived,
+    Emit,
+    Event,
+    GroupRemoved,
+    Input,
+    OwnershipChanged,
+    TopicChanged,
+    TopicDeleted,
+)
 from ottla.broker.observe.why.model import Episode
 from ottla.broker.observe.why.store import Store
+from ottla.broker.observe.why.topics import Topics
 
 if TYPE_CHECKING:
     from ottla.broker.observe.why.tracker import Tracker
@@ -19,6 +29,9 @@ DEFAULT_BUDGET_BYTES = 16 * 1024 * 1024
 
 MOST_STRANGERS = 1_000
 """Groups that are followed though nothing says that there is such a group: anybody can ask for any name."""
+
+OF_NO_GROUP = frozenset((OwnershipChanged, TopicChanged, TopicDeleted))
+"""Events that are of no group, and tell of what happens to several."""
 
 Facts = Callable[[], Mapping[str, str]]
 """The present settings of the broker, by name."""
@@ -57,11 +70,12 @@ class History:
         self._strangers: dict[str, None] = {}  # those of them that may be none
         self._handlers: Handlers = {}
         self._ownership: OwnershipChanged | None = None
+        self._topics = Topics()
 
     @staticmethod
     def wants(kind: type[Event]) -> bool:
         """Whether events of a type say anything about why."""
-        return kind is OwnershipChanged or kind in _handlers()
+        return kind in OF_NO_GROUP or kind in _handlers()
 
     def taker(self, kind: type[Event]) -> Emit:
         """What takes events of a type: commits are by far the most frequent."""
@@ -82,12 +96,13 @@ class History:
         if type(event) is OwnershipChanged:
             self._ownership = event
             return
+        if not event.group_id:
+            self._topics.take(event)  # else it is a timer of a whole partition
+            return
         handle = (self._handlers or self._begin()).get(type(event))
         if handle is None:
             return
         group_id = event.group_id
-        if not group_id:
-            return  # a timer of a whole partition
         tracker = self._trackers.get(group_id)
         if tracker is None:
             tracker = self._follow(group_id)
@@ -129,7 +144,7 @@ class History:
     def _new_tracker(self, group_id: str) -> Tracker:
         from ottla.broker.observe.why.tracker import Tracker
 
-        tracker = Tracker(group_id, self._store.keep, self._store.replace, self._tell)
+        tracker = Tracker(group_id, self._store.keep, self._store.replace, self._tell, self._topics)
         tracker.count = self._store.last_number(group_id)
         return tracker
 
@@ -233,9 +248,10 @@ class History:
         tracker = self._trackers.get(group_id)
         if tracker is None:
             return [], None
-        running = tracker.running()
+        now_ms = None if self.now_ms is None else self.now_ms()
+        running = tracker.running(now_ms)
         if running is not None:
-            running.now_ms = 0 if self.now_ms is None else self.now_ms()
+            running.now_ms = now_ms or 0
         return [one for one in tracker.open_refusals() if since_ms is None or one.last_ms >= since_ms], running
 
     def explain(self, episode: Episode) -> Episode:

@@ -15,8 +15,9 @@ from ottla.broker.observe.events import (
     RebalanceStarted,
     SessionExpired,
 )
+from ottla.broker.observe.why.blame import culprit
 from ottla.broker.observe.why.departures import AT_CLOSE_MS, FLAPS, RESTARTS
-from ottla.broker.observe.why.members import NEVER, Asked, Departure, Known
+from ottla.broker.observe.why.members import NEVER, Asked, Departure, Known, read_partitions
 from ottla.broker.observe.why.model import Episode, Trigger
 from ottla.broker.observe.why.reasons import joining_class, leaving_class, said
 from ottla.broker.observe.why.run import Run
@@ -40,15 +41,9 @@ WRITES = {
 LOST_GENERATION = frozenset(("ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID"))
 AFTER_LOAD_MS = 120_000
 """A generation that is refused this soon after a load was lost by it."""
-HELD_UP_MS = 5_000
-"""Who keeps a barrier open for this much longer than the others is named for it. Members learn of a rebalance from
-their next heartbeat, by default every three seconds; that alone is no fault."""
 POLL_EARLY_MS, POLL_LATE_MS = 5_500, 3_000
 """How far the last sign of an application may be from ``max.poll.interval.ms`` before its member leaves: clients
 commit what was polled up to five seconds later, and look at the interval every now and then."""
-DROPPED = ("leader-never-synced", "sync-timeout", "join-barrier-missed", "issued-id-unused")
-"""What happened to whoever held a rebalance up most, the worst first."""
-
 _REASONS: tuple[tuple[str, str], ...] = (
     (r"Adding new member (\S+)", "member-joined"),
     (r"Leader (\S+) re-joining", "leader-rejoined"),
@@ -119,11 +114,14 @@ def rejoin(tracker: Account, known: Known, before: Asked, join: JoinReceived) ->
     if before.topics is not None and after.topics is not None and before.topics != after.topics:
         came = [topic for topic in after.topics if topic not in before.topics]
         went = [topic for topic in before.topics if topic not in after.topics]
-        return "subscription-changed", {"came": ", ".join(came), "went": ", ".join(went)}
+        facts = {"came": ", ".join(came), "went": ", ".join(went)}
+        return "subscription-changed", facts | _by_pattern(tracker, came, went, join)
     if before.names != after.names and not before.is_partial:
         return "assignor-list-changed", {"before": ", ".join(before.names), "after": ", ".join(after.names)}
     by_words = joining_class(said(join.reason))
     if by_words in ("topic-metadata-changed", "rebalance-enforced", "cooperative-follow-up", "subscription-changed"):
+        if by_words == "topic-metadata-changed":
+            return by_words, _changed_topics(tracker, after, join)
         return by_words, _given_up(before, after) if by_words == "cooperative-follow-up" else {}
     if tracker.state == "CompletingRebalance":
         return "metadata-changed-while-syncing", {}
@@ -131,11 +129,35 @@ def rejoin(tracker: Account, known: Known, before: Asked, join: JoinReceived) ->
         return "generation-lost-on-load", {"error": known.error}
     if by_words is not None or known.error:
         return "rejoined-after-error", {"error": known.error} if known.error else {}
+    if known.member_id == tracker.leader_id and (changed := _changed_topics(tracker, after, join)):
+        return "topic-metadata-changed", changed  # librdkafka gives no reason
     if before.held != after.held and not before.is_partial:
         return "cooperative-follow-up", _given_up(before, after)
     if before.user_data != after.user_data and not before.is_partial:
         return "user-data-changed", {}
     return "leader-rejoined" if known.member_id == tracker.leader_id else "member-rejoined", {}
+
+
+def _changed_topics(tracker: Account, asked: Asked, event: Event) -> dict[str, str]:
+    """What became of topics that a leader subscribes to, and nobody in the group knew of; empty if nothing did."""
+    changes = tracker.topics.changed(asked.topics or (), event.at_ms)
+    if not changes:
+        return {}
+    owned = {one for known in tracker.members.values() for one in read_partitions(known.assignment) or ()}
+    news = [seen for one in changes if (seen := one.seen_from(owned)) is not None]
+    if not news:
+        return {}
+    more = {"more": str(len(news) - 1)} if len(news) > 1 else {}
+    return news[0].facts(event.at_ms) | more
+
+
+def _by_pattern(tracker: Account, came: list[str], went: list[str], event: Event) -> dict[str, str]:
+    """What became of a topic that explains a change of subscription: with a pattern the client does that by itself."""
+    found = tracker.topics.changed([*came, *went], event.at_ms)
+    changes = [one for one in found if one.at_ms > tracker.formed_ms]  # a pattern would have had the others before
+    created = {one.topic for one in changes if one.partitions and not one.partitions_before}
+    deleted = {one.topic for one in changes if not one.partitions}
+    return changes[0].facts(event.at_ms) if changes and created >= {*came} and deleted >= {*went} else {}
 
 
 def _given_up(before: Asked, after: Asked) -> dict[str, str]:
@@ -234,12 +256,10 @@ def conclude(tracker: Account, run: Run, event: Event) -> None:
             _look_closer(tracker, episode, trigger)
     if not episode.triggers:
         episode.triggers.append(Trigger("unknown"))
-    first = episode.triggers[0]
-    episode.cause = first.cause
-    episode.culprit = first.member
-    if episode.kind == "rebalance" and (held_up := _held_up_by(episode)) >= 0:
-        episode.culprit = held_up
+    episode.cause = episode.triggers[0].cause
     _see_pattern(tracker, run, event)
+    if episode.kind not in ("loaded", "stopped"):  # which is the broker's own doing
+        episode.culprit = culprit(episode, run.longest_ms, run.late)
 
 
 def reconsider(tracker: Account, episode: Episode) -> None:
@@ -250,14 +270,12 @@ def reconsider(tracker: Account, episode: Episode) -> None:
     episode.cause = episode.triggers[0].cause
 
 
-def preview(episode: Episode) -> None:
-    """Name the cause of an episode that still runs, and who holds it up for now."""
-    if not episode.triggers:
-        return
-    first = episode.triggers[0]
-    episode.cause, episode.culprit = first.cause, first.member
-    if (held_up := _held_up_by(episode)) >= 0:
-        episode.culprit = held_up
+def preview(run: Run, at_ms: int) -> None:
+    """Name the cause of an episode that still runs, and the culprit as it is at a moment."""
+    episode = run.episode
+    if episode.triggers:
+        episode.cause = episode.triggers[0].cause
+        episode.culprit = culprit(episode, run.longest_ms, run.late_until(at_ms))
 
 
 def _look_closer(tracker: Account, episode: Episode, trigger: Trigger) -> None:
@@ -281,24 +299,6 @@ def _look_closer(tracker: Account, episode: Episode, trigger: Trigger) -> None:
     if known.rebalance_timeout_ms and -early_ms <= late_ms <= POLL_LATE_MS:
         trigger.cause = gone.cause = "left-poll-timeout"
         trigger.facts["evidence"] = "connection open"
-
-
-def _held_up_by(episode: Episode) -> int:
-    """Who held it up most: whoever a barrier ran out for, or else came long after all others; -1 for nobody."""
-    by_cause = {trigger.cause: trigger.member for trigger in reversed(episode.triggers) if trigger.cause in DROPPED}
-    for cause in DROPPED:
-        if by_cause.get(cause, -1) >= 0:
-            return by_cause[cause]
-    for wait in episode.waits:
-        if wait.absent:
-            return wait.absent[0]
-        if wait.barrier != "join" or wait.closed_ms < 0 or len(wait.last) != 1:
-            continue
-        others = [part.came_ms for at, part in enumerate(episode.members) if at != wait.last[0] and part.came_ms >= 0]
-        held_ms = wait.closed_ms - max(others, default=wait.closed_ms)
-        if held_ms >= HELD_UP_MS and 2 * held_ms >= wait.closed_ms - wait.opened_ms:
-            return wait.last[0]
-    return -1
 
 
 def _see_pattern(tracker: Account, run: Run, event: Event) -> None:
@@ -330,5 +330,4 @@ def _see_pattern(tracker: Account, run: Run, event: Event) -> None:
 
 def _name_pattern(run: Run, cause: str, member: int, event: Event, facts: dict[str, str]) -> None:
     run.episode.cause = cause
-    run.episode.culprit = member
     run.episode.triggers.append(Trigger(cause, member, run.at(event), "", facts))

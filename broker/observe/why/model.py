@@ -25,6 +25,8 @@ class MemberPart(Struct, omit_defaults=True):
         reason: what the client said, empty if nothing.
         before, after: how many partitions it owned before and owns afterwards.
         stood_ms: partition-milliseconds for which what it owned stood still.
+        blamed_ms: partition-milliseconds that stood still on its account, whoever owned what did; docs/why.md says
+            how they are divided. Those of all members are the `Episode.stood_ms`, but for what nobody began.
         topics: what it subscribes to.
         session_timeout_ms, rebalance_timeout_ms: what it asked for, 0 if that is not known. Java's client, librdkafka
             and aiokafka send ``max.poll.interval.ms`` as the second.
@@ -45,6 +47,7 @@ class MemberPart(Struct, omit_defaults=True):
     before: int = 0
     after: int = 0
     stood_ms: int = 0
+    blamed_ms: int = 0
     topics: list[str] = []
     session_timeout_ms: int = 0
     rebalance_timeout_ms: int = 0
@@ -124,8 +127,9 @@ class Episode(Struct, omit_defaults=True):
         generation_before, generation_after: -1 where there is none.
         outcome: ``stable``, ``empty``, ``superseded`` (another rebalance began before the group was Stable), ``dead``,
             ``running``, ``refused``, ``replaced``, ``loaded``.
-        culprit: index into ``members`` of who caused it or held it up most, -1 if nobody can be named.
-        triggers: what began it and added to it; untold: how many more there were.
+        culprit: index into ``members`` of the member on whose account partitions stood still most, if that took a
+            second or more; else of the one that began it; -1 if there is none. docs/why.md has the whole rule.
+        triggers: what began it, which comes first, and what added to it; untold: how many more there were.
         stood_ms: partition-milliseconds in which nobody consumed; longest_ms: of the partition that stood longest.
         stopped: how many partitions stood still at some time; unowned: how many had no owner at the end.
         moved: how many partitions changed hands; ``moves`` has the first of them.

@@ -111,7 +111,23 @@ def phrase(trigger: Trigger, who: str, members: int = 1) -> str:
     """The clause; ``who`` may name several members."""
     words = MANY.get(trigger.cause) if members > 1 else None
     words = words or PHRASES.get(trigger.cause, PHRASES["unknown"])
-    return words.format(who=who or "a member", instance=trigger.facts.get("instance", ""))
+    who = who or "a member"
+    change = topic_change(trigger.facts) if "topic" in trigger.facts else ""
+    if change and trigger.cause == "topic-metadata-changed":
+        return f"{change}, so the leader {who} joined again"
+    text = words.format(who=who, instance=trigger.facts.get("instance", ""))
+    return f"{text}, as {change}" if change else text
+
+
+def topic_change(facts: Mapping[str, str]) -> str:
+    """What became of a topic: ``orders had 3 partitions and has 6 now``."""
+    topic, before, now = (facts.get(key, "") for key in ("topic", "partitions_before", "partitions"))
+    if now == "0":
+        return f"{topic} was deleted"
+    partitions = f"{now} partition{'s' * (now != '1')}"
+    if before == "0":
+        return f"{topic} was created with {partitions}"
+    return f"{topic} had {before} partition{'s' * (before != '1')} and has {now} now"
 
 
 def brief(trigger: Trigger, who: str) -> str:
@@ -196,7 +212,15 @@ def _subscription(facts: Mapping[str, str], part: MemberPart | None) -> list[str
         clauses.append(f"it subscribed to {came}")
     if went := facts.get("went"):
         clauses.append(f"it unsubscribed from {went}")
+    if ago := span(facts, "changed_ago_ms"):
+        clauses.append(f"{facts['topic']} changed {ago} before, and a client that subscribes to a pattern sees that")
     return clauses
+
+
+def _topics(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:
+    more = facts.get("more", "")
+    clauses = [f"{facts['topic']} changed {ago} before"] if (ago := span(facts, "changed_ago_ms")) else []
+    return clauses + ([f"{more} more of its topics changed"] if more else [])
 
 
 def _assignors(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:
@@ -282,6 +306,7 @@ _DETAILS: dict[str, Details] = {
     "sync-timeout": _dropped,
     "leader-never-synced": _dropped,
     "subscription-changed": _subscription,
+    "topic-metadata-changed": _topics,
     "assignor-list-changed": _assignors,
     "rejoined-after-error": _error,
     "generation-lost-on-load": _error,

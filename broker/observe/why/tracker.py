@@ -73,8 +73,13 @@ class Tracker(Comings):
             run.came(known, event)
 
     def on_barrier_opened(self, event: BarrierOpened) -> None:
-        if self.run is not None:
-            self.run.opened(event.barrier, event, event.deadline_ms)
+        run = self.run
+        if run is not None:
+            # Of a sync barrier all others wait for nobody but the leader.
+            leader = [self.leader_id] if self.leader_id in event.awaited else []
+            is_again = any(wait.barrier == event.barrier for wait in run.episode.waits)
+            run.waits_for(event.awaited if event.barrier == "join" else leader, event, is_again=is_again)
+            run.opened(event.barrier, event, event.deadline_ms)
         elif event.barrier == "sync":
             return
         if event.barrier == "sync":
@@ -96,6 +101,7 @@ class Tracker(Comings):
             return
         if wait is not None:
             wait.closed_ms = run.at(event)
+        run.nobody_awaited(event)
         for member_id, heard_ms in zip(event.absent, event.absent_heard_ms, strict=False):
             self._dropped(run, member_id, heard_ms, event)
         if wait is None or wait.barrier != "join":
@@ -150,6 +156,7 @@ class Tracker(Comings):
                     wait.absent.append(run.place(known))
         if wait is not None and run is not None:
             wait.closed_ms = run.at(event)
+            run.nobody_awaited(event)
             leader = run.index.get(self.leader_id or "", -1)
             wait.last = [leader] if leader in wait.absent else list(wait.absent)
 
@@ -194,6 +201,7 @@ class Tracker(Comings):
             given[member_id] = partitions or []
             run.part(known).after = known.owned
         run.episode.partitions_known = is_known
+        self.formed_ms = event.at_ms
         self.standing.charge(run, event.at_ms)
         if is_known:
             self._hand_over(run, owner_before, given, event.at_ms)
@@ -216,7 +224,7 @@ class Tracker(Comings):
         for one, before in owner_before.items():
             moves.append(Move(one[0], one[1], run.index.get(before, -1), -1))
             if one[0] in wanted:
-                standing.setdefault(one, (at_ms, before))
+                standing.setdefault(one, (at_ms, before, False))
         for one in [one for one in standing if one[0] not in wanted]:
             del standing[one]
         run.episode.moved = len(moves)
@@ -224,7 +232,8 @@ class Tracker(Comings):
         run.episode.unowned = len(standing)
         for member_id, partitions in given.items():
             if self.members[member_id].awaited_sync >= 0:
-                self.standing.stop(partitions, at_ms, member_id)  # it has not fetched what it was given
+                # It has not fetched what it was given.
+                self.standing.stop(partitions, at_ms, member_id, is_gone=True)
 
     # The group
 

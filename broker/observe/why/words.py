@@ -43,12 +43,24 @@ def tell(episode: Episode, zone: tzinfo | None = None) -> tuple[str, list[str]]:
     return story.headline(), story.sentences()
 
 
+def verdict(episode: Episode) -> str:
+    """Cause, trigger and culprit: ``cause member-joined, triggered by c, culprit a``."""
+    names = member_names(episode)
+    first = next(iter(episode.triggers), None)
+    began = [one.member for one in episode.triggers if first and (one.cause, one.at_ms) == (first.cause, first.at_ms)]
+    members = [names[at] for at in dict.fromkeys(began) if 0 <= at < len(names)]
+    triggered = f", triggered by {listed(members, 3)}" if members else ""
+    blamed = f"culprit {names[episode.culprit]}" if 0 <= episode.culprit < len(names) else "no culprit"
+    return f"cause {episode.cause}{triggered}, {blamed}"
+
+
 class _Story:
     def __init__(self, episode: Episode, zone: tzinfo | None) -> None:
         self.episode = episode
         self.zone = zone
         self.names = member_names(episode)
-        self.spellings = [*self.names, *map(plain_name, episode.members)]
+        topics = (one.facts["topic"] for one in episode.triggers if "topic" in one.facts)
+        self.spellings = [*self.names, *map(plain_name, episode.members), *topics]
         self.named: set[int] = set()
 
     def who(self, index: int) -> str:
@@ -311,11 +323,13 @@ class _Story:
             return "What stood still is unknown: the members' assignments cannot be read."
         clauses = []
         if episode.stopped:
-            text = f"{count(episode.stopped, 'partition')} stood still"
+            stood = "stood" if episode.outcome != "running" else "stand" if episode.stopped > 1 else "stands"
+            text = f"{count(episode.stopped, 'partition')} {stood} still"
+            consumes = "consumes" if episode.outcome == "running" else "consumed"
             if episode.longest_ms:
                 text += f", the longest for {duration(episode.longest_ms)}"
             if episode.stood_ms >= SOME_MS:
-                text += f": {partition_time(episode.stood_ms)} in which nobody consumed"
+                text += f": {partition_time(episode.stood_ms)} in which nobody {consumes}{self.blamed()}"
             clauses.append(text)
         elif episode.outcome == "stable" and episode.generation_before > 0:
             if not any(part.before for part in episode.members):
@@ -325,6 +339,14 @@ class _Story:
             stand = "has no owner and stands" if episode.unowned == 1 else "have no owner and stand"
             clauses.append(f"{count(episode.unowned, 'partition')} {stand} still afterwards")
         return sentence(clauses) if clauses else ""
+
+    def blamed(self) -> str:
+        """How much of it is on the culprit's account."""
+        part = self.part(self.episode.culprit)
+        if part is None or part.blamed_ms < WORTH_SAYING_MS:
+            return ""
+        of_it = "all" if part.blamed_ms == self.episode.stood_ms else partition_time(part.blamed_ms).split(" ")[0]
+        return f", {of_it} of them on the account of {self.names[self.episode.culprit]}"
 
     def moving(self) -> str:
         episode = self.episode

@@ -245,11 +245,12 @@ def test_who_held_barriers_open() -> None:
         2,
         1_000,
         900,
-        [part("a", came_ms=10, before=2, after=2), part("b", came_ms=800, before=2, after=2)],
+        [part("a", came_ms=10, before=2, after=2), part("b", came_ms=800, before=2, after=2, blamed_ms=1_580)],
         waits=[Wait("join", 0, 800, 60_000, last=[1]), Wait("sync", 800, 900, 60_000, last=[0])],
     )
     timeline = build("billing", [first("a", "b"), slow])
     assert {lane.client_id: (lane.held, lane.held_ms) for lane in timeline.lanes} == {"a": (1, 100), "b": (1, 800)}
+    assert {lane.client_id: lane.blamed_ms for lane in timeline.lanes} == {"a": 0, "b": 1_580}
     barrier = timeline.marks[1].barriers[0]
     assert [timeline.lanes[one].client_id for one in barrier.last] == ["b"]
     assert (barrier.opened + timeline.from_ms, barrier.closed + timeline.from_ms) == (T0 + 1_000, T0 + 1_800)

@@ -65,6 +65,17 @@ def test_lanes_in_a_pipe() -> None:
     assert [line.split("  ")[-1].strip() for line in lines[-3:]] == ["a started the group", "b was slow", "b expired"]
 
 
+def test_a_commit_is_drawn_once() -> None:
+    """A bucket of 5 s is many columns wide where a few seconds are the whole picture."""
+    traffic = Traffic(1 << 20)
+    commit(traffic, 1_000, "billing")
+    start = [part("a", fate="new", came_ms=100, synced_ms=200, after=2)]
+    lines = drawn(build("billing", [rebalance(1, 0, 300, start)], traffic=traffic, now_ms=T0 + 2_000))
+    row = next(line for line in lines if line.startswith("commits"))
+    assert len(row[12:].split()) == 1
+    assert len(row[12:].strip()) == 1
+
+
 def _runs(row: str) -> str:
     """Each run of one sign as one."""
     return "".join(sign for at, sign in enumerate(row) if at == 0 or row[at - 1] != sign)

@@ -142,7 +142,7 @@ def generation_not_written() -> Story:
     return story
 
 
-@scenario("group-write-failed", "w1", began="group-started")
+@scenario("group-write-failed", began="group-started")
 def group_not_written() -> Story:
     story = Story(group_initial_rebalance_delay_ms=3_000)
     story.world.failing = ErrorCode.NOT_ENOUGH_REPLICAS
@@ -186,7 +186,7 @@ def unassigned_on_load() -> Story:
     return story
 
 
-@scenario("generation-lost-on-load", "w1")
+@scenario("generation-lost-on-load")
 def generation_lost() -> Story:
     story = stable()
     story.join("w1")
@@ -246,6 +246,7 @@ def flapping() -> Story:
         story.new("w2")
         story.join("w2")
         again(story, "w1")
+        story.sync("w2")
         story.wait(5_000, beating=["w1", "w2"])
     return story
 
@@ -261,6 +262,7 @@ def rolling_restart() -> Story:
         story.new(name)
         story.join(name)
         again(story, *others)
+        story.sync(name)
         story.wait(10_000, beating=ALL)
     return story
 

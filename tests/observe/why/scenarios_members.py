@@ -8,7 +8,7 @@ from tests.observe.why.story import Story
 # Somebody comes
 
 
-@scenario("group-started", "w1")
+@scenario("group-started")
 def group_started() -> Story:
     story = Story(group_initial_rebalance_delay_ms=3_000)
     story.join("w1")
@@ -108,7 +108,7 @@ def left_with_reason() -> Story:
     return again(story, "w1")
 
 
-@scenario("removed-by-admin", "w2")
+@scenario("removed-by-admin")
 def removed_by_admin() -> Story:
     story = stable()
     story.leave("w2", "member was removed by an admin: on call", by="adminclient-1")
@@ -194,7 +194,7 @@ def issued_id_left() -> Story:
     return again(story, "w1", "w2")
 
 
-@scenario("nobody-rejoined", "w3", began="left-closed")
+@scenario("nobody-rejoined", "w1", began="left-closed")
 def nobody_rejoined() -> Story:
     story = Story()
     story.new("w1", instance="i1", poll_ms=10_000)
@@ -228,7 +228,7 @@ def assignors_changed() -> Story:
     return again(story, "w1")
 
 
-@scenario("cooperative-follow-up", "w2")
+@scenario("cooperative-follow-up")
 def cooperative_follow_up() -> Story:
     story = Story()
     for name in ALL:
@@ -241,12 +241,45 @@ def cooperative_follow_up() -> Story:
     return again(story, "w1", "w3")
 
 
-@scenario("topic-metadata-changed", "w1")
+@scenario("topic-metadata-changed")
 def partitions_added() -> Story:
+    """librdkafka's leader joins again with the same subscription and no reason."""
     story = stable()
-    story.partitions["orders"] = 12
+    story.topic("orders", 12)
+    story.wait(9_000, beating=["w1", "w2"])
+    story.join("w1")
+    return again(story, "w2")
+
+
+@scenario("topic-metadata-changed")
+def topic_created() -> Story:
+    """A topic that the group subscribed to before there was one; Java's client says why it joins."""
+    story = Story()
+    for name in ("w1", "w2"):
+        story.new(name, topics=("orders", "refunds"))
+    stable(story=story)
+    story.topic("refunds", 1)
+    story.wait(3_000, beating=["w1", "w2"])
+    story.join("w1", reason="cached metadata has changed from (version1: {}) to (version2: {})")
+    return again(story, "w2")
+
+
+@scenario("topic-metadata-changed")
+def metadata_changed_unseen() -> Story:
+    """The broker has forgotten, or the recording begins later."""
+    story = stable()
     story.join("w1", reason="cached metadata has changed")
     return again(story, "w2")
+
+
+@scenario("subscription-changed")
+def topic_matches_pattern() -> Story:
+    story = stable()
+    story.topic("orders-eu", 3)
+    story.wait(4_000, beating=["w1", "w2"])
+    story["w2"].topics = ("orders", "orders-eu")
+    story.join("w2")
+    return again(story, "w1")
 
 
 @scenario("user-data-changed", "w2")

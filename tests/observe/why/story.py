@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.broker.core.groups.config import GroupConfig
-from ottla.broker.observe.events import BarrierClosed, Event
+from ottla.broker.observe.events import BarrierClosed, Event, TopicChanged, TopicDeleted
 from ottla.broker.observe.why.history import History
 from ottla.broker.observe.why.model import Episode
 from ottla.protocol.consumer_protocol import (
@@ -117,6 +117,18 @@ class Story:
             self.told_from_barrier = False
             self.seen.append(event)
             self.history(event)
+
+    def topic(self, name: str, partitions: int) -> None:
+        """A topic has so many partitions from now on: it is created, grows, or is deleted if there are none."""
+        before = self.partitions.pop(name, 0)
+        about: dict[str, Any] = {"group_id": "", "cause": 0, "topic": name}
+        about |= {"at_ms": self.world.now_ms, "wall_ms": self.world.wall_ms}
+        if partitions:
+            self.partitions[name] = partitions
+            self.world.events.append(TopicChanged(**about, partitions=partitions, partitions_before=before))
+        else:
+            self.world.events.append(TopicDeleted(**about, number=0))
+        self.tell()
 
     def restart(self, **config: Any) -> None:
         """Another coordinator takes over from the log; nobody's connection is known to it."""

@@ -66,6 +66,7 @@ def check(episode: Episode) -> None:
     assert episode.cause in CAUSES
     assert episode.culprit in members
     assert episode.triggers
+    assert 0 <= sum(part.blamed_ms for part in episode.members) <= episode.stood_ms
     for trigger in episode.triggers:
         assert trigger.cause in CAUSES
         assert trigger.member in members

@@ -11,7 +11,7 @@ from ottla.broker.observe.why.advice import advise
 from ottla.broker.observe.why.causes import CAUSES
 from ottla.broker.observe.why.model import Episode
 from ottla.broker.observe.why.phrases import PHRASES
-from ottla.broker.observe.why.words import tell
+from ottla.broker.observe.why.words import tell, verdict
 from tests.observe.why.scenarios import SCENARIOS, Scenario
 from tests.observe.why.story import Story
 
@@ -53,8 +53,7 @@ def written(story: Story) -> str:
 
 def _written(episode: Episode, settings: dict[str, str]) -> str:
     headline, sentences = tell(episode, UTC)
-    culprit = episode.members[episode.culprit].member_id if episode.culprit >= 0 else "nobody"
-    lines = [f"{episode.kind} {episode.number} {episode.outcome}: {episode.cause}, {culprit}", headline]
+    lines = [f"{episode.kind} {episode.number} {episode.outcome}, {verdict(episode)}", headline]
     lines += [f"  {text}" for text in sentences]
     lines += [f"  > {one.text}" for one in advise(episode, settings)]
     return "\n".join(lines)

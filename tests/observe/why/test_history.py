@@ -58,22 +58,30 @@ def test_asking_for_some() -> None:
 def test_a_rebalance_that_runs_is_the_last() -> None:
     story = stable()
     story.join("w3")
-    story.wait(4_000, beating=["w1", "w2"])
+    story.wait(2_000, beating=["w1", "w2"])
     story.join("w1")
     running = story.last
     assert running.outcome == "running"
     assert running.duration_ms == -1
     assert story.culprit(running) == "w3"
     assert running.headline == "w3 joined; the rebalance is running and waits for w2."
-    story.history.now_ms = lambda: story.world.wall_ms + 6_000
+    story.history.now_ms = lambda: story.world.wall_ms + 8_000
     assert story.last.headline == (
         "w3 joined; the rebalance has been running for 10.0 s and waits for w2, for 4 min 50 s more at most."
+    )
+    assert story.culprit() == "w2"
+    # What w1 gave up stands still for 8 s, and w2 is late.
+    assert [part.blamed_ms for part in story.last.members] == [0, 3 * 8_000, 0]
+    assert (story.last.stood_ms, story.last.stopped) == (3 * 8_000, 3)
+    assert (
+        "3 partitions stand still, the longest for 8.0 s: 24.0 partition-seconds in which nobody consumes"
+        in (story.last.sentences[-1])
     )
     # Asking changes nothing.
     story.join("w2")
     story.sync("w1", "w2", "w3")
     assert [one.number for one in story.episodes()] == [1, 2]
-    assert story.last.outcome == "stable"
+    assert (story.last.outcome, story.last.stood_ms) == ("stable", 0)
 
 
 def test_episodes_are_told_once_and_explained_when_asked() -> None:
