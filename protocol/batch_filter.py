@@ -108,7 +108,7 @@ def with_records(header: BatchHeader, body: bytes, kept: Sequence[StoredRecord],
         records = b"".join([_shifted(body, record, base_timestamp) for record in kept])
     max_timestamp = header.max_timestamp
     if header.timestamp_type is TimestampType.CREATE_TIME:
-        max_timestamp = newest_ms
+        max_timestamp = max(newest_ms, NO_TIMESTAMP)
     header = header._replace(
         attributes=attributes, base_timestamp=base_timestamp, max_timestamp=max_timestamp, record_count=len(kept)
     )

@@ -9,7 +9,6 @@ from typing import Final, NamedTuple
 
 from ottla.protocol.batch import (
     HEADER_SIZE,
-    LEAST_TIMESTAMP,
     MOST_TIMESTAMP,
     NO_TIMESTAMP,
     BatchHeader,
@@ -272,8 +271,7 @@ def summarizing(
 
     Raises ``BatchTooLarge`` beyond ``most`` records and their headers, else what `malformed` puts into words."""
     oldest_delta, newest_delta = oldest_ms - header.base_timestamp, newest_ms - header.base_timestamp
-    delta_of_none = NO_TIMESTAMP - header.base_timestamp
-    largest = LEAST_TIMESTAMP - header.base_timestamp
+    largest = delta_of_none = NO_TIMESTAMP - header.base_timestamp
     keyless: list[int] = []
     outside: list[int] = []
     out_of_order = None

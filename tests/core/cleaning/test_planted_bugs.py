@@ -44,7 +44,7 @@ BUGS = {
     ),
     "what has not been looked at is judged": ("if record.offset <= latest_offset:", "if True:"),
     "a batch loses its end": ("        header.last_offset_delta,\n", "        header.record_count - 1,\n"),
-    "the largest timestamp stays": ("max_timestamp = newest_ms", "pass"),
+    "the largest timestamp stays": ("max_timestamp = max(newest_ms, NO_TIMESTAMP)", "pass"),
     "the broker's timestamps are taken for the producer's": (
         "if header.timestamp_type is TimestampType.CREATE_TIME:", "if True:"
     ),
