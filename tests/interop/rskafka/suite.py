@@ -1,0 +1,48 @@
+"""rskafka's integration tests out of its crate. Some of them read and write with librdkafka besides.
+
+Building them takes a C compiler and, the first time, minutes. ``--option only=TEXT`` chooses tests whose name has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.interop.crates import built_tests, copied_crate, rust_version
+from tests.interop.programs import rust_tests
+from tests.interop.suite import Place, Result, Run, Suite, needs
+
+VERSION = "0.6.0"
+PROGRAMS = ("client", "consumer", "produce_consume", "producer")
+NOT_HERE = ("sasl", "socks5", "tls", "java")
+"""Tests that return at once unless a SASL or TLS listener, a proxy or the Java client is announced to them."""
+
+
+def prepare(place: Place) -> None:
+    built_tests(copied_crate(place, "rskafka", VERSION), place.cache / "target", PROGRAMS)
+
+
+def versions(place: Place) -> str:
+    return f"rskafka {VERSION}, Rust {rust_version()}"
+
+
+def run(run: Run) -> Iterator[Result]:
+    source = copied_crate(run.place, "rskafka", VERSION)
+    told = {"TEST_INTEGRATION": "1", "TEST_BROKER_IMPL": "kafka", "KAFKA_CONNECT": run.bootstrap}
+    for name, program in built_tests(source, run.place.cache / "target", PROGRAMS).items():
+        command = [str(program), "--test-threads=4", *(f"--skip={each}" for each in NOT_HERE)]
+        if only := run.options.get("only"):
+            command.append(only)
+        for result in rust_tests(command, cwd=source, env=told, timeout_s=120):
+            yield Result(f"{name}::{result.test}", result.outcome, result.reason, result.seconds)
+
+
+SUITE = Suite(
+    name="rskafka",
+    title="rskafka's integration tests",
+    language="Rust",
+    missing=needs("cargo", "cc"),
+    prepare=prepare,
+    versions=versions,
+    run=run,
+    foreign=True,
+)
