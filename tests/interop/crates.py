@@ -61,8 +61,7 @@ def built_tests(source: Path, target: Path, names: Sequence[str]) -> dict[str, P
     """
     command = ["cargo", "test", "--locked", "--no-run", "--message-format=json"]
     command += [part for name in names for part in ("--test", name)]
-    # The crate may ask for a toolchain that is not here, of which rustup is told by a file.
-    env = {**os.environ, "CARGO_TARGET_DIR": str(target), "RUSTUP_TOOLCHAIN": _toolchain()}
+    env = {**os.environ, "CARGO_TARGET_DIR": str(target), "RUSTUP_TOOLCHAIN": toolchain()}
     done = subprocess.run(command, cwd=source, env=env, capture_output=True, text=True, check=False)
     if done.returncode:
         raise NotAvailable(f"`cargo test --no-run` failed: {' '.join(done.stderr.split())[-300:]}")
@@ -71,7 +70,8 @@ def built_tests(source: Path, target: Path, names: Sequence[str]) -> dict[str, P
     return {name: programs[name] for name in names}
 
 
-def _toolchain() -> str:
+def toolchain() -> str:
+    """rustup's own choice: a crate may ask for a toolchain that is not here. Nothing where there is no rustup."""
     try:
         shown = subprocess.run(["rustup", "default"], capture_output=True, text=True, check=False)
     except OSError:

@@ -1,7 +1,8 @@
 """Run interop suites: ``python -m tests.interop.run franz_go kafkajs``, or ``all``.
 
 Each gets a fresh broker of its own, with its log on disk. What a run found is kept in docs/compatibility/ and printed
-as docs/compatibility.md. ``all`` has the longest suites run a sample, which changes with the day and is not kept. The exit code is 1 if a test failed that has no known reason.
+as docs/compatibility.md. ``all`` has the longest suites run a sample, which changes with the day and is not kept. The
+exit code is 1 if a test failed that has no known reason.
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.interop.crates import built_tests, copied_crate, rust_version
+from tests.interop.crates import built_tests, copied_crate, rust_version, toolchain
 from tests.interop.programs import rust_tests
-from tests.interop.suite import Place, Result, Run, Suite, needs
+from tests.interop.suite import Place, Result, Run, Suite, checked, needs
 
 VERSION = "0.6.0"
 PROGRAMS = ("client", "consumer", "produce_consume", "producer")
@@ -17,8 +17,15 @@ NOT_HERE = ("sasl", "socks5", "tls", "java")
 """Tests that return at once unless a SASL or TLS listener, a proxy or the Java client is announced to them."""
 
 
+OLD_RSASL = 'name = "rsasl"\nversion = "2.2.0"'
+"""Of its lock file; Rust 1.95 does not compile it any more."""
+
+
 def prepare(place: Place) -> None:
-    built_tests(copied_crate(place, "rskafka", VERSION), place.cache / "target", PROGRAMS)
+    source = copied_crate(place, "rskafka", VERSION)
+    if OLD_RSASL in (source / "Cargo.lock").read_text("utf-8"):
+        checked(["cargo", "update", "rsasl"], cwd=source, env={"RUSTUP_TOOLCHAIN": toolchain()})
+    built_tests(source, place.cache / "target", PROGRAMS)
 
 
 def versions(place: Place) -> str:
