@@ -32,7 +32,18 @@ DOOR = f"127.0.0.1:{DOORS[0]}"
 SAMPLED = 3
 TIMEOUT_S = 600
 
-KNOWN: dict[str, str] = {}
+SEVERAL = "wants several brokers"
+STOPS_A_CONTAINER = "stops a broker that runs in a container"
+KNOWN = {
+    "TestFuncAdminListConsumerGroupOffsets": STOPS_A_CONTAINER,
+    "TestFuncTxnProduceWithBrokerFailure": STOPS_A_CONTAINER,
+    "TestFuncIdempotentBufferedSequence": "reads the log of a broker that runs in a container",
+    "TestConsumerFetchFollowerFailover": SEVERAL,
+    "TestFuncAdminAlterPartitionReassignments": SEVERAL,
+    "TestFuncAdminDescribeLogDirs": SEVERAL,
+    "TestJava*": "runs Kafka's tools in a container",
+    "TestFuncJava*": "runs Kafka's tools in a container",
+}
 
 
 def missing() -> str:
