@@ -30,7 +30,20 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 _ROW = re.compile(r"\| +(\d\S+) +\| +(\w+) +\| +([\d.]+)s +\| *(.*)")
 _OUTCOMES: dict[str, Outcome] = {"PASSED": "passed", "FAILED": "failed", "RUNNING": "failed", "SKIPPED": "skipped"}
 
-KNOWN: dict[str, str] = {}
+LEFT_OUT = "Filtered due to negative test flags"
+"""What the runner says of tests that need no broker."""
+
+KAFKAS_SCRIPTS = "runs Kafka's own scripts out of an installation"
+THREE_REPLICAS = "wants topics with three replicas"
+KNOWN = {
+    "0052_msg_timestamps": KAFKAS_SCRIPTS,
+    "0077_compaction": KAFKAS_SCRIPTS,
+    "0109_auto_create_topics": KAFKAS_SCRIPTS,
+    "0115_producer_auth": KAFKAS_SCRIPTS,
+    "0119_consumer_auth": KAFKAS_SCRIPTS,
+    "0103_transactions": THREE_REPLICAS,
+    "0129_fetch_aborted_msgs": THREE_REPLICAS,
+}
 
 
 def tree(place: Place) -> Path:
@@ -94,14 +107,15 @@ def run(run: Run) -> Iterator[Result]:
     }
     if not environment["TESTS"]:
         del environment["TESTS"]
-    program = Program(["./test-runner", "-L", "-Q", "-p4"], folder, environment, TIMEOUT_S)
+    program = Program(["./test-runner", "-L", "-Q", "-p2"], folder, environment, TIMEOUT_S)
     said = 0
     for line in program.lines():
         plain = _ESCAPES.sub("", line)
         program.last.append(plain)
         if (row := _ROW.fullmatch(plain.rstrip())) and (outcome := _OUTCOMES.get(row[2])):
             said += 1
-            yield Result(row[1], outcome, row[4].strip(), float(row[3]))
+            if row[4].strip() != LEFT_OUT:
+                yield Result(row[1], outcome, row[4].strip(), float(row[3]))
     if program.timed_out or not said:
         yield Result("(program)", "failed", f"{program.ending() or 'it reported no test'}\n{program.tail()}")
 
@@ -113,7 +127,11 @@ SUITE = Suite(
     missing=needs("cargo", "make", "cc", "c++"),
     prepare=prepare,
     versions=versions,
-    settings={"group.min.session.timeout.ms": 3000, "num.partitions": 4, "group.initial.rebalance.delay.ms": 0},
+    settings={
+        "group.min.session.timeout.ms": 3000,
+        "num.partitions": 4,
+        "ottla.unenforced.security.apis.enable": True,
+    },
     run=run,
     known=KNOWN,
     foreign=True,
