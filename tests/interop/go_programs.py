@@ -88,7 +88,7 @@ def sampled(names: Sequence[str], one_in: int, seed: str, say: Callable[[str], N
     return some
 
 
-def tests_of(folder: Path, pattern: str = "*_test.go") -> list[str]:
+def names_of_tests(folder: Path, pattern: str = "*_test.go") -> list[str]:
     """The names of the top-level tests in a folder's files."""
     return sorted(name for path in folder.glob(pattern) for name in _TEST.findall(path.read_text("utf-8")))
 

@@ -182,6 +182,16 @@ def test_a_suite_may_be_run_again_and_says_so(tmp_path: Path, monkeypatch: pytes
     assert "* passed only when run again: `b`" in report.render()
 
 
+def test_a_sample_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "KEPT", tmp_path / "kept")
+    monkeypatch.setenv("OTTLA_INTEROP_CACHE", str(tmp_path / "cache"))
+    sampled = suite(run=lambda run: [Result("a", "passed")], sampled=True)
+    assert run_suite(sampled, options={"sample": "1"})
+    assert not results.load()
+    assert run_suite(sampled)
+    assert [record.passed for record in results.load()] == [1]
+
+
 def test_a_suite_that_fails_every_time_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTTLA_INTEROP_CACHE", str(tmp_path / "cache"))
     runs = [[Result("b", "failed")] for _ in range(2)]

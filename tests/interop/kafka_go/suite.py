@@ -10,7 +10,7 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.interop.go_programs import copied_module, go_version, required, sampled, tests_of
+from tests.interop.go_programs import copied_module, go_version, names_of_tests, required, sampled
 from tests.interop.programs import go_test
 from tests.interop.suite import Place, Result, Run, Suite, checked, needs
 
@@ -63,7 +63,7 @@ def run(run: Run) -> Iterator[Result]:
     command = ["go", "tool", "test2json", "-t", "-p", "kafka", str(binary(run.place)), "-test.v=test2json"]
     chosen = run.options.get("run", "")
     if seed := run.options.get("sample"):
-        chosen = f"^({'|'.join(sampled(tests_of(module(run.place)), SAMPLED, seed, run.say))})$"
+        chosen = f"^({'|'.join(sampled(names_of_tests(module(run.place)), SAMPLED, seed, run.say))})$"
     command += [f"-test.run={chosen}", f"-test.timeout={TIMEOUT_S}s"]
     yield from go_test(command, cwd=module(run.place), env=environment, timeout_s=TIMEOUT_S + 30)
 

@@ -75,7 +75,7 @@ def versions(place: Place) -> str:
     header = (tree(place) / "src" / "rdkafka.h").read_text("utf-8")
     found = re.search(r"#define RD_KAFKA_VERSION\s+0x(..)(..)(..)", header)
     number = ".".join(str(int(part, 16)) for part in found.groups()) if found else "of an unknown version"
-    return f"librdkafka {number}, {checked(['cc', '-dumpfullversion', '-dumpversion']).strip()} of cc"
+    return f"librdkafka {number}, cc {checked(['cc', '-dumpfullversion', '-dumpversion']).strip()}"
 
 
 def numbers(folder: Path) -> list[str]:

@@ -18,7 +18,7 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.interop.go_programs import copied_module, go_version, required, sampled, tests_of
+from tests.interop.go_programs import copied_module, go_version, names_of_tests, required, sampled
 from tests.interop.programs import go_test
 from tests.interop.suite import NotAvailable, Place, Result, Run, Suite, checked, needs
 
@@ -122,7 +122,7 @@ def _populate(address: str, rows: list[dict[str, object]]) -> None:
 
 
 def run(run: Run) -> Iterator[Result]:
-    wanted = tests_of(source(run.place), "functional_*_test.go")  # the others need no broker
+    wanted = names_of_tests(source(run.place), "functional_*_test.go")  # the others need no broker
     if seed := run.options.get("sample"):
         wanted = sampled(wanted, SAMPLED, seed, run.say)
     chosen = run.options.get("run") or f"^({'|'.join(wanted)})$"
