@@ -28,7 +28,8 @@ TIMEOUT_S = 900
 CONFIGURED = ("--disable-gssapi", "--disable-curl", "--disable-ssl", "--disable-lz4-ext")
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 _ROW = re.compile(r"\| +(\d\S+) +\| +(\w+) +\| +([\d.]+)s +\| *(.*)")
-_OUTCOMES: dict[str, Outcome] = {"PASSED": "passed", "FAILED": "failed", "RUNNING": "failed", "SKIPPED": "skipped"}
+_OUTCOMES: dict[str, Outcome] = {"PASSED": "passed", "FAILED": "failed", "SKIPPED": "skipped"}
+_ENDED_EARLY = {"RUNNING": "the runner ended before it", "DNS": "the runner ended before it began"}
 
 LEFT_OUT = "Filtered due to negative test flags"
 """What the runner says of tests that need no broker."""
@@ -107,15 +108,16 @@ def run(run: Run) -> Iterator[Result]:
     }
     if not environment["TESTS"]:
         del environment["TESTS"]
-    program = Program(["./test-runner", "-L", "-Q", "-p2"], folder, environment, TIMEOUT_S)
+    program = Program(["./test-runner", "-L", "-Q", "-p4"], folder, environment, TIMEOUT_S)
     said = 0
     for line in program.lines():
         plain = _ESCAPES.sub("", line)
         program.last.append(plain)
-        if (row := _ROW.fullmatch(plain.rstrip())) and (outcome := _OUTCOMES.get(row[2])):
+        if row := _ROW.fullmatch(plain.rstrip()):
             said += 1
-            if row[4].strip() != LEFT_OUT:
-                yield Result(row[1], outcome, row[4].strip(), float(row[3]))
+            reason = row[4].strip() or _ENDED_EARLY.get(row[2], "")
+            if reason != LEFT_OUT:
+                yield Result(row[1], _OUTCOMES.get(row[2], "failed"), reason, float(row[3]))
     if program.timed_out or not said:
         yield Result("(program)", "failed", f"{program.ending() or 'it reported no test'}\n{program.tail()}")
 
