@@ -41,6 +41,7 @@ KNOWN = {
     "TestConsumerFetchFollowerFailover": SEVERAL,
     "TestFuncAdminAlterPartitionReassignments": SEVERAL,
     "TestFuncAdminDescribeLogDirs": SEVERAL,
+    "TestReadOnlyAndAllCommittedMessages": "its authors leave it out, as it fails now and then",
     "TestJava*": "runs Kafka's tools in a container",
     "TestFuncJava*": "runs Kafka's tools in a container",
 }
