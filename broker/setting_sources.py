@@ -10,6 +10,7 @@ from ottla.broker.settings import FIELDS, BadSetting, Settings, parse_value
 NOT_SETTINGS = frozenset(
     {
         "OTTLA_AIOKAFKA_TREE",
+        "OTTLA_LIBRDKAFKA_TREE",
         "OTTLA_BOOTSTRAP_SERVERS",
         "OTTLA_DIFFERENTIAL_CACHE",
         "OTTLA_INTEROP_CACHE",

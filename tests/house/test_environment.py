@@ -15,5 +15,5 @@ def test_what_is_no_setting_is_known() -> None:
     for path in files(".py"):
         if path.relative_to(ROOT).parts[0] in {"tests", "cli", "testing", "bench", "clients", "pipeline"}:
             read |= set(READ.findall(path.read_text()))
-    assert {"OTTLA_TESTS", "OTTLA_INTEROP_CACHE", "OTTLA_AIOKAFKA_TREE", "OTTLA_LIBRDKAFKA_TREE"} <= read
+    assert {"OTTLA_TESTS", "OTTLA_INTEROP_CACHE", "OTTLA_AIOKAFKA_TREE"} <= read
     assert read <= NOT_SETTINGS
