@@ -10,10 +10,10 @@ from ottla.broker.settings import FIELDS, BadSetting, Settings, parse_value
 NOT_SETTINGS = frozenset(
     {
         "OTTLA_AIOKAFKA_TREE",
-        "OTTLA_LIBRDKAFKA_TREE",
         "OTTLA_BOOTSTRAP_SERVERS",
         "OTTLA_DIFFERENTIAL_CACHE",
         "OTTLA_INTEROP_CACHE",
+        "OTTLA_LIBRDKAFKA_TREE",
         "OTTLA_PIPELINE_TASKS",
         "OTTLA_RECORD_ANSWERS",
         "OTTLA_SEED",
