@@ -50,6 +50,7 @@ SUITE = Suite(
     missing=needs("cargo", "cc"),
     prepare=prepare,
     versions=versions,
+    settings={"auto.create.topics.enable": False},
     run=run,
     foreign=True,
 )
