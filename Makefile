@@ -100,7 +100,7 @@ differential: $(VENV)/.test ## hold Ottla against a real Apache Kafka; SEEDS=300
 client-on-kafka: $(VENV)/.test ## the included client against a real Apache Kafka; needs what differential needs (three minutes)
 	@$(BIN)/python -m pytest tests/clients/test_on_kafka.py tests/clients/test_kafka_transactions.py $(ARGS)
 
-interop: $(VENV)/.test ## every foreign client, tool and test-suite there is a toolchain for (about fifteen minutes)
+interop: $(VENV)/.test ## every foreign client, tool and test-suite there is a toolchain for; of long ones a sample (about twenty minutes)
 	@$(BIN)/python -m tests.interop.run all $(ARGS)
 
 interop-java-churn: $(VENV)/.test ## Java clients come, go and crash for MINUTES=10; their warnings beside those with Apache Kafka

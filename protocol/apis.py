@@ -62,6 +62,7 @@ class ApiKey(IntEnum):
     ALTER_CLIENT_QUOTAS = 49
     DESCRIBE_USER_SCRAM_CREDENTIALS = 50
     ALTER_USER_SCRAM_CREDENTIALS = 51
+    UPDATE_FEATURES = 57
     DESCRIBE_CLUSTER = 60
     DESCRIBE_PRODUCERS = 61
     DESCRIBE_TRANSACTIONS = 65
@@ -90,7 +91,7 @@ class ApiKey(IntEnum):
 _FEW = (
     ApiKey.HEARTBEAT, ApiKey.LIST_GROUPS, ApiKey.API_VERSIONS, ApiKey.INIT_PRODUCER_ID, ApiKey.ADD_OFFSETS_TO_TXN,
     ApiKey.END_TXN, ApiKey.DESCRIBE_ACLS, ApiKey.DESCRIBE_CLUSTER, ApiKey.LIST_CONFIG_RESOURCES,
-    ApiKey.DESCRIBE_GROUP_HISTORY,
+    ApiKey.DESCRIBE_GROUP_HISTORY, ApiKey.UPDATE_FEATURES,
 )  # fmt: skip
 # Lists that clients keep short: the members of one group, the groups or transactions that one tool asks for.
 _LISTS = (

@@ -34,6 +34,8 @@ BASE_SEQUENCE_AT: Final = 53
 RECORD_COUNT_AT: Final = 57
 
 NO_TIMESTAMP: Final = -1
+LEAST_TIMESTAMP: Final = -(1 << 63)
+MOST_TIMESTAMP: Final = (1 << 63) - 1
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1

@@ -10,10 +10,11 @@ from ottla.protocol.batch import (
     CODEC_MASK,
     CRC_AT,
     HEADER_SIZE,
+    LEAST_TIMESTAMP,
     LOG_OVERHEAD,
     MAGIC,
     MAGIC_AT,
-    NO_TIMESTAMP,
+    MOST_TIMESTAMP,
     BatchError,
     BatchHeader,
     BatchTooLarge,
@@ -128,7 +129,7 @@ def validating(
 ) -> Steps[ProducedBatch]:
     """What `validate_produced` does after `check_batch`, in steps."""
     stamped_by_producer = timestamp_type is TimestampType.CREATE_TIME
-    oldest, newest = _allowed_times(header, stamped_by_producer, now_ms, before_max_ms, after_max_ms)
+    oldest, newest = _allowed_times(stamped_by_producer, now_ms, before_max_ms, after_max_ms)
     if allowance.records is not None and header.record_count > allowance.records:
         raise BatchTooLarge(f"{header.record_count} records, where {allowance.records} more may be in the request")
     try:
@@ -147,30 +148,26 @@ def validating(
 
 
 def validate_few(
-    header: BatchHeader, data: Buffer, timestamp_type: TimestampType, now_ms: int, after_max_ms: int
+    header: BatchHeader, data: Buffer, timestamp_type: TimestampType, now_ms: int, before_max_ms: int, after_max_ms: int
 ) -> ProducedBatch:
     """What `validating` does, at once: for a batch of few records that is not compressed and may lack keys."""
     stamped_by_producer = timestamp_type is TimestampType.CREATE_TIME
-    _, newest = _allowed_times(header, stamped_by_producer, now_ms, None, after_max_ms)
+    oldest, newest = _allowed_times(stamped_by_producer, now_ms, before_max_ms, after_max_ms)
     try:
-        summary = finished(summarizing(header, bytes(memoryview(data)[HEADER_SIZE:]), None, newest, None))
+        summary = finished(summarizing(header, bytes(memoryview(data)[HEADER_SIZE:]), oldest, newest, None))
     except (IndexError, ValueError) as error:
         raise _invalid(error) from None
     return _judged(header, data, summary, False, stamped_by_producer, now_ms)
 
 
 def _allowed_times(
-    header: BatchHeader,
-    stamped_by_producer: bool,
-    now_ms: int | None,
-    before_max_ms: int | None,
-    after_max_ms: int | None,
-) -> tuple[int | None, int | None]:
-    """The oldest and the newest time that a record may have; None where there is no limit."""
-    if not stamped_by_producer or now_ms is None or header.base_timestamp == NO_TIMESTAMP:
-        return None, None
-    oldest = None if before_max_ms is None else now_ms - before_max_ms
-    return oldest, None if after_max_ms is None else now_ms + after_max_ms
+    stamped_by_producer: bool, now_ms: int | None, before_max_ms: int | None, after_max_ms: int | None
+) -> tuple[int, int]:
+    """The oldest and the newest time that a record may have, if it has one."""
+    if not stamped_by_producer or now_ms is None:
+        return LEAST_TIMESTAMP, MOST_TIMESTAMP
+    oldest = LEAST_TIMESTAMP if before_max_ms is None else now_ms - before_max_ms
+    return oldest, MOST_TIMESTAMP if after_max_ms is None else min(now_ms + after_max_ms, MOST_TIMESTAMP)
 
 
 def _invalid(error: Exception) -> InvalidBatch:

@@ -7,7 +7,15 @@ number and its codec, whatever is taken out: readers find gaps, and nothing else
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from ottla.protocol.batch import CODEC_MASK, NO_TIMESTAMP, BatchHeader, TimestampType
+from ottla.protocol.batch import (
+    CODEC_MASK,
+    LEAST_TIMESTAMP,
+    MOST_TIMESTAMP,
+    NO_TIMESTAMP,
+    BatchHeader,
+    CorruptBatch,
+    TimestampType,
+)
 from ottla.protocol.batch_builder import _AFTER_CRC, _seal
 from ottla.protocol.batch_reader import decompressed_records, malformed
 from ottla.protocol.compression import MAX_DECOMPRESSED_BYTES, Buffer, compress
@@ -79,20 +87,28 @@ def with_records(header: BatchHeader, body: bytes, kept: Sequence[StoredRecord],
     """The batch of ``header`` with those of its records that are kept, at least one.
 
     Args:
-        horizon_ms: from when on its tombstones or marker may go; None leaves that as it is.
+        horizon_ms: from when on its tombstones or marker may go; None leaves that as it is. It is earlier for records
+            so long before year 0 that 64 bits cannot tell how long.
+
+    Raises:
+        CorruptBatch: a record has a timestamp of more than 64 bits.
     """
     if not kept:
         raise ValueError("a batch without records is made by without_records")
     attributes, base_timestamp = header.attributes, header.base_timestamp
+    times = [record.timestamp_ms for record in kept]
+    oldest_ms, newest_ms = min(times), max(times)
+    if not LEAST_TIMESTAMP <= oldest_ms <= newest_ms <= MOST_TIMESTAMP:
+        raise CorruptBatch("a timestamp of more than 64 bits")
     if horizon_ms is None:
         records = b"".join([body[record.start : record.end] for record in kept])
     else:
         attributes |= DELETE_HORIZON_BIT
-        base_timestamp = horizon_ms
-        records = b"".join([_shifted(body, record, horizon_ms) for record in kept])
+        base_timestamp = min(horizon_ms, oldest_ms + MOST_TIMESTAMP)
+        records = b"".join([_shifted(body, record, base_timestamp) for record in kept])
     max_timestamp = header.max_timestamp
     if header.timestamp_type is TimestampType.CREATE_TIME:
-        max_timestamp = max(record.timestamp_ms for record in kept)
+        max_timestamp = max(newest_ms, NO_TIMESTAMP)
     header = header._replace(
         attributes=attributes, base_timestamp=base_timestamp, max_timestamp=max_timestamp, record_count=len(kept)
     )

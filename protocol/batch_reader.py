@@ -9,6 +9,8 @@ from typing import Final, NamedTuple
 
 from ottla.protocol.batch import (
     HEADER_SIZE,
+    MOST_TIMESTAMP,
+    NO_TIMESTAMP,
     BatchHeader,
     BatchTooLarge,
     CorruptBatch,
@@ -36,7 +38,6 @@ STEP: Final = 2_000
 """Records, or their headers, that are looked at between two pauses: about two milliseconds."""
 MOST_NAMED: Final = 1_000
 """Of so many records at most it is said that they have no key, or a time out of range."""
-_MAX_TIMESTAMP: Final = (1 << 63) - 1
 
 
 class RecordsSummary(NamedTuple):
@@ -161,7 +162,9 @@ class TimeScan:
                 byte = data[at]
                 offset_delta = (byte >> 1) ^ -(byte & 1) if byte < 0x80 else read_varint(data, at)[0]
                 timestamp_ms = self._base_timestamp + timestamp_delta
-                if timestamp_ms >= self._timestamp_ms and self._base_offset + offset_delta >= self._from_offset:
+                # One of more than 64 bits is for other readers a time long ago.
+                is_late = self._timestamp_ms <= timestamp_ms <= MOST_TIMESTAMP
+                if is_late and self._base_offset + offset_delta >= self._from_offset:
                     return self._base_offset + offset_delta, timestamp_ms
                 position = end
                 left -= 1
@@ -262,15 +265,13 @@ def _read_headers(body: bytes, position: int, end: int, count: int) -> tuple[lis
 
 
 def summarizing(
-    header: BatchHeader, body: bytes, oldest_ms: int | None, newest_ms: int | None, most: int | None
+    header: BatchHeader, body: bytes, oldest_ms: int, newest_ms: int, most: int | None
 ) -> Steps[RecordsSummary]:
     """Walk over all records of ``body``, decompressed, and copy none.
 
     Raises ``BatchTooLarge`` beyond ``most`` records and their headers, else what `malformed` puts into words."""
-    # Outside what an int64 can hold no timestamp lies.
-    oldest_delta = -(1 << 65) if oldest_ms is None else oldest_ms - header.base_timestamp
-    newest_delta = 1 << 65 if newest_ms is None else newest_ms - header.base_timestamp
-    largest = -(1 << 65)
+    oldest_delta, newest_delta = oldest_ms - header.base_timestamp, newest_ms - header.base_timestamp
+    largest = delta_of_none = NO_TIMESTAMP - header.base_timestamp
     keyless: list[int] = []
     outside: list[int] = []
     out_of_order = None
@@ -296,7 +297,8 @@ def summarizing(
             timestamp_delta, position = read_varlong(body, position)
         if timestamp_delta > largest:
             largest = timestamp_delta
-        if not oldest_delta <= timestamp_delta <= newest_delta and len(outside) < MOST_NAMED:
+        is_outside = not oldest_delta <= timestamp_delta <= newest_delta and timestamp_delta != delta_of_none
+        if is_outside and len(outside) < MOST_NAMED:
             outside.append(index)
         byte = body[position]
         if byte < 0x80:
@@ -328,8 +330,6 @@ def summarizing(
     if position != len(body):
         raise ValueError(f"{len(body) - position} bytes after the last record")
     largest += header.base_timestamp
-    if largest > _MAX_TIMESTAMP:
-        raise ValueError("a timestamp larger than 64 bits")
     return RecordsSummary(largest, keyless, out_of_order, outside, header.record_count + header_count)
 
 

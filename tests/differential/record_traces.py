@@ -6,6 +6,7 @@ import struct
 
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.compression import Codec
+from ottla.protocol.records import Record, build_batch
 from tests.differential.log_calls import WHO, batch, made, offsets, patched, produce, read
 from tests.differential.tracing import Trace
 
@@ -87,6 +88,25 @@ def trace_produce_future(t: Trace) -> None:
         produce(t, name, batch(2, start=200_000_000_000), version=version)
     aged = made(t, "aged", message_timestamp_before_max_ms="1000")
     produce(t, aged, batch(2))
+
+
+def trace_produce_times(t: Trace) -> None:
+    """As far away as 64 bits can say. Kafka's sums overflow where a setting is their largest: those stay out of it."""
+    least, most = -(2**63), 2**63 - 1
+    name, stamped = made(t), made(t, "stamped", message_timestamp_type="LogAppendTime")
+    for base in (least, least + 1, -2, -1, 0, most - 1, most):
+        for delta in (least, -2, -1, 0, 1, 2, most):
+            if not least <= base + delta <= most and delta in (least, most):
+                continue  # the sum overflows to a time that Kafka takes
+            records = [Record(number, at, b"k", b"v", []) for number, at in enumerate((0, delta))]
+            data = patched(build_batch(records), 27, struct.pack(">q", base))
+            t.note(f"{base} {delta:+d}", None)
+            produce(t, name, data)
+            if least <= base + delta <= most:
+                produce(t, stamped, data)
+    read(t, name, 0)
+    offsets(t, name, -1)
+    offsets(t, name, -3, version=7)
 
 
 def trace_produce_codecs(t: Trace) -> None:

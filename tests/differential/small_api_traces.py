@@ -1,4 +1,4 @@
-"""Directories, pages of topics, elections and reassignments, as far as one node has them."""
+"""Directories, pages of topics, elections, reassignments and features, as far as one node has them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from ottla.protocol.messages.describe_log_dirs import DescribableLogDirTopic
 from ottla.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequestCursor, TopicRequest
 from ottla.protocol.messages.elect_leaders import TopicPartitions
 from ottla.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsTopics
+from ottla.protocol.messages.update_features import FeatureUpdateKey
 from tests.differential.log_calls import WHO, batch, made, produce
 from tests.differential.tracing import Trace
 
@@ -122,3 +123,39 @@ def reassign(t: Trace, version: int, may_change: bool, *wanted: tuple[str, list[
     ]
     t.call(WHO, ApiKey.ALTER_PARTITION_REASSIGNMENTS, version, topics=topics, timeout_ms=10_000,
            **({"allow_replication_factor_change": may_change} if version else {}))  # fmt: skip
+
+
+def features(t: Trace, version: int, *wanted: tuple[str, int] | tuple[str, int, int], **options: int) -> None:
+    updates = [
+        FeatureUpdateKey(
+            feature=name,
+            max_version_level=level,
+            allow_downgrade=version == 0 and kinds != () and kinds[0] != 1,
+            upgrade_type=kinds[0] if version and kinds else 1,
+        )
+        for name, level, *kinds in wanted
+    ]
+    t.call(WHO, ApiKey.UPDATE_FEATURES, version, feature_updates=updates, **options)
+
+
+def trace_update_features(t: Trace) -> None:
+    """Nothing that changes a feature in Kafka: what other traces see is the same whenever this one runs."""
+    mine = "transaction.version"
+    for version in range(3):
+        features(t, version)
+        for timeout in (0, -1, -(2**31), 2**31 - 1):
+            features(t, version, (mine, 2), timeout_ms=timeout)
+        for name in (mine, "nobody.has.this", ""):
+            for level in (-(2**15), -1, 0, 1, 2, 3, 2**15 - 1):
+                for kind in (1, 0, 4, -1):
+                    features(t, version, (name, level, kind))
+                if name != mine or level >= 2:
+                    features(t, version, (name, level, 2))
+                    features(t, version, (name, level, 3))
+        features(t, version, (mine, 2), (mine, 2))
+        features(t, version, (mine, 3), (mine, 2))
+        features(t, version, (mine, 2), (mine, 3))
+        features(t, version, (mine, 2), ("nobody.has.this", 1))
+        if version:
+            for level in (1, 2, 3):
+                features(t, version, (mine, level), validate_only=True)

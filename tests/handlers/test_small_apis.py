@@ -1,4 +1,4 @@
-"""Answers that one node can give: directories, pages of topics, elections and reassignments of replicas."""
+"""Answers that one node can give: directories, pages of topics, elections, reassignments of replicas, and features."""
 
 import pytest
 
@@ -25,6 +25,7 @@ from ottla.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )
+from ottla.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from ottla.protocol.primitives import ZERO_UUID
 
 pytestmark = pytest.mark.asyncio
@@ -369,3 +370,54 @@ async def test_reassigning_nothing(world):
     response = await world.ask(AlterPartitionReassignmentsRequest(allow_replication_factor_change=False), 1)
     assert (response.error_code, response.error_message, response.responses) == (0, "", [])
     assert response.allow_replication_factor_change
+
+
+# -- UpdateFeatures
+
+
+async def updated(world, *wanted, version=2, validate_only=False):
+    """The answer to (feature, level) or (feature, level, upgrade type)."""
+    updates = [
+        FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kinds[0] if kinds else 1)
+        for name, level, *kinds in wanted
+    ]
+    return await world.ask(UpdateFeaturesRequest(feature_updates=updates, validate_only=validate_only), version)
+
+
+@pytest.mark.parametrize("version", range(3))
+async def test_a_level_that_a_feature_has_is_granted(world, version):
+    answer = await updated(world, ("transaction.version", 2), version=version)
+    assert (answer.error_code, answer.error_message) == (ErrorCode.NONE, None)
+    assert [(row.feature, row.error_code) for row in answer.results] == (
+        [("transaction.version", ErrorCode.NONE)] if version < 2 else []
+    )
+
+
+@pytest.mark.parametrize("validate_only", (False, True))
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        (("transaction.version", 3), "'transaction.version' has levels from 0 to 2, and not 3"),
+        (("transaction.version", -1), "'transaction.version' has levels from 0 to 2, and not -1"),
+        (("transaction.version", 1), "'transaction.version' stays at level 2"),
+        (("transaction.version", 0, 2), "'transaction.version' stays at level 2"),
+        (("transaction.version", 1, 3), "'transaction.version' stays at level 2"),
+        (("transaction.version", 2, 0), "upgrade type 0 of 'transaction.version' is not known; there are 1, 2 and 3"),
+        (("metadata.version", 25), "Ottla has no feature 'metadata.version'; it has transaction.version alone"),
+        (("", 0), "Ottla has no feature ''"),
+    ],
+)
+async def test_any_other_level_is_refused_with_its_reason(world, wanted, words, validate_only):
+    answer = await updated(world, ("transaction.version", 2), wanted, version=1, validate_only=validate_only)
+    assert (answer.error_code, answer.results) == (ErrorCode.INVALID_UPDATE_VERSION, [])
+    assert words in answer.error_message
+
+
+async def test_of_two_levels_for_one_feature_the_last_counts(world):
+    name = "transaction.version"
+    assert (await updated(world, (name, 3), (name, 2))).error_code == ErrorCode.NONE
+    assert (await updated(world, (name, 2), (name, 3))).error_code == ErrorCode.INVALID_UPDATE_VERSION
+
+
+async def test_no_update_is_none_that_fails(world):
+    assert (await updated(world)).error_code == ErrorCode.NONE

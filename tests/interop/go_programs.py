@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from random import Random
 
 from tests.interop.programs import json_lines
 from tests.interop.suite import NotAvailable, Place, Result, Run, checked
@@ -16,6 +18,7 @@ from tests.interop.suite import NotAvailable, Place, Result, Run, checked
 NEWEST_OF_GO_MOD = re.compile(r"^\s*(?:require\s+)?(\S+) (v\S+)", re.MULTILINE)
 BUILD = {"GOFLAGS": "-mod=readonly -buildvcs=false", "CGO_ENABLED": "0"}
 _WATCH_S = 0.05
+_TEST = re.compile(r"^func (Test\w+)\(\w+ \*testing\.T\)", re.MULTILINE)
 
 
 def go_version() -> str:
@@ -78,6 +81,18 @@ def _restarts(run: Run) -> Iterator[None]:
         watcher.join()
 
 
+def sampled(names: Sequence[str], one_in: int, seed: str, say: Callable[[str], None]) -> list[str]:
+    """A part of some tests, chosen by the seed and told."""
+    some = sorted(Random(seed).sample(names, len(names) // one_in))
+    say(f"sample={seed}: {', '.join(some)}")
+    return some
+
+
+def names_of_tests(folder: Path, pattern: str = "*_test.go") -> list[str]:
+    """The names of the top-level tests in a folder's files."""
+    return sorted(name for path in folder.glob(pattern) for name in _TEST.findall(path.read_text("utf-8")))
+
+
 def copied_module(place: Place, module: str, version: str) -> Path:
     """A writable copy of a module in the suite's cache, fetched and checked by Go.
 
@@ -88,10 +103,9 @@ def copied_module(place: Place, module: str, version: str) -> Path:
     if not target.exists():
         with tempfile.TemporaryDirectory(dir=place.cache) as scratch:
             kept = {"GOFLAGS": "-mod=mod", "GO111MODULE": "on"}
-            checked(["go", "mod", "download", f"{module}@{version}"], cwd=Path(scratch), env=kept)
-            modules = Path(checked(["go", "env", "GOMODCACHE"]).strip())
+            told = checked(["go", "mod", "download", "-json", f"{module}@{version}"], cwd=Path(scratch), env=kept)
             copy = Path(scratch) / "copy"
-            checked(["cp", "-r", f"{modules / module}@{version}", str(copy)])
+            checked(["cp", "-r", json.loads(told[told.index("{") :])["Dir"], str(copy)])
             checked(["chmod", "-R", "u+w", str(copy)])
             os.replace(copy, target)
     return target

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import subprocess
 import tempfile
 import threading
@@ -18,7 +19,7 @@ from tests.interop.suite import Outcome, Result
 _KEPT_LINES = 40
 
 
-class _Program:
+class Program:
     """A child whose lines are read until it ends, or until its time is up and it is killed with its children."""
 
     def __init__(self, command: list[str], cwd: Path | None, env: Mapping[str, str] | None, timeout_s: float) -> None:
@@ -68,7 +69,7 @@ def json_lines(
 
     Other lines are kept and shown if it fails. A program that dies, hangs or says nothing gives a failed result.
     """
-    program = _Program(command, cwd, env, timeout_s)
+    program = Program(command, cwd, env, timeout_s)
     said = 0
     for line in program.lines():
         result = _result(line)
@@ -98,7 +99,7 @@ def go_test(
     command: list[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None, timeout_s: float = 600
 ) -> Iterator[Result]:
     """Run ``go test -json …``, or a test binary through ``go tool test2json``; top-level tests and subtests alike."""
-    program = _Program(command, cwd, env, timeout_s)
+    program = Program(command, cwd, env, timeout_s)
     printed: dict[str, deque[str]] = {}
     outcomes: dict[str, Outcome] = {"pass": "passed", "fail": "failed", "skip": "skipped"}
     open_tests: set[str] = set()
@@ -128,13 +129,43 @@ def go_test(
         yield Result("(program)", "failed", f"{program.ending() or 'it reported no test'}\n{program.tail()}")
 
 
+_RUST_LINE = re.compile(r"test (\S+)(?: - should panic)? \.\.\. (ok|FAILED|ignored)(?:, (.*))?")
+_RUST_OUTCOMES: dict[str, Outcome] = {"ok": "passed", "FAILED": "failed", "ignored": "skipped"}
+
+
+def rust_tests(
+    command: list[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None, timeout_s: float = 240
+) -> Iterator[Result]:
+    """Run a test program as Rust builds them; what a test printed follows when all have ended."""
+    program = Program(command, cwd, env, timeout_s)
+    failed: dict[str, list[str]] = {}
+    said, of = 0, ""
+    for line in program.lines():
+        program.last.append(line)
+        if found := _RUST_LINE.fullmatch(line):
+            said += 1
+            outcome = _RUST_OUTCOMES[found[2]]
+            if outcome == "failed":
+                failed[found[1]] = []
+            else:
+                yield Result(found[1], outcome, found[3] or "")
+        elif line.startswith("---- ") and line.endswith(" stdout ----"):
+            of = line.split()[1]
+        elif of in failed:
+            failed[of].append(line)
+    for test, printed in failed.items():
+        yield Result(test, "failed", "\n".join(printed[-_KEPT_LINES:]) or program.tail())
+    if not said or program.timed_out:
+        yield Result("(program)", "failed", f"{program.ending() or 'it reported no test'}\n{program.tail()}")
+
+
 def junit(
     command: list[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None, timeout_s: float = 600
 ) -> Iterator[Result]:
     """Run pytest (``command`` without ``--junitxml``) and read its report."""
     with tempfile.TemporaryDirectory(prefix="ottla-junit-") as directory:
         report = Path(directory) / "report.xml"
-        program = _Program([*command, f"--junitxml={report}"], cwd, env, timeout_s)
+        program = Program([*command, f"--junitxml={report}"], cwd, env, timeout_s)
         for line in program.lines():
             program.last.append(line)
         if not report.exists():

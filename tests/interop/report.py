@@ -31,7 +31,7 @@ and transactional where it can be.
 FOREIGN = """\
 ## Test-suites of other projects
 
-Their test files are fetched from the package registries and run as they are.
+Their test files are fetched from the package registries and run as they are; a suite that has to change one says so.
 
 """
 

@@ -85,9 +85,11 @@ class Suite:
         versions: what was tried, for the page: ``franz-go 1.22.2, go 1.26``.
         settings: settings of the broker, beyond those that every suite gets (``EVERY_SUITE``).
         topics: topics that are there from the start.
+        port: where the broker listens, for tests that look there and nowhere else; 0 for any free one.
         run: yields the results as they come.
         known: test ids (fnmatch patterns) that may fail, with the reason; a skipped test may be given a better one.
         foreign: the tests are somebody else's, unmodified.
+        sampled: with the option ``sample=SEED``, as ``make interop`` has it, a part of the tests runs, and is not kept.
     """
 
     name: str
@@ -99,8 +101,10 @@ class Suite:
     prepare: Callable[[Place], None] = _nothing_to_prepare
     settings: Mapping[str, object] = field(default_factory=dict)
     topics: Mapping[str, int] = field(default_factory=dict)
+    port: int = 0
     known: Mapping[str, str] = field(default_factory=dict)
     foreign: bool = False
+    sampled: bool = False
 
 
 EVERY_SUITE: Mapping[str, object] = {

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ottla.testing import BrokerProcess
-from tests.interop.go_programs import program, required, run_scenarios
+from tests.interop.go_programs import names_of_tests, program, required, run_scenarios, sampled
 from tests.interop.suite import NotAvailable, Place, Run
 
 ASKS_FOR_A_RESTART = """#!/bin/sh
@@ -28,6 +28,18 @@ def test_go_mod_says_which_version(tmp_path: Path) -> None:
     assert required(tmp_path, "example.com/two") == "v0.4.0"
     with pytest.raises(NotAvailable, match=r"example\.com/four"):
         required(tmp_path, "example.com/four")
+
+
+def test_a_sample_is_the_seeds(tmp_path: Path) -> None:
+    (tmp_path / "a_test.go").write_text("func TestOne(t *testing.T) {\n}\n\nfunc helper(t *testing.T) {\n}\n")
+    (tmp_path / "b_test.go").write_text("".join(f"func Test{n}(test *testing.T) {{}}\n" for n in range(8)))
+    every = names_of_tests(tmp_path)
+    assert every == [*(f"Test{n}" for n in range(8)), "TestOne"]
+    said: list[str] = []
+    samples = [sampled(every, 3, seed, said.append) for seed in ("1", "1", "2")]
+    assert samples[0] == samples[1] != samples[2]
+    assert all(len(some) == 3 and set(some) < set(every) for some in samples)
+    assert said[0] == f"sample=1: {', '.join(samples[0])}"
 
 
 @pytest.mark.e2e

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.interop import report, results
-from tests.interop.programs import go_test, json_lines, junit
+from tests.interop.programs import go_test, json_lines, junit, rust_tests
 from tests.interop.results import Record, known_reason, unexpected
 from tests.interop.run import load, names, run_suite
 from tests.interop.suite import NotAvailable, Place, Result, Run, Suite, checked, needs
@@ -89,6 +89,26 @@ def test_events_of_go() -> None:
     ]
 
 
+def test_lines_of_rust() -> None:
+    code = r"""if 1:
+        print("running 3 tests")
+        print("test one ... ok")
+        print("test two ... FAILED")
+        print("test three ... ignored, why")
+        print("\nfailures:\n\n---- two stdout ----\nit broke\n\nfailures:\n    two\n")
+        print("test result: FAILED. 1 passed; 1 failed; 1 ignored")
+        raise SystemExit(101)
+    """
+    one, three, two = rust_tests(python(code))
+    assert (one, three) == (Result("one", "passed"), Result("three", "skipped", "why"))
+    assert (two.test, two.outcome, two.reason.splitlines()[0]) == ("two", "failed", "it broke")
+
+
+def test_a_rust_program_that_hangs_fails() -> None:
+    code = "import time; print('test one ... ok', flush=True); time.sleep(60)"
+    assert [one.outcome for one in rust_tests(python(code), timeout_s=0.5)] == ["passed", "failed"]
+
+
 def test_reports_of_pytest(tmp_path: Path) -> None:
     tests = tmp_path / "sample.py"
     tests.write_text(
@@ -160,6 +180,16 @@ def test_a_suite_may_be_run_again_and_says_so(tmp_path: Path, monkeypatch: pytes
     assert (record.passed, record.failed, record.unsteady) == (2, 0, ["b"])
     monkeypatch.setattr(report, "load", lambda: [record])
     assert "* passed only when run again: `b`" in report.render()
+
+
+def test_a_sample_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "KEPT", tmp_path / "kept")
+    monkeypatch.setenv("OTTLA_INTEROP_CACHE", str(tmp_path / "cache"))
+    sampled = suite(run=lambda run: [Result("a", "passed")], sampled=True)
+    assert run_suite(sampled, options={"sample": "1"})
+    assert not results.load()
+    assert run_suite(sampled)
+    assert [record.passed for record in results.load()] == [1]
 
 
 def test_a_suite_that_fails_every_time_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

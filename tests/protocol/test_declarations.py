@@ -79,6 +79,7 @@ APACHE_KAFKA_4_3 = {
     "ALTER_CLIENT_QUOTAS": (0, 1),
     "DESCRIBE_USER_SCRAM_CREDENTIALS": (0, 0),
     "ALTER_USER_SCRAM_CREDENTIALS": (0, 0),
+    "UPDATE_FEATURES": (0, 2),
     "LIST_CONFIG_RESOURCES": (0, 1),
 }
 """What a broker of that release serves: every one of these versions has its layout here."""

@@ -308,6 +308,9 @@ VALID: dict[ApiKey, Callable[[World, int], Values]] = {
     ApiKey.ALTER_CLIENT_QUOTAS: lambda world, version: {"entries": [QUOTA]},
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: lambda world, version: {"upsertions": [CREDENTIAL]},
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: lambda world, version: {"users": None},
+    ApiKey.UPDATE_FEATURES: lambda world, version: {
+        "feature_updates": [{"feature": "transaction.version", "max_version_level": 2}],
+    },
     ApiKey.DESCRIBE_CLUSTER: lambda world, version: {"endpoint_type": 1},
     ApiKey.DESCRIBE_PRODUCERS: lambda world, version: {"topics": _topic_partitions("name", "partition_indexes")},
     ApiKey.DESCRIBE_TRANSACTIONS: lambda world, version: {"transactional_ids": [world.producer()["transactional_id"]]},

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from ottla.broker.core.cleaning.keys import KeyOffsets
 from ottla.broker.core.topics.accept import DECOMPRESSED_BYTES
+from ottla.broker.settings import INT64_MAX
 from ottla.protocol.batch_filter import (
     StoredRecord,
     delete_horizon,
@@ -175,7 +176,7 @@ class Sieve:
         self._transactions = TransactionsSeen(aborted)
         self._last_batches = last_batches
         self._last_offset = upto_offset - 1
-        self._horizon_ms = wall_ms + delete_retention_ms
+        self._horizon_ms = min(wall_ms + delete_retention_ms, INT64_MAX)
         self._wall_ms = wall_ms
 
     def sift(self, header: BatchHeader, batch: Buffer) -> _Verdict:

@@ -87,7 +87,8 @@ def accept(
             if allowance is not None:
                 allowance.at_once -= len(data)
             stamp = TimestampType.LOG_APPEND_TIME if config.log_append_time else TimestampType.CREATE_TIME
-            return validate_few(header, data, stamp, wall_ms, config.message_timestamp_after_max_ms)
+            times = config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms
+            return validate_few(header, data, stamp, wall_ms, *times)
         steps = partial(_walking, header, data, config, wall_ms)
         walked = _at_once(steps, data, Allowance(LOOKED_AT_BYTES) if allowance is None else allowance)
         if walked is not None:
@@ -127,14 +128,13 @@ def _has_other_codec(header: BatchHeader, config: TopicConfig) -> bool:
 def _walking(
     header: BatchHeader, data: Buffer, config: TopicConfig, wall_ms: int, allowance: Allowance, limit: int
 ) -> Steps[ProducedBatch]:
-    limited = config.message_timestamp_before_max_ms < INT64_MAX
     walking = validating(
         header,
         data,
         require_key=config.compacted,
         timestamp_type=TimestampType.LOG_APPEND_TIME if config.log_append_time else TimestampType.CREATE_TIME,
         now_ms=wall_ms,
-        before_max_ms=config.message_timestamp_before_max_ms if limited else None,
+        before_max_ms=config.message_timestamp_before_max_ms,
         after_max_ms=config.message_timestamp_after_max_ms,
         allowance=allowance,
         limit=limit,

@@ -21,7 +21,9 @@ BUGS = {
     "tombstones go before their horizon": ("horizon_ms is not None and horizon_ms <= self._wall_ms\n        find",
                                            "horizon_ms is not None\n        find"),
     "the horizon moves with every round": ("undecided = delete_horizon(header) is None and any(", "undecided = any("),
-    "the horizon is now": ("self._horizon_ms = wall_ms + delete_retention_ms", "self._horizon_ms = wall_ms"),
+    "the horizon is now": (
+        "self._horizon_ms = min(wall_ms + delete_retention_ms, INT64_MAX)", "self._horizon_ms = wall_ms"
+    ),
     "aborted records stay": ("        if is_aborted:\n", "        if False:\n"),
     "aborted records hide earlier ones": ("elif not self._transactions.is_aborted(header):", "else:"),
     "an aborted transaction has no end": ("if header.base_offset < last_offset:", "if last_offset >= 0:"),
@@ -42,12 +44,12 @@ BUGS = {
     ),
     "what has not been looked at is judged": ("if record.offset <= latest_offset:", "if True:"),
     "a batch loses its end": ("        header.last_offset_delta,\n", "        header.record_count - 1,\n"),
-    "the largest timestamp stays": ("max_timestamp = max(record.timestamp_ms for record in kept)", "pass"),
+    "the largest timestamp stays": ("max_timestamp = max(newest_ms, NO_TIMESTAMP)", "pass"),
     "the broker's timestamps are taken for the producer's": (
         "if header.timestamp_type is TimestampType.CREATE_TIME:", "if True:"
     ),
     "timestamps shift with the horizon": (
-        "records = b\"\".join([_shifted(body, record, horizon_ms) for record in kept])",
+        "records = b\"\".join([_shifted(body, record, base_timestamp) for record in kept])",
         "records = b\"\".join([body[record.start : record.end] for record in kept])",
     ),
     "the horizon is not written": ("attributes |= DELETE_HORIZON_BIT", "pass"),

@@ -136,6 +136,11 @@ def features(stage: Stage) -> None:
     printed = stage.tools.bare("features", "--bootstrap-server", stage.bootstrap, "describe")
     line = next(line for line in printed.lines if line.startswith("Feature: transaction.version"))
     assert re.search(r"SupportedMaxVersion: 2\s+FinalizedVersionLevel: 2\s", line), printed
+    change = ("features", "--bootstrap-server", stage.bootstrap)
+    printed = stage.tools.bare(*change, "upgrade", "--feature", "transaction.version=2")
+    assert "transaction.version was upgraded to 2." in printed.out, printed
+    printed = stage.tools.bare(*change, "downgrade", "--feature", "transaction.version=1", code=1)
+    assert "'transaction.version' stays at level 2" in str(printed), printed
 
 
 @case

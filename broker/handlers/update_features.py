@@ -1,0 +1,57 @@
+"""UpdateFeatures (key 57): the features that there are stay at their levels, as ApiVersions tells them.
+
+As in Kafka a request changes all of its features or none. A level that a feature has already is granted; each other one
+is refused with INVALID_UPDATE_VERSION.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from ottla.broker.context import RequestContext
+from ottla.broker.handlers.api_versions import TRANSACTION_VERSION, transaction_level
+from ottla.broker.handlers.services import Services
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.update_features import (
+    FeatureUpdateKey,
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+
+VERSIONS = range(3)
+EACH_UNTIL = 1
+"""Up to this version the answer names each feature. KIP-1022"""
+
+
+class UpgradeType(IntEnum):
+    """What may become of a level (KIP-584). Version 0 has none: Kafka takes all of its updates for upgrades."""
+
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    UNSAFE_DOWNGRADE = 3
+
+
+def handle(request: UpdateFeaturesRequest, ctx: RequestContext, services: Services) -> UpdateFeaturesResponse:
+    for update in {update.feature: update for update in request.feature_updates}.values():  # the last one counts
+        if problem := _problem(update):
+            message = f"No feature was changed: {problem}"
+            return UpdateFeaturesResponse(error_code=ErrorCode.INVALID_UPDATE_VERSION, error_message=message)
+    each = request.feature_updates if ctx.api_version <= EACH_UNTIL else []
+    rows = [UpdatableFeatureResult(feature=update.feature, error_message=None) for update in each]
+    return UpdateFeaturesResponse(error_message=None, results=rows)
+
+
+def _problem(update: FeatureUpdateKey) -> str:
+    """What is wrong with an update; the empty string if nothing is."""
+    name, level = update.feature, update.max_version_level
+    if update.upgrade_type not in set(UpgradeType):
+        return f"upgrade type {update.upgrade_type} of '{name}' is not known; there are 1, 2 and 3"
+    if name != TRANSACTION_VERSION:
+        return f"Ottla has no feature '{name}'; it has {TRANSACTION_VERSION} alone"
+    highest = transaction_level()
+    if not 0 <= level <= highest:
+        return f"'{name}' has levels from 0 to {highest}, and not {level}"
+    if level < highest:
+        return f"'{name}' stays at level {highest}; clients that know lower levels alone are served as well"
+    return ""

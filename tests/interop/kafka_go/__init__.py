@@ -1,0 +1,1 @@
+"""kafka-go's own tests."""

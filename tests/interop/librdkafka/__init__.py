@@ -1,0 +1,1 @@
+"""librdkafka's own test runner."""

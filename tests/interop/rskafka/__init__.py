@@ -1,0 +1,1 @@
+"""rskafka's own integration tests."""

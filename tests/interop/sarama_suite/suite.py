@@ -1,0 +1,153 @@
+"""sarama's functional tests, fetched with the Go module proxy, in the version that tests/interop/sarama asks for.
+
+They want five brokers behind toxiproxy, which is fetched likewise: here its five doors lead to one broker, and their
+topics have one replica instead of three. Tests that run Kafka's tools in a container skip themselves. ``--option
+run=REGEXP`` chooses tests, ``--option sample=SEED`` a third of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shutil
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.interop.go_programs import copied_module, go_version, names_of_tests, required, sampled
+from tests.interop.programs import go_test
+from tests.interop.suite import NotAvailable, Place, Result, Run, Suite, checked, needs
+
+MODULE = "github.com/IBM/sarama"
+TOXIPROXY = "github.com/Shopify/toxiproxy/v2"
+TOXIPROXY_VERSION = "v2.5.0"
+TAKEN_FOR = "4.3.0"
+DOORS = range(29091, 29096)
+"""Where the tests look for toxiproxy's proxies; the first is the broker's own address."""
+DOOR = f"127.0.0.1:{DOORS[0]}"
+SAMPLED = 3
+TIMEOUT_S = 600
+
+SEVERAL = "wants several brokers"
+STOPS_A_CONTAINER = "stops a broker that runs in a container"
+KNOWN = {
+    "TestFuncAdminListConsumerGroupOffsets": STOPS_A_CONTAINER,
+    "TestFuncTxnProduceWithBrokerFailure": STOPS_A_CONTAINER,
+    "TestFuncIdempotentBufferedSequence": "reads the log of a broker that runs in a container",
+    "TestConsumerFetchFollowerFailover": SEVERAL,
+    "TestFuncAdminAlterPartitionReassignments": SEVERAL,
+    "TestFuncAdminDescribeLogDirs": SEVERAL,
+    "TestReadOnlyAndAllCommittedMessages": "its authors leave it out, as it fails now and then",
+    "TestJava*": "runs Kafka's tools in a container",
+    "TestFuncJava*": "runs Kafka's tools in a container",
+}
+
+
+def missing() -> str:
+    if reason := needs("go")():
+        return reason
+    for port in DOORS:
+        with socket.socket() as tried:
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                tried.bind(("127.0.0.1", port))
+            except OSError:
+                return f"port {port}, at which these tests look for a broker, is taken"
+    return ""
+
+
+def source(place: Place) -> Path:
+    return place.cache / "changed"
+
+
+def prepare(place: Place) -> None:
+    version = required(place.source.parent / "sarama", MODULE)
+    module = copied_module(place, MODULE, version)
+    proxy = {"GOBIN": str(place.cache), "GOFLAGS": "-mod=mod -buildvcs=false"}
+    if not (place.cache / "server").exists():
+        checked(["go", "install", f"{TOXIPROXY}/cmd/server@{TOXIPROXY_VERSION}"], cwd=place.cache, env=proxy)
+    if binary(place).exists():
+        return
+    shutil.rmtree(source(place), ignore_errors=True)
+    shutil.copytree(module, source(place))
+    path = source(place) / "functional_test.go"
+    path.write_text(re.sub(r"(ReplicationFactor:\s*)3", r"\g<1>1", path.read_text("utf-8")), "utf-8")
+    built = binary(place).with_suffix(".building")
+    checked(["go", "test", "-c", "-tags", "functional", "-o", str(built), "."], cwd=source(place), env=proxy)
+    built.replace(binary(place))
+
+
+def binary(place: Place) -> Path:
+    return place.cache / f"sarama-{required(place.source.parent / 'sarama', MODULE)}.test"
+
+
+def versions(place: Place) -> str:
+    version = required(place.source.parent / "sarama", MODULE)
+    return f"sarama {version.removeprefix('v')}, toxiproxy {TOXIPROXY_VERSION.removeprefix('v')}, Go {go_version()}"
+
+
+@contextlib.contextmanager
+def toxiproxy(run: Run) -> Iterator[str]:
+    """Toxiproxy with a proxy for each door; its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [str(run.place.cache / "server"), "-host", "127.0.0.1", "-port", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            address = f"http://127.0.0.1:{port}"
+            rows = [
+                {"name": f"kafka{number}", "listen": f"127.0.0.1:{door}", "upstream": run.bootstrap, "enabled": True}
+                for number, door in enumerate(DOORS, 1)
+            ]
+            _populate(address, rows)
+            yield address
+        finally:
+            process.kill()
+
+
+def _populate(address: str, rows: list[dict[str, object]]) -> None:
+    asked = urllib.request.Request(f"{address}/populate", json.dumps(rows).encode(), method="POST")
+    for attempt in range(100):
+        try:
+            with urllib.request.urlopen(asked, timeout=10):
+                return
+        except OSError:
+            if attempt == 99:
+                raise NotAvailable(f"toxiproxy does not answer at {address}") from None
+            time.sleep(0.1)
+
+
+def run(run: Run) -> Iterator[Result]:
+    wanted = names_of_tests(source(run.place), "functional_*_test.go")  # the others need no broker
+    if seed := run.options.get("sample"):
+        wanted = sampled(wanted, SAMPLED, seed, run.say)
+    chosen = run.options.get("run") or f"^({'|'.join(wanted)})$"
+    command = ["go", "tool", "test2json", "-t", "-p", "sarama", str(binary(run.place)), "-test.v=test2json"]
+    command += [f"-test.run={chosen}", f"-test.timeout={TIMEOUT_S}s"]
+    with toxiproxy(run) as address:
+        told = {"TOXIPROXY_ADDR": address, "KAFKA_VERSION": TAKEN_FOR}
+        yield from go_test(command, cwd=source(run.place), env=told, timeout_s=TIMEOUT_S + 30)
+
+
+SUITE = Suite(
+    name="sarama_suite",
+    title="sarama's functional tests",
+    language="Go",
+    missing=missing,
+    prepare=prepare,
+    versions=versions,
+    settings={
+        "advertised.listeners": f"PLAINTEXT://{DOOR}",
+        "auto.create.topics.enable": False,
+        "ottla.unenforced.security.apis.enable": True,
+    },
+    run=run,
+    known=KNOWN,
+    foreign=True,
+    sampled=True,
+)
