@@ -80,10 +80,25 @@ class Client:
         """Reach one bootstrap server and learn about the cluster.
 
         Raises:
-            KafkaConnectionError: none of them can be reached.
+            KafkaConnectionError: none of them can be reached within bootstrap_timeout_ms.
         """
-        await self.refresh()
+        await self._refresh_patiently(self.options.bootstrap_timeout_ms)
         self._housekeep()
+
+    async def _refresh_patiently(self, timeout_ms: float) -> None:
+        """Ask for metadata; while no broker answers, again and again, with one line for all of that."""
+        deadline = self.now_ms() + timeout_ms
+        backoff = Backoff(self.options.retry_backoff_ms, self.options.retry_backoff_max_ms)
+        while True:
+            try:
+                return await self.refresh()
+            except KafkaConnectionError as error:
+                pause = backoff.next_ms()
+                if self.now_ms() + pause >= deadline:
+                    raise
+                if backoff.failures == 1:
+                    log.warning("%s: %s; trying again for up to %g s", self.client_id, error, timeout_ms / 1000)
+            await asyncio.sleep(pause / 1000)
 
     async def close(self) -> None:
         """Stop the background work and close all connections."""

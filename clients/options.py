@@ -62,6 +62,8 @@ class ClientOptions:
     """What every client takes.
 
     bootstrap_servers: where to ask for the cluster; one that answers is enough. The port is 9092 unless given.
+    bootstrap_timeout_ms: while none answers, or has a name that can be resolved, ``start()`` tries again for so long;
+        0 raises at once. A program that starts together with its broker waits for it (for names: KIP-909).
     client_id: a name for logs on both sides.
     request_timeout_ms: how long one request may take.
     retry_backoff_ms, retry_backoff_max_ms: the wait before a retry, doubled up to the second.
@@ -75,6 +77,7 @@ class ClientOptions:
     role: ClassVar[str] = "client"
 
     bootstrap_servers: str | Sequence[str] = opt("localhost:9092", SERVERS)
+    bootstrap_timeout_ms: int = opt(0, between(0))
     client_id: str | None = opt(None, or_none(TEXT))
     request_timeout_ms: int = opt(40_000, between(1))
     retry_backoff_ms: int = opt(100, between(0))
