@@ -183,7 +183,7 @@ class Client:
                 host,
                 port,
                 client_id=self.client_id,
-                timeout_ms=options.request_timeout_ms,
+                timeout_ms=min(options.socket_connection_setup_timeout_ms, options.request_timeout_ms),
                 ssl_context=options.ssl_context,
                 max_frame_bytes=options.receive_message_max_bytes,
             )

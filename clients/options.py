@@ -66,6 +66,7 @@ class ClientOptions:
         0 raises at once. A program that starts together with its broker waits for it (for names: KIP-909).
     client_id: a name for logs on both sides.
     request_timeout_ms: how long one request may take.
+    socket_connection_setup_timeout_ms: how long it may take to connect, if not longer than a request (KIP-601).
     retry_backoff_ms, retry_backoff_max_ms: the wait before a retry, doubled up to the second.
     reconnect_backoff_ms, reconnect_backoff_max_ms: the same for connections.
     metadata_max_age_ms: cluster metadata are asked for again after this long.
@@ -80,6 +81,7 @@ class ClientOptions:
     bootstrap_timeout_ms: int = opt(0, between(0))
     client_id: str | None = opt(None, or_none(TEXT))
     request_timeout_ms: int = opt(40_000, between(1))
+    socket_connection_setup_timeout_ms: int = opt(10_000, between(1))
     retry_backoff_ms: int = opt(100, between(0))
     retry_backoff_max_ms: int = opt(1_000, between(0))
     reconnect_backoff_ms: int = opt(50, between(0))

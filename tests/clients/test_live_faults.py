@@ -215,6 +215,17 @@ async def test_a_start_waits_for_the_brokers_name(
     )
 
 
+async def test_a_connection_that_does_not_come_about_is_given_up_soon() -> None:
+    """Long before a request would be: the address may be one that another machine had (KIP-601)."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        server = f"127.0.0.1:{silent.getsockname()[1]}"
+        async with asyncio.timeout(10):
+            with pytest.raises(KafkaConnectionError, match=f"no connection to {server} in 50 ms"):
+                await Admin(bootstrap_servers=server, socket_connection_setup_timeout_ms=50).start()
+
+
 async def test_a_start_does_not_wait_for_ever(caplog: pytest.LogCaptureFixture) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
