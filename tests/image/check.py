@@ -19,7 +19,7 @@ from tests.image import podman
 from tests.image.engine import ROOT, CommandFailed, Engine, Podman, base_images, engine
 
 WITHIN_S = 120.0
-SPARK_WITHIN_S = 420.0
+SPARK_WITHIN_S = 600.0
 ADDED_MB = 80
 STRAY = ("find", "/opt/ottla", "(", "-name", "pip", "-o", "-name", "setuptools", "-o", "-path", "*/ottla/tests", ")")
 """Finds what an image has no use for."""
@@ -162,16 +162,15 @@ class Check:
 
     def report(self) -> None:
         self._engine.up("pipeline", profile="pipeline")
-        pages = []
-
-        def made() -> bool:
-            for step in ("gold", "report"):
-                self._engine.ottla("pipeline", step, "--lake", "/lake", service="pipeline")
-            pages.append(self._engine.execute("pipeline", "cat", "/lake/report.html"))
-            return "readers" in pages[-1]
-
-        until("the pipeline has made its report of the group", made, SPARK_WITHIN_S)
-        say(f"the pipeline's profile has made its report of the group, {len(pages[-1]) // 1000} kB")
+        batches = [f"/lake/checkpoints/{table}/commits/0" for table in ("offset_commits", "group_generations")]
+        until("the pipeline has written", lambda: self._engine.execute("pipeline", "ls", *batches), SPARK_WITHIN_S)
+        (pipeline,) = self._engine.containers("pipeline")
+        self._engine.run(self._engine.program, "stop", pipeline)
+        for step in ("gold", "report"):
+            self._engine.once("pipeline", step, "--lake", "/lake")
+        page = self._engine.once("--entrypoint", "cat", "pipeline", "/lake/report.html")
+        require("readers" in page and "</html>" in page, f"the report does not tell of the group: {page[:300]}")
+        say(f"the pipeline's profile has made its report of the group, {len(page) // 1000} kB")
 
     def logs_are_clean(self) -> None:
         for container in self._engine.everything()["containers"]:
@@ -232,7 +231,8 @@ def apart(stage: str) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("stage", nargs="?", choices=STAGES, help="only this; all that is needed unless given")
+    # What the check says to itself within the namespaces.
+    parser.add_argument("stage", nargs="?", choices=STAGES, help=argparse.SUPPRESS)
     parser.add_argument("--begun", type=float, default=clock.begun, help=argparse.SUPPRESS)
     given = parser.parse_args()
     clock.begun = given.begun

@@ -72,9 +72,14 @@ class Engine:
         label = f"label=com.docker.compose.project={PROJECT}"
         return self.run(self.program, *listing, "--quiet", "--filter", label).split()
 
-    def ottla(self, *arguments: str, service: str = "broker") -> str:
-        """Run `ottla` in a container of a service; gives its standard output."""
-        return self.execute(service, "ottla", *arguments)
+    def once(self, *arguments: str) -> str:
+        """Run a service's program in a container of its own, to its end; gives its standard output."""
+        once = ("--profile", "pipeline", "run", "--rm", "--no-deps", "-T", *arguments)
+        return self.run(*self.compose, "-p", PROJECT, *once)
+
+    def ottla(self, *arguments: str) -> str:
+        """Run `ottla` in the broker's container; gives its standard output."""
+        return self.execute("broker", "ottla", *arguments)
 
     def execute(self, service: str, *command: str) -> str:
         running = self.containers(service)
