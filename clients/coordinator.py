@@ -118,7 +118,7 @@ class Coordinator:
 
     def unsubscribe(self) -> asyncio.Task[None]:
         """Commit, tell the listener and leave, in the background."""
-        release = self.handover.release()
+        release = self.handover.release(self._options.request_timeout_ms)
         self._leaving = self._client.tasks.spawn(self._leave(release), "leave the group")
         return self._leaving
 
@@ -205,7 +205,7 @@ class Coordinator:
         if self._leaving is not None:
             await asyncio.wait([self._leaving])
         if self._subscription.auto_assigned:
-            release = self.handover.release()
+            release = self.handover.release(CLOSE_PATIENCE_MS)
             await release()
         elif self._options.enable_auto_commit:
             await self.handover.commit_finished(CLOSE_PATIENCE_MS)

@@ -62,8 +62,11 @@ class ClientOptions:
     """What every client takes.
 
     bootstrap_servers: where to ask for the cluster; one that answers is enough. The port is 9092 unless given.
+    bootstrap_timeout_ms: while none answers, or has a name that can be resolved, ``start()`` tries again for so long;
+        0 raises at once. A program that starts together with its broker waits for it (for names: KIP-909).
     client_id: a name for logs on both sides.
     request_timeout_ms: how long one request may take.
+    socket_connection_setup_timeout_ms: how long it may take to connect, if not longer than a request (KIP-601).
     retry_backoff_ms, retry_backoff_max_ms: the wait before a retry, doubled up to the second.
     reconnect_backoff_ms, reconnect_backoff_max_ms: the same for connections.
     metadata_max_age_ms: cluster metadata are asked for again after this long.
@@ -75,8 +78,10 @@ class ClientOptions:
     role: ClassVar[str] = "client"
 
     bootstrap_servers: str | Sequence[str] = opt("localhost:9092", SERVERS)
+    bootstrap_timeout_ms: int = opt(0, between(0))
     client_id: str | None = opt(None, or_none(TEXT))
     request_timeout_ms: int = opt(40_000, between(1))
+    socket_connection_setup_timeout_ms: int = opt(10_000, between(1))
     retry_backoff_ms: int = opt(100, between(0))
     retry_backoff_max_ms: int = opt(1_000, between(0))
     reconnect_backoff_ms: int = opt(50, between(0))

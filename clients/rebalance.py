@@ -104,8 +104,9 @@ class Handover:
         self.rounds += 1
         return bool(taken_away)
 
-    def release(self) -> Callable[[], asyncio.Future[None]]:
-        """Give up everything at once; returns what commits and tells the listener, to be called and awaited."""
+    def release(self, timeout_ms: float) -> Callable[[], asyncio.Future[None]]:
+        """Give up everything at once; returns what commits, in ``timeout_ms``, and tells the listener, to be called
+        and awaited."""
         subscription = self._subscription
         held = subscription.assigned()
         offsets = self._finished()
@@ -117,7 +118,7 @@ class Handover:
         async def finish() -> None:
             lost = self._member.lost
             if self._options.enable_auto_commit and not lost:
-                await self._commit(offsets, self._options.request_timeout_ms)
+                await self._commit(offsets, timeout_ms)
             if held and listener is not None:
                 lost = self._member.lost
                 await self._tell(listener.on_partitions_lost if lost else listener.on_partitions_revoked, set(held))

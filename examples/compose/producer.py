@@ -11,15 +11,17 @@ import asyncio
 import itertools
 import os
 import signal
+import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ottla.clients import Producer
+from ottla.clients import KafkaConnectionError, Producer, RecordMetadata
 
 TOPIC = os.environ.get("TOPIC", "lines")
 RATE = max(1, int(os.environ.get("LINES_PER_SECOND", "500")))
 SLICE_S = 0.1
+REPORT_EVERY_S = 10
 
 
 def lines() -> Iterator[tuple[bytes, bytes]]:
@@ -30,31 +32,62 @@ def lines() -> Iterator[tuple[bytes, bytes]]:
             yield path.stem.encode(), line
 
 
+class Tally:
+    """What became of the lines that were sent."""
+
+    def __init__(self) -> None:
+        self.acknowledged = self.lost = 0
+        self.reason: object = None
+
+    def note(self, sent: asyncio.Future[RecordMetadata]) -> None:
+        if error := sent.exception():
+            self.lost += 1
+            self.reason = error
+        else:
+            self.acknowledged += 1
+
+    def __str__(self) -> str:
+        lost = f", {self.lost} lost: {self.reason}" if self.lost else ""
+        return f"{self.acknowledged} lines acknowledged{lost}"
+
+
+def on_signal(stop: Callable[[], object]) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop)
+
+
 async def main() -> None:
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
-    source = lines()
-    sent = told = 0
-    async with Producer(compression_type="lz4", linger_ms=50, **servers()) as producer:
-        print(f"sending {RATE} lines a second to {TOPIC!r}", flush=True)
-        while not stopping.is_set():
-            due = loop.time() + SLICE_S
-            for key, line in itertools.islice(source, max(1, round(RATE * SLICE_S))):
-                await producer.send(TOPIC, line, key=key)
-                sent += 1
-            if sent - told >= RATE * 10:
-                await producer.flush()  # what is told here was acknowledged
-                told = sent
-                print(f"{sent} lines sent", flush=True)
-            await asyncio.sleep(max(0, due - loop.time()))
-    print(f"stopped after {sent} lines", flush=True)
-
-
-def servers() -> dict[str, str]:
-    return {"bootstrap_servers": os.environ.get("OTTLA_BOOTSTRAP_SERVERS", "localhost:9092")}
+    # It may start before the broker does: then it waits, with one line.
+    producer = Producer(
+        bootstrap_servers=os.environ.get("OTTLA_BOOTSTRAP_SERVERS", "localhost:9092"),
+        bootstrap_timeout_ms=60_000,
+        compression_type="lz4",
+        linger_ms=50,
+    )
+    starting = asyncio.create_task(producer.start())
+    on_signal(starting.cancel)
+    await starting
+    on_signal(stopping.set)
+    print(f"sending {RATE} lines a second to {TOPIC!r}", flush=True)
+    source, tally, told = lines(), Tally(), loop.time()
+    while not stopping.is_set():
+        due = loop.time() + SLICE_S
+        for key, line in itertools.islice(source, max(1, round(RATE * SLICE_S))):
+            (await producer.send(TOPIC, line, key=key)).add_done_callback(tally.note)
+        if loop.time() - told >= REPORT_EVERY_S:
+            told = loop.time()
+            print(tally, flush=True)
+        await asyncio.sleep(max(0, due - loop.time()))
+    await producer.stop(timeout_ms=5_000)  # a container that does not end within ten seconds is killed
+    print(f"stopped: {tally}", flush=True)
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    try:
+        asyncio.run(main())
+    except asyncio.CancelledError:
+        print("stopped before it reached the broker", flush=True)
+    except KafkaConnectionError as error:
+        sys.exit(str(error))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import socket
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ottla.clients import Admin, Consumer, KafkaError, MemberState, Producer, TopicPartition
+from ottla.clients import Admin, Consumer, KafkaConnectionError, KafkaError, MemberState, Producer, TopicPartition
 from ottla.testing import Broker, BrokerProcess
 from tests.clients.flaky import FlakyBroker
 from tests.clients.live import fill, group_options, numbers, read, until
@@ -165,3 +168,71 @@ async def test_without_a_broker_an_admin_call_ends_in_time() -> None:
         with pytest.raises(KafkaError, match="cannot connect"):
             await admin.list_groups()
     await admin.close()
+
+
+async def test_without_a_broker_a_consumer_stops_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it has read cannot be committed: it does not keep its process up for a whole request_timeout_ms."""
+    monkeypatch.setattr("ottla.clients.coordinator.CLOSE_PATIENCE_MS", 100)
+    with Broker(topics={"t": 1}) as broker:
+        await fill(broker, "t", 1)
+        consumer = Consumer("t", **group_options(broker, "g"))
+        await consumer.start()
+        assert numbers(await read(consumer, 1)) == [0]
+    async with asyncio.timeout(10):
+        await consumer.stop()
+
+
+@pytest.mark.parametrize("kind", [Producer, Consumer, Admin])
+async def test_a_start_waits_for_the_brokers_name(
+    kind: type[Producer] | type[Consumer] | type[Admin],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A client that starts together with its broker: first nobody knows the name, then nobody listens."""
+    loop = asyncio.get_running_loop()
+    resolve, tries = loop.getaddrinfo, 0
+    with Broker() as broker, socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+
+        async def getaddrinfo(host: str, port: int, **options: Any) -> Any:
+            nonlocal tries
+            if host != "broker.test":
+                return await resolve(host, port, **options)
+            tries += 1
+            if tries <= 3:
+                raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+            return await resolve("127.0.0.1", closed.getsockname()[1] if tries <= 6 else port, **options)
+
+        monkeypatch.setattr(loop, "getaddrinfo", getaddrinfo)
+        with caplog.at_level(logging.WARNING, "ottla.clients"):
+            server = f"broker.test:{broker.port}"
+            async with kind(bootstrap_servers=server, bootstrap_timeout_ms=20_000, **QUICK):
+                assert tries == 7
+    (said,) = caplog.messages
+    assert said.endswith(
+        f"no broker answers: cannot connect to {server}: [Errno -3] Temporary failure in name resolution; "
+        "trying again for up to 20 s"
+    )
+
+
+async def test_a_connection_that_does_not_come_about_is_given_up_soon() -> None:
+    """Long before a request would be: the address may be one that another machine had (KIP-601)."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        server = f"127.0.0.1:{silent.getsockname()[1]}"
+        async with asyncio.timeout(10):
+            with pytest.raises(KafkaConnectionError, match=f"no connection to {server} in 50 ms"):
+                await Admin(bootstrap_servers=server, socket_connection_setup_timeout_ms=50).start()
+
+
+async def test_a_start_does_not_wait_for_ever(caplog: pytest.LogCaptureFixture) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        server = f"127.0.0.1:{closed.getsockname()[1]}"
+        for timeout_ms, lines in ((0, 0), (60, 1)):
+            caplog.clear()
+            async with asyncio.timeout(10):
+                with pytest.raises(KafkaConnectionError, match=f"no broker answers: cannot connect to {server}"):
+                    await Producer(bootstrap_servers=server, bootstrap_timeout_ms=timeout_ms, **QUICK).start()
+            assert len(caplog.messages) == lines

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -86,5 +87,18 @@ def test_consumers_share_the_partitions_and_print_rebalances(start: Callable[...
     assert second.text.endswith("left the group\n")
     assert first.wait_for(r"got partitions \d \d; now mine: (.+)") == "0 1 2 3"
     assert producer.stop() == 0
-    assert int(producer.wait_for(r"stopped after (\d+) lines")) > 0
+    assert int(producer.wait_for(r"stopped: (\d+) lines acknowledged$")) > 0
     assert first.stop() == 0
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("name", ["producer.py", "consumer.py"])
+def test_a_script_that_starts_before_the_broker_waits_with_one_line(name: str) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        script = Script(name, f"127.0.0.1:{closed.getsockname()[1]}")
+        script.wait_for("(trying again for up to 60 s)")
+        assert script.stop() == 0
+    said, last = script.text.splitlines()
+    assert "no broker answers: cannot connect to 127.0.0.1:" in said
+    assert last.startswith("stopped before it ")
