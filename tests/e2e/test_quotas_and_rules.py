@@ -133,7 +133,7 @@ def test_credentials_with_kafka_python(python_admin: KafkaAdminClient) -> None:
 
 
 def test_nothing_is_enforced_and_nothing_is_promised(broker: Broker) -> None:
-    """Without the setting rules are refused, as by Kafka without an authorizer, and credentials by the client itself."""
+    """Without the setting rules are refused, as Kafka does without an authorizer; of credentials the client knows."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, **confluent_client.QUIET})
     rule = AclBinding(
         ResourceType.TOPIC, "t", ResourcePatternType.LITERAL, "User:u", "*", AclOperation.READ, AclPermissionType.ALLOW
