@@ -57,9 +57,9 @@ class JavaProcess:
 
     def stop(self) -> None:
         """End it with SIGTERM, and wait until it has ended."""
-        assert self._process is not None
-        self._process.terminate()
-        self._process.wait(60)
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(60)
 
     def lines(self) -> list[str]:
         """What it has printed, line by line."""

@@ -13,6 +13,9 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from tests.e2e.confluent_client import QUIET
 from tests.e2e.waiting import wait_for
 
+SLOW_S = 180.0
+"""How long what takes a few seconds may take where several virtual machines start on a machine that is busy."""
+
 
 def admin(bootstrap: str) -> Any:
     return AdminClient({"bootstrap.servers": bootstrap, **QUIET})
@@ -39,7 +42,7 @@ class Reader:
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.messages: list[Message] = []
         self.topic = topic
-        wait_for(lambda: topic in partitions(bootstrap), f"the topic {topic}")
+        wait_for(lambda: topic in partitions(bootstrap), f"the topic {topic}", timeout_s=SLOW_S)
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
@@ -72,7 +75,8 @@ class Reader:
             left = sorted(wanted - set(self.values()))
             return f"{len(left)} of {len(wanted)} were not read from {self.topic}: {left[:5]} …\n{show()}"
 
-        wait_for(lambda: wanted <= set(self.values()), f"{len(wanted)} values of {self.topic}", show=missing)
+        what = f"{len(wanted)} values of {self.topic}"
+        wait_for(lambda: wanted <= set(self.values()), what, timeout_s=SLOW_S, show=missing)
 
     def repeated(self) -> dict[str, int]:
         """The values that were read more than once."""
