@@ -14,9 +14,8 @@ from typing import Any
 
 from kafka.admin import KafkaAdminClient
 
-from tests.e2e.waiting import wait_for
 from tests.interop.connect.processes import Refused, Worker, kill
-from tests.interop.connect.reading import Reader, partitions, topic_config
+from tests.interop.connect.reading import Reader, partitions, topic_config, until
 from tests.interop.kafka_tools.cases import NotHere
 from tests.interop.suite import Run
 
@@ -87,7 +86,7 @@ class Connect:
                 return False
             return True
 
-        wait_for(answered, f"{method} {path}", show=self.show)
+        until(answered, f"{method} {path}", show=self.show)
         return found[0]
 
     def states(self) -> dict[str, dict[str, Any]]:
@@ -119,7 +118,7 @@ class Connect:
                 and max(shares.values()) - min(shares.values()) <= 1
             )
 
-        wait_for(settled, f"{wanted}, shared by {living}", show=lambda: f"{self._states_or_why()}\n{self.show()}")
+        until(settled, f"{wanted}, shared by {living}", show=lambda: f"{self._states_or_why()}\n{self.show()}")
 
     def _states_or_why(self) -> object:
         try:
@@ -151,7 +150,7 @@ class Connect:
         wanted = set(self.written)
         self.reader.wait(wanted, self.show)
         assert not (twice := self.reader.repeated()), f"more than once in the topic: {twice}"
-        wait_for(lambda: wanted <= set(self.printed()), "the sink to print all lines", show=self.show)
+        until(lambda: wanted <= set(self.printed()), "the sink to print all lines", show=self.show)
 
     def ottla(self, *words: str) -> str:
         """What `ottla` prints."""
@@ -170,7 +169,7 @@ class Connect:
 
     def answers(self, *names: str) -> None:
         for name in names:
-            wait_for(self.workers[name].answers, f"worker {name}", show=self.show)
+            until(self.workers[name].answers, f"worker {name}", show=self.show)
 
 
 def two_workers_start(at: Connect) -> None:
@@ -288,7 +287,7 @@ def offsets_read_and_reset(at: Connect) -> None:
         found = at.states()
         return all(found[name]["state"] == "STOPPED" and f"{name}/0" not in found for name in (source, sink))
 
-    wait_for(stopped, "stopped connectors", show=at.show)
+    until(stopped, "stopped connectors", show=at.show)
     [told] = at.ask("GET", f"/connectors/{source}/offsets")["offsets"]
     file = at.run.scratch / f"{source}.txt"
     assert told == {"partition": {"filename": str(file)}, "offset": {"position": file.stat().st_size}}, told
@@ -313,8 +312,8 @@ def offsets_read_and_reset(at: Connect) -> None:
         at.ask("PUT", f"/connectors/{name}/resume")
     at.settle()
     assert at.reader is not None
-    wait_for(lambda: at.reader.repeated() == {last: 2}, "the last line once more", show=at.reader.repeated)
-    wait_for(lambda: all(at.printed()[line] > before[line] for line in at.written), "all printed again", show=at.show)
+    until(lambda: at.reader.repeated() == {last: 2}, "the last line once more", show=at.reader.repeated)
+    until(lambda: all(at.printed()[line] > before[line] for line in at.written), "all printed again", show=at.show)
 
 
 def broker_restarted(at: Connect) -> None:

@@ -22,9 +22,8 @@ from confluent_kafka.admin import (
 from ottla.testing import BrokerProcess
 from tests.differential.real_kafka import NoJava, RealKafka
 from tests.e2e.confluent_client import QUIET
-from tests.e2e.waiting import wait_for
 from tests.interop.connect.processes import JavaProcess, check, kill
-from tests.interop.connect.reading import Reader, admin, partitions, topic_config
+from tests.interop.connect.reading import Reader, admin, partitions, topic_config, until
 from tests.interop.kafka_tools.cases import NotHere
 from tests.interop.suite import EVERY_SUITE, Run
 
@@ -184,10 +183,10 @@ def its_own_topics(at: Mirror) -> None:
     west = at.west.bootstrap_servers
     internal = {f"mm2-{what}.east.internal" for what in ("configs", "offsets", "status")}
     wanted = {"heartbeats", "east.checkpoints.internal", *internal}
-    wait_for(lambda: wanted <= set(partitions(west)), f"{wanted}", show=at.maker.tail)
+    until(lambda: wanted <= set(partitions(west)), f"{wanted}", show=at.maker.tail)
     assert {topic_config(west, topic, "cleanup.policy") for topic in wanted} == {"compact"}
     with Reader(west, "heartbeats") as heartbeats:
-        wait_for(lambda: len(heartbeats.messages) > 1, "heartbeats", show=at.maker.tail)
+        until(lambda: len(heartbeats.messages) > 1, "heartbeats", show=at.maker.tail)
     assert "mm2-offset-syncs.west.internal" in partitions(at.east)
 
 
@@ -200,8 +199,8 @@ def changes_follow(at: Mirror) -> None:
     resource = ConfigResource(ResourceType.TOPIC, ORDERS, incremental_configs=[entry])
     client.incremental_alter_configs([resource])[resource].result(30)
     west = at.west.bootstrap_servers
-    wait_for(lambda: partitions(west)[MIRRORED] == 4, "the fourth partition", show=at.maker.tail)
-    wait_for(lambda: topic_config(west, MIRRORED, "max.message.bytes") == "3000000", "the setting", show=at.maker.tail)
+    until(lambda: partitions(west)[MIRRORED] == 4, "the fourth partition", show=at.maker.tail)
+    until(lambda: topic_config(west, MIRRORED, "max.message.bytes") == "3000000", "the setting", show=at.maker.tail)
     at.reader.close()
     at.reader = Reader(west, MIRRORED)
     at.write("with four")
@@ -220,7 +219,7 @@ def groups_follow(at: Mirror) -> None:
     at.arrives()
     west = at.west.bootstrap_servers
     there = at.committed(at.east, ORDERS)
-    wait_for(lambda: set(at.committed(west, MIRRORED)) == set(there), "translated offsets", show=at.maker.tail)
+    until(lambda: set(at.committed(west, MIRRORED)) == set(there), "translated offsets", show=at.maker.tail)
     assert all(0 < offset <= there[partition] for partition, offset in at.committed(west, MIRRORED).items())
     everything = {value for values in at.sent.values() for value in values}
     again: set[str] = set()

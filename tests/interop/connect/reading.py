@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
@@ -11,10 +13,17 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from tests.e2e.confluent_client import QUIET
-from tests.e2e.waiting import wait_for
 
 SLOW_S = 180.0
 """How long what takes a few seconds may take where several virtual machines start on a machine that is busy."""
+
+
+def until(condition: Callable[[], object], what: str, *, show: Callable[[], object] = str) -> None:
+    """Wait for a condition; those of these suites ask other processes, so they are not looked at all the time."""
+    deadline = time.monotonic() + SLOW_S
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {SLOW_S:.0f} s for {what}\n{show()}"
+        time.sleep(0.2)
 
 
 def admin(bootstrap: str) -> Any:
@@ -42,7 +51,7 @@ class Reader:
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.messages: list[Message] = []
         self.topic = topic
-        wait_for(lambda: topic in partitions(bootstrap), f"the topic {topic}", timeout_s=SLOW_S)
+        until(lambda: topic in partitions(bootstrap), f"the topic {topic}")
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
@@ -76,7 +85,7 @@ class Reader:
             return f"{len(left)} of {len(wanted)} were not read from {self.topic}: {left[:5]} …\n{show()}"
 
         what = f"{len(wanted)} values of {self.topic}"
-        wait_for(lambda: wanted <= set(self.values()), what, timeout_s=SLOW_S, show=missing)
+        until(lambda: wanted <= set(self.values()), what, show=missing)
 
     def repeated(self) -> dict[str, int]:
         """The values that were read more than once."""
