@@ -51,8 +51,19 @@ def list_(states: tuple[str, ...], output_format: str, bootstrap: str) -> None:
     elif not groups:
         note("There are no groups." if not states else f"No group is {' or '.join(states)}.")
     else:
-        rows = [(one.group_id, state(one.state), len(one.members), one.protocol_name or None) for one in groups]
-        print_table(("group", "state", "members", "assignor"), rows)
+        # The type is worth a column where there are others than consumers, such as Kafka Connect's workers.
+        typed = any(_is_foreign(one.protocol_type) for one in groups)
+        rows = [
+            (
+                one.group_id,
+                state(one.state),
+                *((one.protocol_type or None,) if typed else ()),
+                len(one.members),
+                one.protocol_name or None,
+            )
+            for one in groups
+        ]
+        print_table(("group", "state", *(("type",) if typed else ()), "members", "assignor"), rows)
 
 
 @command.command(short_help="Show state, members, assignment and lag.")
@@ -147,6 +158,11 @@ def _brief(group: GroupDescription) -> dict[str, Any]:
     }
 
 
+def _is_foreign(protocol_type: str) -> bool:
+    """Whether a group's members are no consumers: what they were assigned only they can read."""
+    return protocol_type not in ("", "consumer")
+
+
 def _member(member: MemberDescription) -> dict[str, Any]:
     return {
         "member_id": member.member_id,
@@ -189,6 +205,8 @@ def _print_head(group: dict[str, Any]) -> None:
     count = len(group["members"])
     at = group["coordinator"]
     words = [group["state"], f"{count} member{'s' * (count != 1)}"]
+    if _is_foreign(group["protocol_type"]):
+        words.append(f"type {group['protocol_type']}")
     if group["assignor"]:
         words.append(f"assignor {group['assignor']}")
     words.append(f"coordinator {at['node_id']} ({at['host']}:{at['port']})")
@@ -215,6 +233,8 @@ def _print_members(group: dict[str, Any]) -> None:
         for member in sorted(group["members"], key=lambda member: (member["client_id"], member["member_id"]))
     ]
     print_table(("client", "host", "partitions", *(("instance",) if static else ()), "member id"), rows)
+    if _is_foreign(group["protocol_type"]):
+        say(f"What they were assigned is in a form of the type {group['protocol_type']}, which Ottla does not read.")
 
 
 def _print_offsets(group: dict[str, Any]) -> None:

@@ -35,8 +35,11 @@ TAIL = """
 Produce is advertised from version 0, though versions 0 to 2 close the connection: older librdkafka takes a broker with
 a higher minimum for one that cannot compress (KAFKA-18659).
 
-*If asked for*: credentials are stored, access control rules are stored and described, and nobody is held to them yet.
-These APIs are served, and advertised, only with `ottla.unenforced.security.apis.enable=true`.
+*If asked for*: SCRAM credentials are stored, and nobody has to show them yet. This API is served, and advertised, only
+with `ottla.unenforced.security.apis.enable=true`.
+
+Of access control rules (APIs 29 to 31) the answer is SECURITY_DISABLED, as Kafka's is without an authorizer. With that
+setting rules are stored and described, and nobody is held to them yet.
 
 """
 

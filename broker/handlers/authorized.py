@@ -12,6 +12,8 @@ def _bits(*operations: int) -> int:
     return sum(1 << operation for operation in operations)
 
 
+NO_AUTHORIZER: Final = "There is no authorizer, so no rules: everybody may do everything."
+"""What to say to those who ask for rules; Kafka's error is SECURITY_DISABLED."""
 NOT_ASKED: Final = -(1 << 31)
 """The bit field where it was not asked for."""
 TOPIC_OPERATIONS: Final = _bits(_READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS)

@@ -6,12 +6,12 @@ from ottla.broker.context import RequestContext
 from ottla.broker.core.refusal import Refusal
 from ottla.broker.core.security.acls import UNKNOWN, Acl, add, is_filter
 from ottla.broker.core.topics.catalog import Catalog
+from ottla.broker.handlers.authorized import NO_AUTHORIZER
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode, MalformedFrame
 from ottla.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 
 VERSIONS = range(1, 4)
-UNENFORCED = True
 
 
 async def handle(request: CreateAclsRequest, ctx: RequestContext, services: Services) -> CreateAclsResponse:
@@ -30,6 +30,8 @@ async def handle(request: CreateAclsRequest, ctx: RequestContext, services: Serv
     for acl in wanted:
         if UNKNOWN in (acl.resource_type, acl.pattern_type, acl.operation, acl.permission_type):
             raise MalformedFrame("CreateAcls has a rule with something unknown")
+    if not services.settings.ottla_unenforced_security_apis_enable:
+        return failed(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
     if any(is_filter(acl) for acl in wanted):
         return failed(request, ErrorCode.UNKNOWN_SERVER_ERROR)  # as Kafka, for all of them
 
@@ -52,8 +54,8 @@ async def handle(request: CreateAclsRequest, ctx: RequestContext, services: Serv
     )
 
 
-def failed(request: CreateAclsRequest, code: int) -> CreateAclsResponse:
-    """The answer when we have a bug, or when a rule is none."""
+def failed(request: CreateAclsRequest, code: int, message: str | None = None) -> CreateAclsResponse:
+    """The answer when no rule can be added: there is no authorizer, a rule is none, or we have a bug."""
     return CreateAclsResponse(
-        results=[AclCreationResult(error_code=code, error_message=None) for _ in request.creations]
+        results=[AclCreationResult(error_code=code, error_message=message) for _ in request.creations]
     )

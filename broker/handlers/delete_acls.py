@@ -6,6 +6,7 @@ from ottla.broker.context import RequestContext
 from ottla.broker.core.refusal import Refusal
 from ottla.broker.core.security.acls import UNKNOWN, Acl, AclFilter, remove
 from ottla.broker.core.topics.catalog import Catalog
+from ottla.broker.handlers.authorized import NO_AUTHORIZER
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode, MalformedFrame
 from ottla.protocol.messages.delete_acls import (
@@ -16,7 +17,6 @@ from ottla.protocol.messages.delete_acls import (
 )
 
 VERSIONS = range(1, 4)
-UNENFORCED = True
 
 _Outcome = list[Acl] | Refusal
 
@@ -37,6 +37,8 @@ async def handle(request: DeleteAclsRequest, ctx: RequestContext, services: Serv
     for wanted in filters:
         if UNKNOWN in (wanted.resource_type, wanted.pattern_type, wanted.operation, wanted.permission_type):
             raise MalformedFrame("DeleteAcls has a filter with something unknown")
+    if not services.settings.ottla_unenforced_security_apis_enable:
+        return failed(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
 
     def planned(catalog: Catalog) -> tuple[Catalog, list[_Outcome]]:
         acls, outcomes = remove(catalog.acls, filters)
@@ -68,8 +70,8 @@ def _result(outcome: _Outcome) -> DeleteAclsFilterResult:
     return DeleteAclsFilterResult(error_message=None, matching_acls=rows)
 
 
-def failed(request: DeleteAclsRequest, code: int) -> DeleteAclsResponse:
-    """The answer when we have a bug."""
+def failed(request: DeleteAclsRequest, code: int, message: str | None = None) -> DeleteAclsResponse:
+    """The answer when no rule can be removed: there is no authorizer, or we have a bug."""
     return DeleteAclsResponse(
-        filter_results=[DeleteAclsFilterResult(error_code=code, error_message=None) for _ in request.filters]
+        filter_results=[DeleteAclsFilterResult(error_code=code, error_message=message) for _ in request.filters]
     )

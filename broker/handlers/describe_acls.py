@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ottla.broker.context import RequestContext
 from ottla.broker.core.security.acls import UNKNOWN, AclFilter
+from ottla.broker.handlers.authorized import NO_AUTHORIZER
 from ottla.broker.handlers.services import Services
-from ottla.protocol.errors import MalformedFrame
+from ottla.protocol.errors import ErrorCode, MalformedFrame
 from ottla.protocol.messages.describe_acls import (
     AclDescription,
     DescribeAclsRequest,
@@ -14,7 +15,6 @@ from ottla.protocol.messages.describe_acls import (
 )
 
 VERSIONS = range(1, 4)
-UNENFORCED = True
 
 
 def handle(request: DescribeAclsRequest, ctx: RequestContext, services: Services) -> DescribeAclsResponse:
@@ -29,6 +29,8 @@ def handle(request: DescribeAclsRequest, ctx: RequestContext, services: Services
     )
     if UNKNOWN in (wanted.resource_type, wanted.pattern_type, wanted.operation, wanted.permission_type):
         raise MalformedFrame("DescribeAcls asks for what is unknown")
+    if not services.settings.ottla_unenforced_security_apis_enable:
+        return DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
     resources: dict[tuple[int, str, int], DescribeAclsResource] = {}
     for acl in services.topics.catalog.acls:
         if wanted.fits(acl):

@@ -13,6 +13,11 @@ from click.testing import CliRunner
 
 from ottla.cli import group_offsets
 from ottla.cli.main import command
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from ottla.testing import Broker
+from tests.e2e.raw import RawClient
 
 Join = Callable[..., ExitStack]
 
@@ -40,6 +45,37 @@ def test_list_shows_state_members_and_assignor(ottla: Any, join: Join) -> None:
     assert ottla.json("groups", "list", "--state", "empty") == []
     member.close()
     assert [row["group"] for row in ottla.json("groups", "list", "--state", "empty")] == ["billing"]
+
+
+def test_a_group_of_another_type(ottla: Any, broker: Broker, join: Join) -> None:
+    """Such as that of Kafka Connect's workers."""
+    join("billing", "one")
+    _join_as_worker(broker.port)
+    assert ottla.rows("groups", "list") == [
+        ["GROUP", "STATE", "TYPE", "MEMBERS", "ASSIGNOR"],
+        ["billing", "Stable", "consumer", "1", "range"],
+        ["workers", "Stable", "connect", "1", "sessioned"],
+    ]
+    text = ottla.run("groups", "describe", "workers").stdout
+    assert text.startswith("Group workers: Stable, 1 member, type connect, assignor sessioned, coordinator 1 (")
+    assert "What they were assigned is in a form of the type connect, which Ottla does not read." in text
+
+
+def _join_as_worker(port: int) -> None:
+    """Join the group ``workers``, which has the type connect, and be assigned something."""
+    client = RawClient(port)
+    protocols = [JoinGroupRequestProtocol(name="sessioned", metadata=b"worker")]
+    join = JoinGroupRequest(
+        group_id="workers", session_timeout_ms=30_000, rebalance_timeout_ms=30_000, member_id="",
+        protocol_type="connect", protocols=protocols,
+    )  # fmt: skip
+    joined = client.ask(ApiKey.JOIN_GROUP, 3, join)
+    given = [SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"tasks")]
+    sync = SyncGroupRequest(
+        group_id="workers", generation_id=joined.generation_id, member_id=joined.member_id, assignments=given
+    )
+    assert client.ask(ApiKey.SYNC_GROUP, 2, sync).error_code == 0
+    client.close()
 
 
 def test_describe_shows_members_assignment_and_lag(billing: Any, join: Join) -> None:

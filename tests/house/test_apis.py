@@ -39,6 +39,9 @@ ADVERTISED = {
     26: (0, 5),
     27: (1, 2),
     28: (0, 5),
+    29: (1, 3),
+    30: (1, 3),
+    31: (1, 3),
     32: (1, 4),
     34: (1, 2),
     35: (1, 5),
@@ -63,7 +66,7 @@ ADVERTISED = {
 }
 """What every client that was tried can work with; more is a decision, and less cuts somebody off."""
 
-UNENFORCED = {29: (1, 3), 30: (1, 3), 31: (1, 3), 51: (0, 0)}
+UNENFORCED = {51: (0, 0)}
 """What is advertised to those only who have said that they know that nobody is held to it."""
 
 HANDLER_FOLDER = ROOT / "broker" / "handlers"

@@ -17,8 +17,8 @@ export function membersTab(store, model) {
       { name: "host", title: "Host", width: "minmax(6rem, .7fr)", tone: "muted", sort: (row) => row.client_host, cell: (row) => row.client_host.replace(/^\//, ""), wide: true },
       { name: "waits", title: "Now", width: "minmax(5.4rem, 7.5rem)", sort: (row) => row.waits_for, cell: (row) => (row.is_gone ? h("span", { class: "chip bad" }, "connection lost") : row.waits_for ? h("span", { class: `chip ${WAITS[row.waits_for][0]}` }, WAITS[row.waits_for][1]) : h("span", { class: "muted" }, "–")), wide: true },
       { name: "slack", title: "Session", width: "minmax(7rem, 11rem)", descending: true, sort: (row) => row.heard_ms / row.session_timeout_ms, cell: session },
-      { name: "count", title: "Owns", width: "4rem", tone: "num", descending: true, sort: (row) => countOwned(row.assignment), cell: (row) => number(countOwned(row.assignment)) },
-      { name: "assignment", title: "Partitions", width: "minmax(8rem, 2fr)", tone: "muted", cell: (row) => h("span", { title: owned(row.assignment), class: "clamp" }, owned(row.assignment) || (row.topics?.length ? `nothing of ${row.topics.join(", ")}` : "nothing")), wide: true },
+      { name: "count", title: "Owns", width: "4rem", tone: "num", descending: true, sort: (row) => countOwned(row.assignment), cell: (row) => (row.topics === null && !countOwned(row.assignment) ? "–" : number(countOwned(row.assignment))) },
+      { name: "assignment", title: "Partitions", width: "minmax(8rem, 2fr)", tone: "muted", cell: (row) => h("span", { title: owned(row.assignment), class: "clamp" }, owned(row.assignment) || (row.topics === null ? "its assignment cannot be read: it is no consumer" : row.topics.length ? `nothing of ${row.topics.join(", ")}` : "nothing")), wide: true },
     ],
   });
 

@@ -29,7 +29,10 @@ export function laneWords(data, lane, from, to) {
     const took = duration(end - lane.at[index]);
     const what = lane.kind[index];
     if (what === GONE) words.push(FATE_WORDS[FATES[lane.owns[index]]] ?? "gone");
-    else if (what === OWNING) words.push(from === to ? `owning ${plural(lane.owns[index], "partition")} for ${took}` : `owning ${plural(lane.owns[index], "partition")}`);
+    else if (what === OWNING) {
+      const share = lane.owns[index] < 0 ? "owning what cannot be read" : `owning ${plural(lane.owns[index], "partition")}`;
+      words.push(from === to ? `${share} for ${took}` : share);
+    }
     else words.push(`${KIND_WORDS.find(([kind]) => kind === what)[2]}, ${took}`);
   }
   return words.join("; ");

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from ottla.broker.observe.snapshot import GroupState, MemberState
 from ottla.broker.observe.timeline.lanes import Lanes, Track
-from ottla.broker.observe.timeline.model import Barrier, Kind, Mark, Timeline
+from ottla.broker.observe.timeline.model import UNREADABLE, Barrier, Kind, Mark, Timeline
 from ottla.broker.observe.timeline.traffic import Traffic
 from ottla.broker.observe.why.model import Episode, MemberPart, Wait
 from ottla.broker.observe.why.words import PATTERNS
@@ -125,23 +125,24 @@ class Builder:
             if part.disconnected_ms:
                 track.lane.lost.append(max(part.disconnected_ms - self.from_ms, 0))
             if episode.kind == "loaded":
-                track.change(start, Kind.OWNING, part.after)
+                track.change(start, Kind.OWNING, _share(episode, part.after))
             elif episode.kind == "rebalance":
                 if part.fate in REMOVED:
                     barrier_end = {"dropped": join_end, "unsynced": start + synced if synced >= 0 else end}
                     at = min(left.get(index, start), end) if part.fate not in barrier_end else barrier_end[part.fate]
-                    self._removed(track, part, start, at, join_end)
+                    self._removed(track, part, start, at, join_end, _share(episode, part.before))
                 elif part.fate != "refused":
-                    self._stayed(track, part, start, join_end, end, episode.outcome)
+                    self._stayed(track, part, start, join_end, end, episode)
         self.timeline.marks.append(self._mark(episode, start, waits, tracks))
 
-    def _stayed(self, track: Track, part: MemberPart, start: int, join_end: int, end: int, outcome: str) -> None:
+    def _stayed(self, track: Track, part: MemberPart, start: int, join_end: int, end: int, episode: Episode) -> None:
         """A member that is there at the end: joining, joined, syncing, synced, owning."""
+        outcome, owns = episode.outcome, _share(episode, part.after)
         came = start + part.came_ms if part.came_ms >= 0 else -1
         if not track.is_gone and outcome == "stable" and track.at <= start <= came <= join_end:
             # By far the most frequent: it was there, came, got its share.
             synced = min(max(start + part.synced_ms, join_end), end) if part.synced_ms >= 0 else end
-            track.through(start, came, join_end, synced, end, part.after)
+            track.through(start, came, join_end, synced, end, owns)
             return
         if track.is_gone and part.fate != "stayed":
             # It was not there before it came.
@@ -150,7 +151,7 @@ class Builder:
             track.tenant(came, part.member_id)
         else:
             if track.is_gone:
-                track.begin(part)
+                track.begin(part, _share(episode, part.before))
             track.change(start, Kind.JOINING)
         if came >= 0:
             track.change(min(came, join_end), Kind.JOINED)
@@ -162,15 +163,15 @@ class Builder:
             # The next episode begins here, and says what the member does.
             track.change(end, Kind.JOINING)
         elif outcome != "running":
-            track.change(end, Kind.OWNING, part.after)
+            track.change(end, Kind.OWNING, owns)
 
-    def _removed(self, track: Track, part: MemberPart, start: int, at: int, join_end: int) -> None:
+    def _removed(self, track: Track, part: MemberPart, start: int, at: int, join_end: int, owned: int) -> None:
         has_come = track.is_gone and track.lane.changes and part.came_ms >= 0
         if has_come:
             # Another had the lane before; this one came and went while the rebalance ran.
             track.tenant(start + part.came_ms, part.member_id)
         elif track.is_gone:
-            track.begin(part)
+            track.begin(part, owned)
         if part.fate == "replaced":
             return
         if at > start:
@@ -243,6 +244,8 @@ class Builder:
         lane = track.lane
         lane.is_present, lane.is_leader, lane.heard_ms = True, member.is_leader, member.heard_ms
         count = sum(len(partitions) for partitions in member.assignment.values())
+        if member.topics is None and not count:
+            count = UNREADABLE
         since = max(state.state_since_ms - self.from_ms, 0) if state.state_since_ms else self.until
         if track.is_gone or not lane.changes:
             track.tenant(min(since, self.until), member.member_id)
@@ -251,6 +254,10 @@ class Builder:
             track.change(self.until, Kind.OWNING, count)
         if not member.waits_for and member.heard_ms > member.session_timeout_ms * QUIET:
             track.silent(max(self.until - member.heard_ms, 0))
+
+
+def _share(episode: Episode, count: int) -> int:
+    return count if episode.partitions_known else UNREADABLE
 
 
 def _ordered(waits: list[Wait]) -> list[Wait]:

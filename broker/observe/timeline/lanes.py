@@ -52,11 +52,11 @@ class Track:
         self.at = end
         self.owns = count
 
-    def begin(self, part: MemberPart) -> None:
+    def begin(self, part: MemberPart, count: int) -> None:
         """It was there before the first thing that is known of it."""
         at = self.at if self.lane.changes else 0
         self.tenant(at, part.member_id)
-        self.change(at, Kind.OWNING, part.before)
+        self.change(at, Kind.OWNING, count)
 
     def silent(self, since: int) -> None:
         """Nothing was heard of it since then, whatever was assumed meanwhile."""

@@ -33,6 +33,9 @@ KINDS = ("gone", "owning", "joining", "joined", "syncing", "synced", "silent")
 FATES = ("", "left", "expired", "dropped", "unsynced", "replaced", "refused")
 """Why a member is gone, as in `ottla.broker.observe.why.model.MemberPart.fate`; empty where nobody knows."""
 
+UNREADABLE = -1
+"""How many partitions a member owns whose assignment only its own kind can read, as Kafka Connect's workers."""
+
 
 class Tenant(Struct, array_like=True):
     """Who has a lane from ``at`` on."""
@@ -47,7 +50,8 @@ class Lane(Struct, omit_defaults=True):
     Attributes:
         tenants: the member ids that had the lane, in order.
         changes: triples, flat: when, `Kind`, and the number of partitions if it is OWNING or the index into FATES if
-            it is GONE. A change holds until the next, the last until `Timeline.until`.
+            it is GONE. The number is `UNREADABLE` where assignments cannot be read. A change holds until the next,
+            the last until `Timeline.until`.
         lost: when connections of the member were lost.
         blamed_ms: partition-milliseconds that stood still on its account, as the episodes have it.
         held_ms: for how long barriers waited for it alone or for it among others; held: for how many.

@@ -49,6 +49,19 @@ def test_a_new_member() -> None:
     assert story(first("a")) == ["20 joined", "50 syncing", "60 synced", "100 owning 2"]
 
 
+def test_assignments_that_cannot_be_read_are_not_called_empty() -> None:
+    """As of Kafka Connect's workers."""
+    joins = rebalance(1, 0, 100, [part("a", fate="new", came_ms=20, synced_ms=60)])
+    joins.partitions_known = False
+    stays = rebalance(2, 1_000, 100, [part("a", came_ms=30, synced_ms=70)])
+    stays.partitions_known = False
+    told = story(joins, stays)
+    assert (told[3], told[-1]) == ("100 owning -1", "1100 owning -1")
+    assert story(stays)[0].endswith(" owning -1")
+    present = state(members=[member("a", partitions=0, topics=None, assignment={})], protocol_type="connect")
+    assert story(joins, state=present, now_ms=T0 + 10_000)[-1] == "100 owning -1"
+
+
 def test_a_member_that_stays() -> None:
     stays = rebalance(2, 1_000, 100, [part("a", came_ms=30, synced_ms=70, before=2, after=1)])
     assert story(first("a"), stays)[4:] == [
