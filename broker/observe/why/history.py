@@ -10,7 +10,7 @@ from msgspec import structs
 
 from ottla.broker.observe.events import CommitReceived, Emit, Event, GroupRemoved, Input, OwnershipChanged
 from ottla.broker.observe.why.model import Episode
-from ottla.broker.observe.why.store import Store
+from ottla.broker.observe.why.store import Cost, Store
 
 if TYPE_CHECKING:
     from ottla.broker.observe.why.tracker import Tracker
@@ -237,6 +237,18 @@ class History:
         if running is not None:
             running.now_ms = 0 if self.now_ms is None else self.now_ms()
         return [one for one in tracker.open_refusals() if since_ms is None or one.last_ms >= since_ms], running
+
+    def costs(self, since_ms: int) -> list[Cost]:
+        """What each group has cost since a Unix time, the most first; those that have not are left out.
+
+        Of a refusal that was repeated since then all times count, and what still runs has no cost yet.
+        """
+        costs = self._store.costs(since_ms)
+        for group_id, tracker in self._trackers.items():
+            for refusal in tracker.open_refusals():
+                if refusal.last_ms >= since_ms:
+                    costs.setdefault(group_id, Cost(group_id)).add(refusal)
+        return sorted(costs.values(), key=lambda one: (-one.stood_ms, -one.refused, one.group_id))
 
     def explain(self, episode: Episode) -> Episode:
         """An episode with its headline, story and advice."""
