@@ -109,7 +109,9 @@ class Show:
         rows = self.committed.get(group_id, [])
         lag = sum(row.lag or 0 for row in rows) if rows else None
         topics = sorted({row.topic for row in rows} | {one for member in group.members for one in member.topics or []})
-        return GroupBrief(group_id, group.state, group.generation, len(group.members), group.protocol_name, lag, topics)
+        counts = group.generation, len(group.members)
+        since_ms = group.state_since_ms
+        return GroupBrief(group_id, group.state, *counts, group.protocol_name, lag, topics, since_ms)
 
     def group(self, group_id: str) -> GroupState | None:
         return self.groups.get(group_id)
