@@ -1,10 +1,10 @@
 // What the sentinels say: alarms that stand, and those that ended.
-import { clock, fill, groupHref, h, middle, number, plural, when } from "./dom.js";
+import { clock, cut, fill, groupHref, h, number, plural, when } from "./dom.js";
 
 /** What it says, with the group's name as a link where it stands. */
 function says({ group_id: id, text }) {
   if (!id) return text;
-  const link = h("a", { href: groupHref(id), "aria-label": id }, middle(id));
+  const link = h("a", { href: groupHref(id), title: id }, cut(id, 48));
   const at = text.indexOf(`roup ${id}`) + "roup ".length;
   return at < "roup ".length ? [link, ": ", text] : [text.slice(0, at), link, text.slice(at + id.length)];
 }

@@ -27,13 +27,14 @@ export function overview(store) {
   let state = null;
   let asked = Date.now();
   let looked = asked;
+  const tiers = new Map(), paid = new Map(); // of each group: its rank and its cost, as drawn
 
   const table = new Table({
     label: "Groups",
     key: (row) => row.group_id,
     open: (row) => (location.hash = groupHref(row.group_id)),
     height: 46,
-    narrowHeight: 58,
+    narrowHeight: 64,
     mark: (row) => (rank(row)[0] < COSTLY ? "grave" : markOf(store.latest.get(row.group_id))),
     sort: store.groupsBy?.name ?? null,
     reverse: store.groupsBy?.reverse ?? false,
@@ -83,6 +84,12 @@ export function overview(store) {
 
   function troubledFirst(briefs) {
     const ranked = briefs.map((brief) => [rank(brief), brief]);
+    tiers.clear();
+    paid.clear();
+    for (const [[tier], { group_id: id }] of ranked) {
+      tiers.set(id, tier);
+      paid.set(id, JSON.stringify(store.costs.get(id)));
+    }
     const differ = (a, b) => a.reduce((found, one, index) => found || one - b[index], 0);
     ranked.sort(([a, one], [b, other]) => differ(a, b) || one.group_id.localeCompare(other.group_id, "en", { numeric: true }));
     return ranked.map(([, brief]) => brief);
@@ -162,10 +169,10 @@ export function overview(store) {
   const stop = store.listen((what, data) => {
     if (what === "groups") draw();
     else if (what === "cluster") drawFacts();
-    else if (what === "costs") redrawAll();
+    else if (what === "costs") redrawAll((brief) => JSON.stringify(store.costs.get(brief.group_id)) !== paid.get(brief.group_id));
     else if (what === "alarms") {
       drawAlarms();
-      redrawAll();
+      redrawAll(() => true);
     }
     else if (what === "latest") redraw(data);
   });
@@ -175,9 +182,10 @@ export function overview(store) {
     store.groups.set(copy.group_id, copy);
     return copy;
   }
-  function redrawAll() {
-    for (const id of table.shown.keys()) if (store.groups.has(id)) fresh(store.groups.get(id));
-    draw();
+  /** Draw the groups anew of which something has changed, and no others: somebody may be about to click. */
+  function redrawAll(hasChanged) {
+    const changed = rows().filter(hasChanged).map(fresh);
+    if (changed.length) draw();
   }
   function redraw(id) {
     const brief = store.groups.get(id);
@@ -201,7 +209,7 @@ export function overview(store) {
     },
     tick() {
       drawFacts();
-      if (rows().some((brief) => RESTLESS.includes(brief.state))) redrawAll();
+      redrawAll((brief) => rank(brief)[0] !== tiers.get(brief.group_id));
       if (Date.now() - looked > MOVING_EVERY_MS && !document.hidden && !document.body.classList.contains("is-lost")) lookAgain().catch(() => {});
       if (Date.now() - asked < CLUSTER_EVERY_MS || document.hidden || document.body.classList.contains("is-lost")) return;
       asked = Date.now();

@@ -128,7 +128,7 @@ function episodeItem(group, episode, isOpen) {
     h("summary", { onclick: (event) => (event.currentTarget.parentElement.dataset.touched = "1") },
       h("span", { class: "headline" }, one.headline || one.cause),
       h("span", { class: "meta" }, lost && h("b", { class: gravity(one) === "grave" ? "bad-text" : "felt" }, lost), when(one.started_ms), h("span", { class: "muted" }, clock(one.started_ms)), generation && h("span", { title: "Generation" }, `gen ${generation}`), running ? h("span", { "data-running": one.started_ms }, `running for ${duration(Math.max(Date.now() - one.started_ms, 0))}`) : one.kind === "rebalance" && h("span", null, `took ${duration(one.duration_ms)}`), one.times > 1 && h("span", null, `the last at ${clock(one.last_ms)}`), outcome),
-      h("span", { class: "meta" }, h("span", null, causeWords(one.cause), " ", h("code", { title: "Class of the cause" }, one.cause)), blamed.map(([what, name]) => h("span", null, role(what), " ", h("a", { href: timeline }, name))))),
+      h("span", { class: "meta" }, h("span", null, causeWords(one.cause), " ", h("code", { title: "Class of the cause" }, one.cause)), blamed.map(([what, name]) => h("span", null, role(what), " ", h("b", null, name))))),
     body);
   details.open = isOpen;
   if (isOpen) open();
