@@ -150,7 +150,7 @@ function bar(pen, what, owns, x, width, y, thick, colours) {
 }
 
 function count(pen, owns, x, y, thick, colours) {
-  if (!owns) return;
+  if (owns <= 0) return;
   pen.fillStyle = "#fff";
   pen.font = `600 ${Math.min(thick - 1, 11)}px ${colours.sans}`;
   pen.textBaseline = "middle";
