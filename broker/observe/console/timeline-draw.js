@@ -254,7 +254,9 @@ function gutter(pen, data, view, colours, chosen) {
       if (!room) continue;
       pen.font = `700 11px ${colours.sans}`;
       pen.fillStyle = colour;
-      pen.fillText(role, view.gutter - ROLE, y);
+      pen.textAlign = "right";
+      pen.fillText(role, view.gutter - 6, y);
+      pen.textAlign = "left";
     }
   });
 }
