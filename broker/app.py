@@ -377,10 +377,10 @@ class Broker:
         """What the broker is at the moment; once it is started."""
         from ottla.broker.runtime.view import Identity, View
 
-        began_ms = self._started_ms
+        engine, began_ms = self._engine, self._started_ms
         return View(
-            lambda: Identity(self._engine.node_id, self._engine.cluster_id, self._version, self.listening, began_ms),
-            self._driver.coordinator,
+            lambda: Identity(engine.node_id, engine.cluster_id, self._version, self.listening, began_ms),
+            self._driver,
             self._topics,
             self._clock,
             connections=lambda: len(self._listener.connections),

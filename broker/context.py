@@ -13,11 +13,13 @@ class Transport(Protocol):
     """What a request needs from the connection that it came in on.
 
     Attributes:
+        client_software: the client's library and its version, as it said with ApiVersions; empty if it did not.
         half_closed: the client sends nothing more.
         on_gone: called once if the client closes its side, or the connection is lost.
     """
 
     client_host: str
+    client_software: str
     local_host: str
     local_port: int
     half_closed: bool

@@ -96,6 +96,7 @@ class Observing:
 
         recorder = self.recorder if records(self.settings) else no_op
         self.sentinels = Sentinels(self._view, self.settings, self.log, recorder)
+        self.history.on_episode.append(self.sentinels.on_episode)
         if self._group_events is not None:
             self.sentinels.on_alarm.append(self._group_events.on_alarm)
         self.emit.add(self.sentinels)

@@ -82,7 +82,15 @@ class ObserveSettings:
     ottla_sentinel_storm_rebalances: int = setting(
         10, "So many rebalances of a group in one window are a storm.", low=2, high=1_000
     )
-    ottla_sentinel_storm_window_ms: int = setting(300_000, "That window.", low=1, high=INT64_MAX)
+    ottla_sentinel_refusals: int = setting(
+        3, "So many members that a group turned away in one window are said.", low=1, high=1_000
+    )
+    ottla_sentinel_storm_window_ms: int = setting(
+        300_000,
+        "That window, for refusals, too; a flapping member must stay as long for its alarm to end.",
+        low=1,
+        high=INT64_MAX,
+    )
     ottla_sentinel_zombie_ms: int = setting(
         5_000, "How long the JoinGroup of a client that is gone may be waited with before that is said.", low=0,
         high=INT64_MAX,

@@ -33,6 +33,9 @@ TRANSACTION_LEVEL_NEEDS = {ApiKey.PRODUCE: 12, ApiKey.TXN_OFFSET_COMMIT: 5, ApiK
 FINALIZED_EPOCH = 0
 """Counts changes of finalized features, of which there are none."""
 
+MOST_SOFTWARE = 64
+"""So many characters of a client's name, and of its version, are kept with its connection."""
+
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -42,6 +45,9 @@ def handle(request: ApiVersionsRequest, ctx: RequestContext, services: Services)
         _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)  # KIP-511
+    if named:
+        name, version = request.client_software_name, request.client_software_version
+        ctx.connection.client_software = f"{name[:MOST_SOFTWARE]} {version[:MOST_SOFTWARE]}"
     rows = table(unenforced=services.settings.ottla_unenforced_security_apis_enable)
     if not named or not transaction_level():
         return ApiVersionsResponse(api_keys=rows)

@@ -111,6 +111,7 @@ class Connection(asyncio.Protocol):
         "client_host",
         "client_id",
         "client_id_bytes",
+        "client_software",
         "half_closed",
         "local_host",
         "local_port",
@@ -155,6 +156,7 @@ class Connection(asyncio.Protocol):
         self.quiet_since_ms = 0
         self.client_id = ""
         self.client_id_bytes = b""
+        self.client_software = ""
         self.client_host = ""
         self.local_host = ""
         self.local_port = 0

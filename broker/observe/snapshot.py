@@ -20,6 +20,8 @@ class MemberState(Struct):
         waits_for: ``join`` or ``sync`` while a request of it is parked, else empty; is_gone: the connection of that
             request is lost.
         topics: what it subscribes to, None if its metadata cannot be read; assignment: topic → partitions.
+        client_software: its library and version, as it said when it connected; empty if it did not, or if the broker
+            has been started since.
     """
 
     member_id: str
@@ -36,6 +38,7 @@ class MemberState(Struct):
     protocols: list[str]
     topics: list[str] | None
     assignment: dict[str, list[int]]
+    client_software: str = ""
 
 
 class OffsetState(Struct):
@@ -88,7 +91,12 @@ class GroupState(Struct):
 
 
 class GroupBrief(Struct):
-    """One line about a group; ``lag`` is None if no partition of it is known."""
+    """One line about a group.
+
+    Attributes:
+        lag: None if no partition of it is known.
+        state_since_ms: since when it is in its state, as Unix time; None if that is not known.
+    """
 
     group_id: str
     state: str
@@ -97,6 +105,7 @@ class GroupBrief(Struct):
     protocol_name: str | None
     lag: int | None
     topics: list[str]
+    state_since_ms: int | None = None
 
 
 class PartitionState(Struct):

@@ -98,6 +98,10 @@ class Driver:
         self._timer_ms: int | None = None
         self._stopped = False
 
+    def software_of(self, group_id: str, member_id: str) -> str:
+        """See `ottla.broker.runtime.member_connections.MemberConnections.software_of`."""
+        return self._members.software_of(group_id, member_id)
+
     # -- the group APIs; see GroupCoordinator for their meaning
 
     def join(self, request: JoinGroupRequest, ctx: RequestContext) -> JoinGroupResponse | None:

@@ -69,6 +69,11 @@ class MemberConnections:
             self._drop([one for one in self._connections if not self._is_member(*one)])
             self._look_at = 2 * len(self._connections) + MOST_GONE
 
+    def software_of(self, group_id: str, member_id: str) -> str:
+        """The library and version of a member's client, as it said when it connected; empty if that is not known."""
+        connection = self._connections.get((group_id, member_id))
+        return "" if connection is None else connection.client_software
+
     def _drop(self, gone: list[Joined]) -> None:
         """Forget members that are gone, and whose client went on over the same connection."""
         for joined in gone:

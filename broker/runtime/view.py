@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from ottla.broker.clock import Clock
 from ottla.broker.core.groups.committed import CommittedOffset
@@ -27,6 +27,14 @@ from ottla.broker.runtime.lags import RecordTimes
 from ottla.broker.runtime.topics import TopicManager
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE, decode_assignment, subscribed_topics
 from ottla.protocol.errors import MalformedFrame
+
+
+class Coordinating(Protocol):
+    """What a view needs of `ottla.broker.runtime.driver.Driver`."""
+
+    @property
+    def coordinator(self) -> GroupCoordinator: ...
+    def software_of(self, group_id: str, member_id: str) -> str: ...
 
 
 class Identity(NamedTuple):
@@ -58,7 +66,7 @@ class View:
     def __init__(
         self,
         identity: Callable[[], Identity],
-        coordinator: GroupCoordinator,
+        driver: Coordinating,
         topics: TopicManager,
         clock: Clock,
         *,
@@ -66,8 +74,9 @@ class View:
     ) -> None:
         self.record_times = RecordTimes()
         self._identity = identity
-        self._machine = coordinator.machine
-        self._groups = coordinator.machine.groups
+        self._machine = driver.coordinator.machine
+        self._groups = self._machine.groups
+        self._software_of = driver.software_of
         self._topics = topics
         self._clock = clock
         self._connections = connections
@@ -119,6 +128,7 @@ class View:
             protocol_name=group.protocol_name,
             lag=sum(known) if known else None,
             topics=sorted({*group.offsets.by_topic, *(group.topics or ())}),
+            state_since_ms=group.state_timestamp_ms,
         )
 
     def group(self, group_id: str) -> GroupState | None:
@@ -228,6 +238,7 @@ class View:
             protocols=member.protocol_names(),
             topics=decoded.topics,
             assignment=decoded.assigned,
+            client_software=self._software_of(group.group_id, member.member_id),
         )
 
     def _decoded_of(self, group: Group) -> dict[str, _Decoded]:

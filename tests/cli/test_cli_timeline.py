@@ -31,7 +31,7 @@ def test_lanes(ottla: Ottla, join: Join) -> None:
     assert re.match(r"billing: \w+, generation \d+, \d+ rebalances, ", lines[0])
     lanes = {line.split()[0]: line for line in lines if line.startswith(("alpha", "beta"))}
     assert "#" in lanes["alpha"]
-    assert lanes["beta"].rstrip("- ").rstrip() != lanes["beta"], "beta left"
+    assert re.search(r"#-!? *$", lanes["beta"]), "beta left"
     assert all(line.isascii() for line in lines)
     assert any("beta" in line and "joined" in line for line in lines), "the stories are below"
 

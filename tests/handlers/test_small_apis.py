@@ -3,6 +3,7 @@
 import pytest
 
 from ottla.broker.core.log_dir import LogDir
+from ottla.broker.handlers.api_versions import MOST_SOFTWARE
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -14,6 +15,7 @@ from ottla.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from ottla.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
@@ -31,6 +33,28 @@ from ottla.protocol.primitives import ZERO_UUID
 pytestmark = pytest.mark.asyncio
 
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+# -- ApiVersions
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "kept"),
+    [
+        ("librdkafka", "2.6.1", "librdkafka 2.6.1"),
+        ("a" * 300, "1" * 300, f"{'a' * MOST_SOFTWARE} {'1' * MOST_SOFTWARE}"),
+        ("\x1b[31mred", "1", ""),
+        ("name", "", ""),
+    ],
+)
+async def test_the_clients_software_is_kept_with_its_connection(world, name, version, kept):
+    exchange = world.send(ApiVersionsRequest(client_software_name=name, client_software_version=version), 3)
+    assert exchange.response.error_code == (ErrorCode.NONE if kept else ErrorCode.INVALID_REQUEST)
+    assert exchange.client_software == kept
+
+
+async def test_old_versions_do_not_say_what_the_client_is(world):
+    assert world.send(ApiVersionsRequest(), 2).client_software == ""
 
 
 # -- DescribeLogDirs

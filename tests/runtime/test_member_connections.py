@@ -21,8 +21,9 @@ class Line:
     local_host, local_port = "127.0.0.1", 9092
     answer_room_bytes = 1 << 30
 
-    def __init__(self, host: str) -> None:
+    def __init__(self, host: str, software: str = "") -> None:
         self.client_host = host
+        self.client_software = software
         self.half_closed = False
         self.on_gone: Any = None
 
@@ -187,3 +188,14 @@ def test_a_broker_that_stops_misses_nobody(world: World) -> None:
     world.members.forget()
     line.close()
     assert not world.lost
+
+
+def test_a_member_has_the_software_of_the_connection_that_it_joined_over_last() -> None:
+    world, old, new = World(), Line("/a", "librdkafka 2.5.0"), Line("/a", "librdkafka 2.6.1")
+    member_id = world.add(old)
+    assert world.members.software_of("g", member_id) == "librdkafka 2.5.0"
+    world.join(new, member_id)
+    assert world.members.software_of("g", member_id) == "librdkafka 2.6.1"
+    new.close()
+    assert world.members.software_of("g", member_id) == ""
+    assert world.members.software_of("g", "nobody") == ""

@@ -57,7 +57,7 @@ class ViewedWorld(World):
         self.services.groups = self.driver
         self.view = View(
             lambda: Identity(1, self.engine.cluster_id, "0.1", "h:9092", NOW_MS - 5),
-            self.coordinator,
+            self.driver,
             self.topics,
             self,
             connections=lambda: 3,

@@ -1,5 +1,13 @@
 // What the sentinels say: alarms that stand, and those that ended.
-import { clock, fill, groupHref, h, number, plural, when } from "./dom.js";
+import { clock, cut, fill, groupHref, h, number, plural, when } from "./dom.js";
+
+/** What it says, with the group's name as a link where it stands. */
+function says({ group_id: id, text }) {
+  if (!id) return text;
+  const link = h("a", { href: groupHref(id), title: id }, cut(id, 48));
+  const at = text.indexOf(`roup ${id}`) + "roup ".length;
+  return at < "roup ".length ? [link, ": ", text] : [text.slice(0, at), link, text.slice(at + id.length)];
+}
 
 /** An alarm in one line. */
 export function alarmItem(alarm) {
@@ -7,7 +15,7 @@ export function alarmItem(alarm) {
   const times = alarm.times ?? 1;
   return h("div", { class: `alarm ${over ? "past" : "now"}` },
     h("span", { class: `chip ${over ? "neutral" : "bad"}` }, alarm.sentinel.replaceAll(/[-_]/g, " ")),
-    h("span", { class: "says" }, alarm.group_id ? [h("a", { href: groupHref(alarm.group_id) }, alarm.group_id), ": "] : null, alarm.text, times > 1 && h("span", { class: "muted" }, ` (${number(times)} times)`)),
+    h("span", { class: "says" }, says(alarm), times > 1 && h("span", { class: "muted" }, ` (${number(times)} times)`)),
     h("span", { class: "muted small" }, when(alarm.since_ms), over ? ` – over since ${clock(over)}` : ""));
 }
 

@@ -1,7 +1,7 @@
 // The page: where one is, what is at the top, keys, and the stream that keeps it all up to date.
 import { Stream } from "./api.js";
 import { alarmsView } from "./alarms.js";
-import { duration, fill, groupHref, h, plural, printable, refreshAgo, stateChip, topicHref } from "./dom.js";
+import { cut, duration, fill, groupHref, h, plural, printable, refreshAgo, stateChip, topicHref } from "./dom.js";
 import { groupView } from "./group.js";
 import { overview } from "./overview.js";
 import { Store } from "./store.js";
@@ -122,7 +122,7 @@ function look(keep = null) {
     hits.sort((a, b) => b.name.toLowerCase().startsWith(text) - a.name.toLowerCase().startsWith(text) || a.name.length - b.name.length);
   }
   const shown = hits.slice(0, 12);
-  fill(found, shown.map((hit, index) => h("li", { id: `hit-${index}`, role: "option", onmousedown: (event) => event.preventDefault(), onclick: () => pick(index) }, h("span", { class: "mono" }, hit.name), hit.note)));
+  fill(found, shown.map((hit, index) => h("li", { id: `hit-${index}`, role: "option", onmousedown: (event) => event.preventDefault(), onclick: () => pick(index) }, h("span", { class: "mono", title: hit.name }, cut(hit.name, 60)), hit.note)));
   if (hits.length > shown.length) found.append(h("li", { class: "muted", "aria-disabled": "true" }, `and ${hits.length - shown.length} more`));
   if (text && !hits.length) found.append(h("li", { class: "muted", "aria-disabled": "true" }, "No group or topic has that in its name."));
   found.hidden = !text;

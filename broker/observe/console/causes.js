@@ -1,4 +1,5 @@
 // The classes of causes in words, as the broker has them, and how much each matters.
+import { duration, partitionTime, plural } from "./dom.js";
 
 /** Class → what it means. A test holds them to the broker's own. */
 export const CAUSES = {
@@ -67,12 +68,24 @@ const GRAVE = new Set([
   "invalid-session-timeout",
 ]);
 
+/** So many partition-milliseconds are worth a word. */
+export const FELT_MS = 1_000;
+
 /** How much an episode matters: fine, cost, or grave. */
 export function gravity(episode) {
   const waits = episode.waits ?? episode.barriers ?? [];
   if (episode.kind === "refusal" || episode.outcome === "refused" || GRAVE.has(episode.cause)) return "grave";
   if (waits.some((wait) => wait.absent?.length)) return "grave";
   return HARMLESS.has(episode.cause) ? "fine" : "cost";
+}
+
+/** What those who wait for records felt of an episode, in words; null if it was less than a second. `isBrief`: its cost is told elsewhere. */
+export function felt(episode, isBrief = false) {
+  if (episode.kind === "refusal") return `Refused ${plural(episode.times ?? 1, "time")}${goesOn(episode) ? ", ongoing" : ""}`;
+  if ((episode.stood_ms ?? 0) < FELT_MS) return null;
+  const cost = partitionTime(episode.stood_ms);
+  if (!episode.stopped) return `${cost} stood still`;
+  return `${plural(episode.stopped, "partition")} stood still up to ${duration(episode.longest_ms)}${isBrief ? "" : `, ${cost} in all`}`;
 }
 
 export const causeWords = (cause) => CAUSES[cause] ?? "";

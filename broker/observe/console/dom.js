@@ -63,13 +63,13 @@ export function ago(ms, now = Date.now()) {
 
 const two = (value) => String(value).padStart(2, "0");
 
-/** The time of day; with the date if it is not today. */
-export function clock(ms, { seconds = true, millis = false } = {}) {
+/** The time of day; with the date if it is not today, or if it is `dated`. */
+export function clock(ms, { seconds = true, millis = false, dated = false } = {}) {
   const at = new Date(ms);
   let text = `${two(at.getHours())}:${two(at.getMinutes())}`;
   if (seconds || millis) text += `:${two(at.getSeconds())}`;
   if (millis) text += `.${String(at.getMilliseconds()).padStart(3, "0")}`;
-  return new Date().toDateString() === at.toDateString() ? text : `${day(at)} ${text}`;
+  return !dated && new Date().toDateString() === at.toDateString() ? text : `${day(at)} ${text}`;
 }
 
 function day(at) {
@@ -87,6 +87,24 @@ export function refreshAgo(root) {
     const text = ago(Number(element.dataset.ago));
     if (element.textContent !== text) element.textContent = text;
   }
+}
+
+/** Time in which nobody consumed, summed over partitions. */
+export const partitionTime = (ms) => `${number(Number((ms / 1000).toFixed(ms < 10_000 ? 1 : 0)))} partition-seconds`;
+
+const LONG = 14, END = 7;
+
+/** A long name in a narrow place: what does not fit is left out in the middle, as names differ at their ends. */
+export function middle(name) {
+  if (name.length <= LONG) return h("span", { title: name }, name);
+  return h("span", { class: "middle", title: name }, h("span", null, name.slice(0, -END)), h("span", null, name.slice(-END)));
+}
+
+/** A name as text of so many characters at most, its beginning and its end kept. */
+export function cut(name, most) {
+  if (name.length <= most) return name;
+  const begin = Math.ceil((most - 1) / 2);
+  return `${name.slice(0, begin)}…${name.slice(begin + 1 - most)}`;
 }
 
 export function bytes(value) {
@@ -127,11 +145,16 @@ export const STATES = {
   Dead: ["neutral", "Dead"],
 };
 
-/** A state of a group as a coloured word. */
-export function stateChip(state) {
+/** A state of a group as a coloured word; what is in trouble is not green. */
+export function stateChip(state, isTroubled = false) {
   const [tone, text] = STATES[state] ?? ["neutral", state];
-  return chip(tone, text, state);
+  return chip(isTroubled && tone === "good" ? "neutral" : tone, text, state);
 }
+
+/** What the broker says of a member: that it began a rebalance, or that it is to blame for what the others felt. */
+export const CULPRIT = ["culprit", "The member on whose account partitions stood still the most; if none did for a second, the one that began it"];
+export const TRIGGER = ["trigger", "The member that began it"];
+export const role = ([name, words]) => h("span", { class: `chip ${name}`, title: words }, name);
 
 export const chip = (tone, text, title) => h("span", { class: `chip ${tone}`, title: title === text ? null : title }, text);
 

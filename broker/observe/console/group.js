@@ -1,6 +1,6 @@
 // A group: what it is now, why it rebalanced, its timeline, its members and its offsets.
 import { get, groupPath, notLoaded } from "./api.js";
-import { duration, fill, groupHref, h, memberNames, number, short, stateChip, topicHref } from "./dom.js";
+import { chip, cut, duration, fill, groupHref, h, memberNames, number, short, stateChip, topicHref } from "./dom.js";
 import { membersTab } from "./members.js";
 import { offsetsTab } from "./offsets.js";
 import { timelineTab } from "./timeline-tab.js";
@@ -9,6 +9,7 @@ import { whyTab } from "./why.js";
 const TABS = { why: ["Why", whyTab], timeline: ["Timeline", timelineTab], members: ["Members", membersTab], offsets: ["Offsets", offsetsTab] };
 
 const AGAIN_MS = 3_000;
+const LONGEST = 120; // characters of a heading
 
 export function groupView(store, first) {
   const id = first.name;
@@ -53,14 +54,14 @@ export function groupView(store, first) {
   function drawHead() {
     const { group, offsets } = model;
     if (!group) {
-      fill(head, h("h1", { class: "mono" }, id), group === null && stateChip("Dead"));
+      fill(head, h("h1", { class: "mono", title: id }, cut(id, LONGEST)), group === null && stateChip("Dead"));
       said = "";
       fill(now, group === null && h("p", { class: "notice" }, "There is no such group now. Below is what is remembered of it, if anything."));
       return;
     }
     const lag = offsets?.some((one) => one.lag !== null) ? offsets.reduce((sum, one) => sum + (one.lag ?? 0), 0) : null;
     const topics = [...new Set([...group.members.flatMap((member) => member.topics ?? []), ...(offsets ?? []).map((one) => one.topic)])].sort();
-    fill(head, h("h1", { class: "mono" }, id), stateChip(group.state),
+    fill(head, h("h1", { class: "mono", title: id }, cut(id, LONGEST)), stateChip(group.state, store.alarmsOf(id).length > 0), store.alarmsOf(id).map((alarm) => [chip("bad", alarm.sentinel.replaceAll("_", " "), alarm.text), " "]),
       h("dl", { class: "facts inline" }, [["generation", number(group.generation)], ["members", number(group.members.length)], ["assignor", group.protocol_name ?? "–"], ["lag", h("span", { title: number(lag) }, short(lag))], ["topics", topics.length ? topics.slice(0, 4).map((topic, index) => [index ? ", " : "", h("a", { href: topicHref(topic) }, topic)]).concat(topics.length > 4 ? ` +${topics.length - 4}` : "") : "–"]].map(([key, value]) => h("div", null, h("dt", null, key), h("dd", null, value)))));
     drawNow();
   }
@@ -120,6 +121,7 @@ export function groupView(store, first) {
 
   const stop = store.listen((what, data) => {
     if (what === "group" && (data.group === null || data.group.group_id === id)) take(data);
+    else if (what === "alarms") drawHead();
     else if (what === "episode" && data.group_id === id) tab?.episode?.(data);
   });
   drawHead();

@@ -1,39 +1,66 @@
-// The members of a group: who they are, what they own, and how close they are to being given up.
-import { countOwned, duration, h, memberName, number, owned } from "./dom.js";
+// The members of a group: who they are, for whom the others wait, and how close they are to being given up.
+import { countOwned, duration, h, memberNames, middle, number, owned, short } from "./dom.js";
 import { Table } from "./table.js";
 
-const WAITS = { join: ["warn", "waits to join"], sync: ["violet", "waits to sync"] };
+const FIRST = 2; // Of the ranks below, the first that nobody need look at.
 
 export function membersTab(store, model) {
+  let lags = new Map();
   const table = new Table({
     label: "Members",
     key: (row) => row.member_id,
-    sort: "member",
+    sort: "now",
     height: 46,
-    narrowHeight: 64,
+    narrowHeight: 82,
+    mark: (row) => (now(row).rank < FIRST ? "grave" : null),
     empty: "No members.",
     columns: [
-      { name: "member", title: "Member", width: "minmax(9rem, 1.4fr)", sort: memberName, cell: (row) => [h("div", { class: "strong" }, row.is_leader && h("span", { class: "leader", title: "It leads the group: it makes the assignment", role: "img", "aria-label": "leader" }, "★ "), memberName(row), row.group_instance_id && h("span", { class: "chip neutral", title: "group.instance.id is set" }, "static")), h("div", { class: "mono muted small", title: row.member_id }, row.member_id)] },
-      { name: "host", title: "Host", width: "minmax(6rem, .7fr)", tone: "muted", sort: (row) => row.client_host, cell: (row) => row.client_host.replace(/^\//, ""), wide: true },
-      { name: "waits", title: "Now", width: "minmax(5.4rem, 7.5rem)", sort: (row) => row.waits_for, cell: (row) => (row.is_gone ? h("span", { class: "chip bad" }, "connection lost") : row.waits_for ? h("span", { class: `chip ${WAITS[row.waits_for][0]}` }, WAITS[row.waits_for][1]) : h("span", { class: "muted" }, "–")), wide: true },
-      { name: "slack", title: "Session", width: "minmax(7rem, 11rem)", descending: true, sort: (row) => row.heard_ms / row.session_timeout_ms, cell: session },
-      { name: "count", title: "Owns", width: "4rem", tone: "num", descending: true, sort: (row) => countOwned(row.assignment), cell: (row) => (row.topics === null && !countOwned(row.assignment) ? "–" : number(countOwned(row.assignment))) },
-      { name: "assignment", title: "Partitions", width: "minmax(8rem, 2fr)", tone: "muted", cell: (row) => h("span", { title: owned(row.assignment), class: "clamp" }, owned(row.assignment) || (row.topics === null ? "its assignment cannot be read: it is no consumer" : row.topics.length ? `nothing of ${row.topics.join(", ")}` : "nothing")), wide: true },
+      { name: "member", title: "Member", width: "minmax(9rem, 1.5fr)", sort: (row) => row.name, cell: (row) => [h("div", { class: "strong named" }, row.is_leader && h("span", { class: "leader", title: "It leads the group: it makes the assignment", role: "img", "aria-label": "leader" }, "★ "), middle(row.name), row.group_instance_id && h("span", { class: "chip neutral", title: "group.instance.id is set" }, "static")), h("div", { class: "mono muted small" }, middle(row.member_id))] },
+      { name: "now", title: "Now", width: "minmax(8rem, 13rem)", sort: (row) => now(row).rank, cell: (row) => doing(row) },
+      { name: "client", title: "Client", width: "minmax(6.4rem, .8fr)", sort: (row) => row.client_software, cell: (row) => [h("div", { title: row.client_software || "It did not say, or the broker was started since" }, row.client_software || h("span", { class: "muted" }, "not known")), h("div", { class: "muted small" }, row.client_host.replace(/^\//, ""))], wide: true },
+      { name: "slack", title: "Session", width: "minmax(6.4rem, 9rem)", descending: true, sort: (row) => row.heard_ms / row.session_timeout_ms, cell: session },
+      { name: "timeouts", title: "Timeouts", width: "8.4rem", tone: "small", descending: true, sort: (row) => row.rebalance_timeout_ms, cell: (row) => [h("div", { title: "session.timeout.ms" }, "session ", duration(row.session_timeout_ms)), h("div", { title: "How long a rebalance waits for it: max.poll.interval.ms with most clients" }, "rejoin ", duration(row.rebalance_timeout_ms))], wide: true },
+      { name: "count", title: "Owns", width: "3.4rem", tone: "num", descending: true, sort: (row) => countOwned(row.assignment), cell: (row) => (row.topics === null && !countOwned(row.assignment) ? "–" : number(countOwned(row.assignment))), wide: true },
+      { name: "lag", title: "Lag", width: "4.6rem", tone: "num", descending: true, sort: (row) => lags.get(row.member_id), cell: (row) => h("span", { title: number(lags.get(row.member_id)) }, short(lags.get(row.member_id))) },
+      { name: "assignment", title: "Partitions and subscription", width: "minmax(8rem, 1.7fr)", cell: (row) => [h("div", { title: owned(row.assignment) }, owned(row.assignment) || h("span", { class: "muted" }, row.topics === null ? "its assignment cannot be read: it is no consumer" : "owns nothing")), row.topics !== null && h("div", { class: "muted small", title: row.topics.join(", ") }, `subscribes to ${row.topics.join(", ") || "nothing"}`)], wide: true },
     ],
   });
 
+  /** What a member does in a barrier. Only who keeps the others waiting, or is gone, stands out. */
+  function now(row) {
+    const { group } = model;
+    if (row.is_gone) return { rank: 0, tone: "bad", text: "connection lost" };
+    if (group.awaited.includes(row.member_id)) {
+      if (group.barrier === "join") return { rank: 0, tone: "bad", text: "the group waits for it", more: "It has not rejoined yet" };
+      if (group.barrier === "sync" && row.is_leader) return { rank: 0, tone: "bad", text: "the group waits for it", more: "It leads, and has not sent the assignment yet" };
+      if (group.barrier === "sync") return { rank: FIRST, tone: "neutral", text: "fetches its assignment" };
+    }
+    if (row.waits_for) return { rank: FIRST, tone: "neutral", text: row.waits_for === "sync" ? "waits for its assignment" : "waits for others" };
+    return { rank: FIRST, tone: null, text: "–" };
+  }
+
+  function doing(row) {
+    const { tone, text, more } = now(row);
+    return tone ? h("span", { class: `chip ${tone}`, title: more }, text) : h("span", { class: "muted" }, text);
+  }
+
   function session(row) {
-    const heard = row.heard_ms + (row.waits_for ? 0 : Math.max(Date.now() - model.heardAt, 0));
-    const left = row.waits_for ? row.slack_ms : Math.max(row.session_timeout_ms - heard, 0);
+    // Whoever waits for an answer is not given up meanwhile.
+    if (row.waits_for) return h("span", { class: "small muted", title: `Session timeout ${duration(row.session_timeout_ms)}: it does not run out while the member waits for an answer` }, "on hold");
+    const heard = row.heard_ms + Math.max(Date.now() - model.heardAt, 0);
+    const left = Math.max(row.session_timeout_ms - heard, 0);
     const part = Math.min(Math.max(left / row.session_timeout_ms, 0), 1);
-    const tone = part < 0.25 ? "bad" : part < 0.5 ? "warn" : "good";
-    const text = row.is_gone ? "connection lost" : row.waits_for ? WAITS[row.waits_for][1] : `heard ${duration(heard)} ago`;
-    return h("div", { class: `session ${tone}`, title: `Session timeout ${duration(row.session_timeout_ms)}, rebalance timeout ${duration(row.rebalance_timeout_ms)}` }, h("span", { class: "small" }, text), h("span", { class: "meter", role: "meter", "aria-label": "Time left of its session", "aria-valuemin": 0, "aria-valuemax": row.session_timeout_ms, "aria-valuenow": Math.round(left), "aria-valuetext": duration(left) }, h("i", { "--part": part.toFixed(3) })), h("span", { class: "small num" }, duration(left)));
+    const tone = part < 0.25 ? "bad" : part < 0.5 || now(row).rank < FIRST ? "warn" : "good";
+    return h("div", { class: `session ${tone}` }, h("span", { class: "small" }, `heard ${duration(heard)} ago`), h("span", { class: "meter", role: "meter", "aria-label": "Time left of its session", "aria-valuemin": 0, "aria-valuemax": row.session_timeout_ms, "aria-valuenow": Math.round(left), "aria-valuetext": duration(left) }, h("i", { "--part": part.toFixed(3) })), h("span", { class: "small num" }, duration(left)));
   }
 
   function update() {
+    const members = model.group?.members ?? [];
+    const names = memberNames(members);
+    lags = new Map();
+    for (const one of model.offsets ?? []) if (one.member_id !== null && one.lag !== null) lags.set(one.member_id, (lags.get(one.member_id) ?? 0) + one.lag);
     table.empty.textContent = model.group === undefined ? model.error || "Loading…" : "No members.";
-    table.set(model.group?.members ?? []);
+    table.set(members.map((member, index) => ({ ...member, name: names[index] })));
   }
 
   update();

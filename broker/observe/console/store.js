@@ -4,6 +4,16 @@ import { get, groupPath } from "./api.js";
 const MOST_GROUPS = 10_000;
 const AT_ONCE = 4;
 
+/** An answer of the API, null if the broker has no such part. */
+async function ifThere(path) {
+  try {
+    return await get(path);
+  } catch (error) {
+    if (error.status !== 404) throw error;
+    return null;
+  }
+}
+
 /** Everything that more than one view shows. `listen` is called with the name of what changed. */
 export class Store {
   constructor() {
@@ -11,6 +21,9 @@ export class Store {
     this.groups = new Map();
     this.topics = null;
     this.alarms = { active: [], recent: [] };
+    this.alarmed = new Map();
+    this.costs = new Map();
+    this.groupsBy = null;
     this.latest = new Map();
     this.isLoaded = false;
     this.cut = false;
@@ -44,7 +57,7 @@ export class Store {
     this.groups = groups;
     this.isLoaded = true;
     this.tell("groups");
-    await this.loadAlarms();
+    await Promise.all([this.loadAlarms(), this.loadCosts()]);
   }
 
   async loadGroups(groups) {
@@ -59,12 +72,22 @@ export class Store {
   }
 
   async loadAlarms() {
-    try {
-      this.alarms = await get("/v1/sentinels");
-    } catch (error) {
-      if (error.status !== 404) throw error;
-    }
+    this.alarms = (await ifThere("/v1/sentinels")) ?? this.alarms;
+    this.alarmed.clear();
+    for (const alarm of this.alarms.active) this.alarmed.set(alarm.group_id, [...this.alarmsOf(alarm.group_id), alarm]);
     this.tell("alarms");
+  }
+
+  /** What groups have cost in the last hour; those that have not are left out. */
+  async loadCosts() {
+    const { costs } = (await ifThere("/v1/costs")) ?? { costs: [] };
+    this.costs = new Map(costs.map((cost) => [cost.group_id, cost]));
+    this.tell("costs");
+  }
+
+  /** The alarms of a group that stand. */
+  alarmsOf(id) {
+    return this.alarmed.get(id) ?? [];
   }
 
   async loadTopics() {

@@ -2,16 +2,17 @@
 import { fill, h } from "./dom.js";
 
 const BEYOND = 8;
-const NARROW = matchMedia("(max-width: 700px)");
+export const NARROW = matchMedia("(max-width: 700px)");
 
 /**
  * A table whose rows are reached with the arrow keys and opened with Enter.
  *
  * A column has `name`, `title`, `cell(row)`, and may have `sort(row)`, `width` (of a CSS grid), `tone` (a class) and
- * `wide` (left out on narrow pages).
+ * `wide` (left out on narrow pages). Without `sort` the rows are as they are set until somebody sorts by a column;
+ * `onSort(name, reverse)` is told of that.
  */
 export class Table {
-  constructor({ label, columns, key, open = null, empty = "Nothing here.", height = 36, narrowHeight = height, sort = null, reverse = false, mark = null }) {
+  constructor({ label, columns, key, open = null, empty = "Nothing here.", height = 36, narrowHeight = height, sort = null, reverse = false, onSort = null, mark = null }) {
     this.columns = columns;
     this.key = key;
     this.open = open;
@@ -19,6 +20,7 @@ export class Table {
     this.heights = [height, narrowHeight];
     this.sortBy = sort;
     this.reverse = reverse;
+    this.onSort = onSort;
     this.rows = [];
     this.shown = new Map();
     this.current = 0;
@@ -74,6 +76,7 @@ export class Table {
   sort(column) {
     this.reverse = this.sortBy === column.name ? !this.reverse : Boolean(column.descending);
     this.sortBy = column.name;
+    this.onSort?.(this.sortBy, this.reverse);
     const focused = this.head.contains(document.activeElement) ? document.activeElement.textContent : null;
     this.layout();
     this.order();

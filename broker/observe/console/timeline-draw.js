@@ -4,9 +4,10 @@ import { endOf, FATES, GONE, JOINED, JOINING, lastAtOrBefore, OWNING, SILENT, SY
 
 // What is drawn where several things fall on one pixel: the one that matters most.
 const RANK = [0, 1, 5, 3, 4, 2, 6];
-const NAMES = ["bg", "surface", "sunk", "line", "line-strong", "text", "muted", "faint", "accent", "focus", "bad", "warn", "violet", "lane-owning", "lane-idle", "lane-joining", "lane-joined", "lane-syncing", "lane-synced", "lane-silent", "lane-silent-soft", "band", "band-selected", "lag", "lag-soft", "commit"];
+const NAMES = ["bg", "surface", "sunk", "line", "line-strong", "text", "muted", "faint", "accent", "focus", "bad", "warn", "violet", "lane-owning", "lane-idle", "lane-joining", "lane-joined", "lane-syncing", "lane-synced", "lane-silent", "lane-silent-soft", "band", "band-selected", "lag", "lag-soft", "commit", "trigger"];
 export const HEAD = 46;
 export const FLOW = 78;
+const ROLE = 44; // what the words culprit and trigger take beside a name
 
 /** The colours as the style sheet has them now. */
 export function readColours(element) {
@@ -49,7 +50,7 @@ export function draw(pen, data, scale, frame, colours, chosen) {
     const first = Math.max(Math.floor(frame.top / frame.laneHeight), 0);
     const last = Math.min(Math.ceil((frame.top + view.bottom - HEAD) / frame.laneHeight), frame.order.length);
     for (let row = first; row < last; row += 1) lane(pen, frame.order[row], rowTop(view, row), view, scale, colours);
-    critical(pen, data, view, seen, colours);
+    blamed(pen, data, view, seen, colours);
     restarts(pen, view, seen, colours);
   });
   gutter(pen, data, view, colours, chosen);
@@ -149,7 +150,7 @@ function bar(pen, what, owns, x, width, y, thick, colours) {
 }
 
 function count(pen, owns, x, y, thick, colours) {
-  if (!owns) return;
+  if (owns <= 0) return;
   pen.fillStyle = "#fff";
   pen.font = `600 ${Math.min(thick - 1, 11)}px ${colours.sans}`;
   pen.textBaseline = "middle";
@@ -178,31 +179,34 @@ function cap(pen, fate, x, top, height, colours) {
   pen.stroke();
 }
 
-/** A frame around those for whom a barrier waited to its end, and those it gave up. */
-function critical(pen, data, view, seen, colours) {
-  const length = (barrier) => (barrier.closed < 0 ? data.until : barrier.closed) - barrier.opened;
-  for (const mark of seen) {
-    const longest = mark.barriers.reduce((most, barrier) => Math.max(most, length(barrier)), 0);
-    for (const barrier of mark.barriers) {
-      if (barrier.barrier === "initial delay") continue;
-      const from = view.x(barrier.opened);
-      const to = view.x(barrier.closed < 0 ? data.until : barrier.closed);
-      // A barrier that can hardly be seen held nobody up, unless it is all there was.
-      if (to - from < 3 && length(barrier) < longest) continue;
-      const isWide = to - from >= 5 && view.laneHeight >= 6;
-      for (const [lanes, colour] of [[barrier.last, colours.text], [barrier.absent, colours.bad]]) {
-        for (const index of lanes) {
-          const top = rowTop(view, view.rows[index]);
-          if (top < HEAD - view.laneHeight || top > view.bottom) continue;
-          pen.strokeStyle = pen.fillStyle = colour;
-          if (isWide) {
-            pen.lineWidth = 1.5;
-            pen.strokeRect(from + 0.75, top + 1, to - from - 1.5, view.laneHeight - 2);
-          } else pen.fillRect(to - 1, top + 1, 2.5, Math.max(view.laneHeight - 2, 1));
-        }
-      }
+/** Whom the broker names: a frame around the culprit of a rebalance, and a flag where its trigger began it. */
+function blamed(pen, data, view, seen, colours) {
+  const height = Math.max(view.laneHeight - 2, 1);
+  for (const { kind, start, end, culprit, trigger } of seen) {
+    if (kind !== "rebalance") continue;
+    const from = view.x(start), width = Math.max(view.x(end < 0 ? data.until : end) - from, 2.5);
+    if (culprit >= 0) {
+      const top = rowTop(view, view.rows[culprit]) + 1;
+      pen.strokeStyle = pen.fillStyle = colours.bad;
+      pen.lineWidth = 2;
+      if (width >= 6 && height >= 5) pen.strokeRect(from + 1, top + 0.5, width - 2, height - 1);
+      else pen.fillRect(from, top, width, height);
     }
+    if (trigger >= 0) flag(pen, from, rowTop(view, view.rows[trigger]) + 1 + height / 2, Math.min(height, 12) / 2, colours);
   }
+}
+
+function flag(pen, x, y, arm, colours) {
+  pen.fillStyle = colours.trigger;
+  pen.strokeStyle = colours.surface;
+  pen.lineWidth = 1;
+  pen.beginPath();
+  pen.moveTo(x - 1, y - arm);
+  pen.lineTo(x - 1 + 1.5 * arm, y);
+  pen.lineTo(x - 1, y + arm);
+  pen.closePath();
+  pen.fill();
+  if (arm > 3) pen.stroke();
 }
 
 /** A line through all lanes where the broker started. */
@@ -219,6 +223,7 @@ function gutter(pen, data, view, colours, chosen) {
   pen.fillRect(0, 0, view.gutter, view.height);
   clip(pen, 0, HEAD, view.gutter, view.bottom - HEAD, () => {
     const size = Math.min(view.laneHeight - 1, 12);
+    const mark = data.marks[chosen.mark];
     pen.textBaseline = "middle";
     pen.textAlign = "left";
     const first = Math.max(Math.floor(view.top / view.laneHeight), 0);
@@ -241,7 +246,17 @@ function gutter(pen, data, view, colours, chosen) {
       pen.font = `${chosen.lane === one.index ? "600 " : ""}${size}px ${colours.sans}`;
       pen.fillStyle = one.isPresent || !data.isLive ? colours.text : colours.faint;
       const text = `${one.isLeader ? "★ " : ""}${printable(one.name)}`;
-      pen.fillText(shorten(pen, text, view.gutter - 18), 10, top + view.laneHeight / 2 + 0.5);
+      const y = top + view.laneHeight / 2 + 0.5;
+      const [role, colour] = mark?.culprit === one.index ? ["culprit", colours.bad] : mark?.trigger === one.index ? ["trigger", colours.trigger] : ["", ""];
+      const room = role && view.gutter > 120 ? ROLE : 0;
+      if (role && !room) pen.fillStyle = colour;
+      pen.fillText(shorten(pen, text, view.gutter - 18 - room), 10, y);
+      if (!room) continue;
+      pen.font = `700 11px ${colours.sans}`;
+      pen.fillStyle = colour;
+      pen.textAlign = "right";
+      pen.fillText(role, view.gutter - 6, y);
+      pen.textAlign = "left";
     }
   });
 }

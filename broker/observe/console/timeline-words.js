@@ -1,21 +1,31 @@
 // What a timeline shows, in words: for the legend, for the chosen rebalance, and for those who listen.
-import { causeWords } from "./causes.js";
-import { clock, duration, h, number, plural } from "./dom.js";
+import { causeWords, felt, FELT_MS, gravity } from "./causes.js";
+import { clock, CULPRIT, duration, h, number, partitionTime, plural, role, TRIGGER } from "./dom.js";
 import { endOf, FATES, GONE, JOINED, JOINING, lastAtOrBefore, OWNING, SILENT, SYNCED, SYNCING } from "./timeline-scale.js";
 
 export const KIND_WORDS = [
-  [OWNING, "owning", "owning partitions"],
-  [JOINING, "joining", "others wait for it to join"],
-  [JOINED, "joined", "has joined, waits for others"],
-  [SYNCING, "syncing", "has yet to ask for its assignment"],
-  [SYNCED, "synced", "waits for the assignment"],
-  [SILENT, "silent", "not heard of until it was removed, or until now"],
+  [OWNING, "owning", "owning partitions", "owns partitions"],
+  [JOINING, "joining", "has yet to rejoin: the group waits for it", "rejoining: the group waits for it"],
+  [JOINED, "joined", "has rejoined, waits for others", "waits for others"],
+  [SYNCING, "syncing", "has yet to ask for its assignment", "yet to ask for its assignment"],
+  [SYNCED, "synced", "waits for its assignment", "waits for its assignment"],
+  [SILENT, "silent", "not heard of until it was removed, or until now", "silent"],
+];
+
+const SIGNS = [
+  ["culprit", "", "culprit", CULPRIT[1]],
+  ["trigger", "", "trigger", TRIGGER[1]],
+  ["removed", "×", "removed", "Removed without leaving"],
+  ["refusal", "", "refused", "Somebody was turned away, once or again and again"],
+  ["replacement", "", "silent replacement", "A static member came back, and nobody had to wait"],
+  ["restart", "", "broker restarted", "The broker started, or took the group over"],
 ];
 
 const FATE_WORDS = { "": "gone", left: "left", expired: "removed: its session expired", dropped: "removed: it did not join in time", unsynced: "removed: it did not sync in time", replaced: "replaced", refused: "refused" };
 
 export function legend() {
-  return h("ul", { class: "tl-legend", "aria-label": "Legend" }, KIND_WORDS.map(([, name, words]) => h("li", { title: words }, h("i", { class: `key ${name}`, "aria-hidden": "true" }), { owning: "owning", joining: "joining", joined: "waits to join", syncing: "syncing", synced: "waits to sync", silent: "silent" }[name])), h("li", { title: "The member for whom the barrier waited to its end" }, h("i", { class: "key critical", "aria-hidden": "true" }), "held the barrier up"), h("li", { title: "Removed without leaving" }, h("i", { class: "key removed", "aria-hidden": "true" }, "×"), "removed"), h("li", { title: "Somebody was turned away, once or again and again" }, h("i", { class: "key refusal", "aria-hidden": "true" }), "refused"), h("li", { title: "A static member came back, and nobody had to wait" }, h("i", { class: "key replacement", "aria-hidden": "true" }), "silent replacement"), h("li", { title: "The broker started, or took the group over" }, h("i", { class: "key restart", "aria-hidden": "true" }), "broker restarted"));
+  const key = (name, sign, words, title) => h("li", { title }, h("i", { class: `key ${name}`, "aria-hidden": "true" }, sign), words);
+  return h("ul", { class: "tl-legend", "aria-label": "Legend" }, KIND_WORDS.map(([, name, title, words]) => key(name, "", words, title)), SIGNS.map((sign) => key(...sign)));
 }
 
 /** What a lane does between two times, in words. */
@@ -51,19 +61,41 @@ export function summary(data) {
   return `Timeline of group ${data.group}: ${plural(data.lanes.length, "member")}, ${counted(data.marks)} from ${clock(data.from)} to ${clock(data.from + data.until)}`;
 }
 
-/** The chosen rebalance. */
-export function details(data, mark, chooseLane, more = null) {
+/** Index of the newest rebalance that somebody should look at; of the newest at all, if there is none. */
+export function newestTrouble(data) {
+  const index = data.marks.findLastIndex((mark) => mark.stood_ms >= FELT_MS || (mark.kind !== "loaded" && gravity(mark) !== "fine"));
+  return index >= 0 ? index : data.marks.length - 1;
+}
+
+/** What all of it cost, and on whose account: a sentence, and the mark that cost most, null if none cost anything. */
+export function verdict(data) {
+  const stood = data.marks.reduce((sum, mark) => sum + mark.stood_ms, 0);
+  const refused = data.marks.reduce((sum, mark) => sum + (mark.kind === "refusal" ? mark.times : 0), 0);
+  const accounts = new Map();
+  for (const { culprit, stood_ms: ms } of data.marks) if (culprit >= 0) accounts.set(culprit, (accounts.get(culprit) ?? 0) + ms);
+  const [lane, most] = [...accounts].reduce((best, one) => (one[1] > best[1] ? one : best), [-1, 0]);
+  const worst = data.marks.reduce((best, mark) => (weight(mark) > weight(best) ? mark : best), { kind: "", stood_ms: 0 });
+  const cost = [stood >= FELT_MS && `${partitionTime(stood)} stood still`, refused && `members were refused ${plural(refused, "time")}`].filter(Boolean).join("; ") || "nobody had to wait for a second";
+  const blame = lane >= 0 && most >= FELT_MS ? `, the most on account of ${data.lanes[lane].name} (${partitionTime(most)})` : "";
+  return { text: `${counted(data.marks)}: ${cost}${blame}.`, worst: weight(worst) >= FELT_MS ? worst : null };
+}
+
+/** How much a mark matters for the verdict: refusals as much as a second each. */
+const weight = (mark) => (mark.kind === "refusal" ? mark.times * 1_000 : mark.stood_ms);
+
+/** The chosen rebalance. `isAdvised`: its advice is on the page already. */
+export function details(data, mark, chooseLane, more = null, isAdvised = false) {
   const took = endOf(mark, data.until) - mark.start;
   const names = (lanes) => lanes.slice(0, 6).map((index, at) => [at ? ", " : "", h("button", { class: "link", type: "button", onclick: () => chooseLane(index) }, data.lanes[index].name)]).concat(lanes.length > 6 ? ` and ${lanes.length - 6} more` : "");
+  const lost = felt(mark);
   const facts = [
+    mark.trigger >= 0 && [role(TRIGGER), names([mark.trigger])],
+    mark.culprit >= 0 && [role(CULPRIT), names([mark.culprit])],
     ["When", clock(data.from + mark.start, { millis: true })],
     mark.kind === "rebalance" && ["Took", mark.end < 0 ? `${duration(took)} so far` : duration(took)],
     mark.generation >= 0 && mark.kind === "rebalance" && ["Generation", number(mark.generation)],
     mark.kind !== "refusal" && ["Members", number(mark.members)],
     ["Cause", h("span", { class: "cause" }, causeWords(mark.cause), " ", h("code", null, mark.cause))],
-    mark.culprit >= 0 && ["Culprit", names([mark.culprit])],
-    mark.stood_ms >= 50 && ["Stood still", `${number(Number((mark.stood_ms / 1000).toFixed(mark.stood_ms < 10_000 ? 1 : 0)))} partition-seconds`],
-    mark.times > 1 && ["Repeated", `${number(mark.times)} times`],
     more && ["More", more(mark)],
   ].filter(Boolean);
   const barriers = mark.barriers.map((barrier) => {
@@ -76,9 +108,13 @@ export function details(data, mark, chooseLane, more = null) {
   });
   return [
     h("h3", null, mark.headline || `${mark.kind} ${mark.number}`),
+    lost && h("p", { class: `strong ${gravity(mark) === "grave" ? "bad-text" : ""}` }, lost),
     h("dl", { class: "facts" }, facts.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value)))),
+    !isAdvised && advice(mark),
     barriers.length ? h("ul", { class: "barriers" }, barriers) : null,
     mark.sentences.length ? h("div", { class: "story" }, mark.sentences.map((text) => h("p", null, text))) : null,
-    mark.advice.length ? h("div", { class: "advice" }, mark.advice.map((text) => h("p", null, text))) : null,
   ];
 }
+
+/** What to do about it. */
+export const advice = (mark) => mark.advice.length > 0 && h("div", { class: "advice" }, h("h4", null, "What to do"), mark.advice.map((text) => h("p", null, text)));

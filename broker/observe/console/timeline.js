@@ -2,25 +2,31 @@
 import { fill, h, number, plural } from "./dom.js";
 import { draw, drawStrip, FLOW, HEAD, readColours, rowTop } from "./timeline-draw.js";
 import { hint } from "./timeline-hint.js";
-import { details, KIND_WORDS, laneWords, legend, summary } from "./timeline-words.js";
+import { details, laneWords, legend, newestTrouble, summary } from "./timeline-words.js";
 import { endOf, prepare, Scale, wantsFolding } from "./timeline-scale.js";
 
 const HEIGHTS = [3, 5, 8, 14, 18, 24];
 const STRIP = 30;
 const FIRST_MARKS = 30;
 const MARKER = 9;
+const NARROWEST = 9; // The window at first, in widths of what is chosen.
 const ORDERS = { came: "as they came", held: "held up most first", name: "by name" };
 
 export class TimelineView {
-  /** `onDrawn(ms)` is told how long the first drawing took, `onChosen(number)` what was chosen; `more(mark)` is a link. */
-  constructor({ onDrawn = null, onChosen = null, more = null } = {}) {
+  /**
+   * `onDrawn(ms)` is told how long the first drawing took, `onChosen(number)` what was chosen; `more(mark)` is a link;
+   * `advised` is the number of the mark whose advice is on the page already.
+   */
+  constructor({ onDrawn = null, onChosen = null, more = null, advised = null } = {}) {
     this.onDrawn = onDrawn;
     this.onChosen = onChosen;
     this.more = more;
+    this.advised = advised;
     this.chosen = { mark: -1, lane: -1 };
     this.top = 0;
     this.follows = true;
     this.isTouched = false;
+    this.isPicked = false;
     this.build();
     this.listen();
   }
@@ -39,7 +45,7 @@ export class TimelineView {
     this.folding = h("button", { class: "button", type: "button", "aria-pressed": "false", title: "Quiet time is short, every rebalance can be seen; not to scale (q)", onclick: () => this.setFolded(!this.scale.folded) }, "Fold quiet time");
     this.ordering = h("select", { class: "button", "aria-label": "Order of members", onchange: () => this.setOrder(this.ordering.value) }, Object.entries(ORDERS).map(([value, text]) => h("option", { value }, `Members ${text}`)));
     const button = (text, label, act) => h("button", { class: "button", type: "button", "aria-label": label, title: label, onclick: act }, text);
-    this.bar = h("div", { class: "tl-bar" }, h("span", { class: "together" }, button("−", "Zoom out (−)", () => this.zoom(1.6)), button("+", "Zoom in (+)", () => this.zoom(1 / 1.6)), button("All", "Everything (0)", () => this.showAll())), h("span", { class: "together" }, button("‹", "Rebalance before (←)", () => this.step(-1)), button("›", "Rebalance after (→)", () => this.step(1))), this.folding, this.ordering, h("span", { class: "together" }, button("▁", "Lower lanes ([)", () => this.grow(-1)), button("▇", "Higher lanes (])", () => this.grow(1))));
+    this.bar = h("div", { class: "tl-bar" }, h("span", { class: "together" }, button("−", "Zoom out (−)", () => this.zoom(1.6)), button("+", "Zoom in (+)", () => this.zoom(1 / 1.6)), button("All", "All of it (0)", () => this.showAll())), h("span", { class: "together" }, button("‹", "Rebalance before (←)", () => this.step(-1)), button("›", "Rebalance after (→)", () => this.step(1))), this.folding, this.ordering, h("span", { class: "together" }, button("▁", "Lower lanes ([)", () => this.grow(-1)), button("▇", "Higher lanes (])", () => this.grow(1))));
     this.element = h("div", { class: "tl" }, this.bar, legend(), this.strip, this.stage, h("p", { class: "sr", id: "tl-keys" }, "Arrow left and right go from rebalance to rebalance, up and down from member to member; plus and minus zoom; 0 shows everything."), this.said, this.note, this.detail);
     this.pen = this.canvas.getContext("2d");
     this.stripPen = this.strip.getContext("2d");
@@ -91,6 +97,7 @@ export class TimelineView {
     const kept = first ? null : this.times();
     this.data = prepare(json);
     this.chosen = { mark: this.data.marks.findIndex((mark) => mark.number === chosen), lane: this.data.lanes.findIndex((lane) => lane.tenants.at(-1)?.[1] === chosenLane) };
+    if (!this.isPicked) this.chosen.mark = newestTrouble(this.data);
     this.mostHeld = this.data.lanes.reduce((most, lane) => Math.max(most, lane.heldMs), 1);
     if (first) {
       this.order ??= this.data.lanes.length > 40 ? "held" : "came";
@@ -119,10 +126,22 @@ export class TimelineView {
     this.follows = true;
     if (marks.length > FIRST_MARKS * 2) this.look(this.scale.width(marks.at(-FIRST_MARKS).start), this.scale.total);
     else this.look(0, this.scale.total);
+    this.widen();
     this.layout();
     this.paint();
     this.onDrawn?.(performance.now() - started);
     this.onDrawn = null;
+  }
+
+  /** Look so that what is chosen is wide enough to be seen, and with it as much of what came after as there is room for. */
+  widen() {
+    const mark = this.data.marks[this.chosen.mark];
+    if (!mark) return;
+    const { total, folded } = this.scale;
+    const from = this.scale.width(mark.start), to = this.scale.width(endOf(mark, this.data.until));
+    const width = Math.min(this.to - this.from, Math.max((to - from) * NARROWEST, folded ? 1 : total / 20));
+    const left = Math.min(from - (width - (to - from)) / 2, total - width);
+    if (from < this.from || width < this.to - this.from) this.look(left, left + width);
   }
 
   /** Until this time, in Unix milliseconds, nothing has happened that is not shown. */
@@ -274,7 +293,8 @@ export class TimelineView {
   // -- choosing
 
   choose(mark, lane = this.chosen.lane) {
-    const isOther = mark !== this.chosen.mark;
+    const isOther = mark !== this.chosen.mark || !this.isPicked;
+    this.isPicked = true;
     this.chosen = { mark, lane };
     const one = this.data.marks[mark];
     if (one) {
@@ -314,7 +334,7 @@ export class TimelineView {
     const lane = this.data.lanes[this.chosen.lane];
     this.stage.setAttribute("aria-label", summary(this.data));
     fill(this.note, this.data.hidden ? `${plural(this.data.hidden, "member")} more without a lane.` : "");
-    fill(this.detail, one ? details(this.data, one, (index) => this.choose(this.chosen.mark, index), this.more) : h("p", { class: "muted" }, this.data.marks.length ? "Choose a rebalance with a click, or with the arrow keys, to see what became of it." : "Nothing has happened to this group since its history began."));
+    fill(this.detail, one ? details(this.data, one, (index) => this.choose(this.chosen.mark, index), this.more, one.number === this.advised) : h("p", { class: "muted" }, this.data.marks.length ? "Choose a rebalance with a click, or with the arrow keys, to see what became of it." : "Nothing has happened to this group since its history began."));
     const words = [one && `${one.kind} ${one.number}: ${one.headline || one.cause}`, lane && `${lane.name}: ${this.doing(lane, one)}`];
     this.said.textContent = words.filter(Boolean).join(". ");
   }
@@ -474,5 +494,3 @@ function size(canvas, width, height) {
   canvas.style.width = `${width}px`;
   canvas.style.height = `${height}px`;
 }
-
-export { KIND_WORDS };

@@ -1,7 +1,7 @@
 // Why a group rebalanced: its episodes, the latest first, each with as much of its story as one wants to see.
 import { get, groupPath, notLoaded } from "./api.js";
-import { causeWords, goesOn, gravity } from "./causes.js";
-import { chip, clock, duration, fill, groupHref, h, memberName, memberNames, number, nothingYet, plural, when } from "./dom.js";
+import { causeWords, felt, gravity } from "./causes.js";
+import { chip, clock, CULPRIT, duration, fill, groupHref, h, memberName, memberNames, number, nothingYet, partitionTime, plural, role, TRIGGER, when } from "./dom.js";
 
 const FIRST = 30, MORE = 10, MOST = 1000;
 const SOME = 25;
@@ -120,27 +120,30 @@ function episodeItem(group, episode, isOpen) {
   const generation = one.generation_after >= 0 ? (one.generation_before >= 0 && one.generation_before !== one.generation_after ? `${number(one.generation_before)} → ${number(one.generation_after)}` : number(one.generation_after)) : null;
   const body = h("div", { class: "body" });
   const timeline = groupHref(group, `timeline/${one.number}`);
-  const culprit = memberNames(one.members)[one.culprit];
+  const names = memberNames(one.members);
+  const blamed = [[TRIGGER, names[triggerOf(one)]], [CULPRIT, names[one.culprit]]].filter(([, name]) => name !== undefined);
+  const lost = felt(one);
   const open = () => body.childElementCount || fill(body, story(one, timeline));
   const details = h("details", { class: `episode ${gravity(one)} ${running ? "running" : ""}`, ontoggle: (event) => event.target.open && open() },
     h("summary", { onclick: (event) => (event.currentTarget.parentElement.dataset.touched = "1") },
       h("span", { class: "headline" }, one.headline || one.cause),
-      h("span", { class: "meta" }, when(one.started_ms), h("span", { class: "muted" }, clock(one.started_ms)), generation && h("span", { title: "Generation" }, `gen ${generation}`), running ? h("span", { "data-running": one.started_ms }, `running for ${duration(Math.max(Date.now() - one.started_ms, 0))}`) : one.kind === "rebalance" && h("span", null, `took ${duration(one.duration_ms)}`), one.stood_ms >= 50 && h("span", { title: "Time in which nobody consumed, summed over partitions" }, `${partitionSeconds(one.stood_ms)} stood still`), one.times > 1 && h("span", null, `${number(one.times)} times, last ${clock(one.last_ms)}${goesOn(one) ? ", ongoing" : ""}`), outcome),
-      h("span", { class: "meta" }, h("span", null, causeWords(one.cause), " ", h("code", { title: "Class of the cause" }, one.cause)), culprit && h("span", null, "Culprit: ", h("a", { href: timeline }, culprit)))),
+      h("span", { class: "meta" }, lost && h("b", { class: gravity(one) === "grave" ? "bad-text" : "felt" }, lost), when(one.started_ms), h("span", { class: "muted" }, clock(one.started_ms)), generation && h("span", { title: "Generation" }, `gen ${generation}`), running ? h("span", { "data-running": one.started_ms }, `running for ${duration(Math.max(Date.now() - one.started_ms, 0))}`) : one.kind === "rebalance" && h("span", null, `took ${duration(one.duration_ms)}`), one.times > 1 && h("span", null, `the last at ${clock(one.last_ms)}`), outcome),
+      h("span", { class: "meta" }, h("span", null, causeWords(one.cause), " ", h("code", { title: "Class of the cause" }, one.cause)), blamed.map(([what, name]) => h("span", null, role(what), " ", h("b", null, name))))),
     body);
   details.open = isOpen;
   if (isOpen) open();
   return h("li", null, details);
 }
 
-const partitionSeconds = (ms) => (ms < 10_000 ? `${(ms / 1000).toFixed(1)} partition-seconds` : `${number(Math.round(ms / 1000))} partition-seconds`);
+/** Index of the member that began it; -1 for nobody. */
+const triggerOf = (one) => one.triggers[0]?.member ?? -1;
 
 function story(one, timeline) {
   const names = memberNames(one.members);
   const who = (index) => names[index] ?? "nobody";
   return [
-    one.sentences.length ? h("div", { class: "story" }, one.sentences.map((text) => h("p", null, text))) : null,
     one.advice.length ? h("div", { class: "advice" }, h("h3", null, "What to do"), one.advice.map((advice) => h("p", null, advice.text, advice.setting && h("span", { class: "setting" }, h("code", null, `${advice.setting}${advice.value ? ` = ${advice.value}` : ""}`), h("span", { class: "muted small" }, (advice.of_client ?? true) ? " of the client" : " of the broker"))))) : null,
+    one.sentences.length ? h("div", { class: "story" }, one.sentences.map((text) => h("p", null, text))) : null,
     h("p", null, h("a", { href: timeline }, "In the timeline")),
     one.waits.length ? h("ul", { class: "barriers" }, one.waits.map((wait) => barrier(one, wait, who))) : null,
     one.members.length ? membersOf(one) : null,
@@ -169,13 +172,15 @@ function part(title, make) {
 
 function membersOf(one) {
   const plain = (member) => (member.fate ?? "stayed") === "stayed";
-  const sorted = one.members.map((member, index) => ({ ...member, index })).sort((a, b) => (b.index === one.culprit) - (a.index === one.culprit) || plain(a) - plain(b) || (b.came_ms ?? -1) - (a.came_ms ?? -1));
-  const rows = (members) => members.map((member) => h("tr", member.index === one.culprit ? { class: "culprit" } : null, h("td", null, h("div", null, member.is_leader && h("span", { class: "leader", title: "It led the group" }, "★ "), memberName(member), " ", FATES[member.fate] && chip(...FATES[member.fate])), h("div", { class: "mono muted small" }, member.member_id)), h("td", { class: "num" }, (member.came_ms ?? -1) >= 0 ? `+${duration(member.came_ms)}` : "never"), h("td", { class: "num" }, (member.synced_ms ?? -1) >= 0 ? `+${duration(member.synced_ms)}` : "–"), h("td", { class: "num" }, `${member.before ?? 0} → ${member.after ?? 0}`), h("td", { class: "muted" }, [member.reason, member.heard_ms ? `last heard ${clock(member.heard_ms)}` : "", member.disconnected_ms ? `connection lost ${clock(member.disconnected_ms)}` : ""].filter(Boolean).join("; "))));
+  const isBlamed = one.members.some((member) => member.blamed_ms);
+  const weight = ({ index }) => 2 * (index === one.culprit) + (index === triggerOf(one));
+  const sorted = one.members.map((member, index) => ({ ...member, index })).sort((a, b) => weight(b) - weight(a) || plain(a) - plain(b) || (b.came_ms ?? -1) - (a.came_ms ?? -1));
+  const rows = (members) => members.map((member) => h("tr", { class: member.index === one.culprit ? "culprit" : member.index === triggerOf(one) ? "trigger" : null }, h("td", null, h("div", null, member.index === one.culprit && [role(CULPRIT), " "], member.index === triggerOf(one) && [role(TRIGGER), " "], member.is_leader && h("span", { class: "leader", title: "It led the group" }, "★ "), memberName(member), " ", FATES[member.fate] && chip(...FATES[member.fate])), h("div", { class: "mono muted small" }, member.member_id)), h("td", { class: "num" }, (member.came_ms ?? -1) >= 0 ? `+${duration(member.came_ms)}` : "never"), h("td", { class: "num" }, (member.synced_ms ?? -1) >= 0 ? `+${duration(member.synced_ms)}` : "–"), h("td", { class: "num" }, `${member.before ?? 0} → ${member.after ?? 0}`), isBlamed && h("td", { class: "num" }, member.blamed_ms ? partitionTime(member.blamed_ms) : "–"), h("td", { class: "muted" }, [member.reason, member.heard_ms ? `last heard ${clock(member.heard_ms)}` : "", member.disconnected_ms ? `connection lost ${clock(member.disconnected_ms)}` : ""].filter(Boolean).join("; "))));
   return part(plural(one.members.length, "member"), () => {
     const body = h("tbody", null, rows(sorted.slice(0, SOME)));
     const rest = sorted.length - SOME;
     const button = rest > 0 && h("button", { class: "button", type: "button", onclick: (event) => (body.append(...rows(sorted.slice(SOME))), event.target.remove()) }, `Show ${rest} more`);
-    return h("div", { class: "scroll" }, h("table", { class: "plain" }, h("thead", null, h("tr", null, ["Member", "Joined", "Synced", "Partitions", ""].map((text, index) => h("th", { scope: "col", class: index > 0 && index < 4 ? "num" : "" }, text)))), body), button);
+    return h("div", { class: "scroll" }, h("table", { class: "plain" }, h("thead", null, h("tr", null, ["Member", "Joined", "Synced", "Partitions", isBlamed && "On its account", ""].map((text, index) => text !== false && h("th", { scope: "col", class: index > 0 && text ? "num" : "" }, text || h("span", { class: "sr" }, "What is known"))))), body), button);
   });
 }
 

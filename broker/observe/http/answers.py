@@ -7,6 +7,7 @@ from msgspec import Raw, Struct
 from ottla.broker.observe.sentinels.model import Alarm
 from ottla.broker.observe.snapshot import ClusterState, GroupBrief, GroupState, MemberState, OffsetState, TopicState
 from ottla.broker.observe.why.model import Episode
+from ottla.broker.observe.why.store import Cost
 
 
 class Topics(Struct):
@@ -40,6 +41,13 @@ class Events(Struct):
 
     events: list[Raw]
     next: int
+
+
+class Costs(Struct):
+    """What groups have cost since a time, the most first; those that have not are left out."""
+
+    since_ms: int
+    costs: list[Cost]
 
 
 class Why(Struct):

@@ -23,6 +23,7 @@ MOST_EVENTS = 10_000
 MOST_NAMES = 1_000_000
 """Characters of the names of one page: a name may have 32,767 of them."""
 MOST_EPISODES = 1_000
+RECENT_MS = 3_600_000
 
 Query = dict[str, Any]
 
@@ -151,6 +152,18 @@ async def _why(parts: Parts, names: dict[str, str], query: Query) -> bytes:
     return msgspec.json.encode({"episodes": bodies})
 
 
+def _costs(parts: Parts, names: dict[str, str], query: Query) -> answers.Costs:
+    assert parts.history is not None
+    since_ms = parts.clock.wall_ms() - RECENT_MS if query["since"] is None else query["since"]
+    room, found = MOST_NAMES, []
+    for cost in parts.history.costs(since_ms)[:MOST_GROUPS]:
+        room -= len(cost.group_id)
+        if room < 0:
+            break
+        found.append(cost)
+    return answers.Costs(since_ms, found)
+
+
 async def _timeline(parts: Parts, names: dict[str, str], query: Query) -> bytes:
     assert parts.timelines is not None
     _known(parts, names)
@@ -251,6 +264,15 @@ ENDPOINTS = (
         _timeline,
         (_LAST, _SINCE),
         ("timelines",),
+    ),
+    Endpoint(
+        "/v1/costs",
+        "costs",
+        "What groups have cost in the last hour, the most first: how long partitions stood still, who was turned away.",
+        answers.Costs,
+        _costs,
+        (Whole("since", "What began at this time or later instead, in Unix milliseconds."),),
+        ("history",),
     ),
     Endpoint(
         "/v1/sentinels",

@@ -12,6 +12,7 @@ from ottla.broker.observe.http.changes import Changes
 from ottla.broker.observe.sentinels.model import Alarm
 from ottla.broker.observe.snapshot import BrokerView
 from ottla.broker.observe.why.model import Episode
+from ottla.broker.observe.why.store import Cost
 
 Pause = Callable[[], Awaitable[None]]
 """Is awaited now and then by whoever takes long."""
@@ -50,6 +51,7 @@ class History(Protocol):
 
     def knows(self, group_id: str) -> bool: ...
     def explain(self, episode: Episode) -> Episode: ...
+    def costs(self, since_ms: int) -> list[Cost]: ...
     async def told(
         self,
         group_id: str,

@@ -17,6 +17,8 @@ SENTINELS: Mapping[str, str] = {
     "idle_partition": "a partition with lag stands still while others of the group move",
     "mixed_subscriptions": "the members of a group do not all subscribe to the same topics",
     "rebalance_storm": "the group rebalances again and again",
+    "refused_member": "members are turned away again and again",
+    "flapping_member": "one member leaves and comes back again and again",
     "zombie": "the group waits with a member whose connection is gone",
 }
 """Every sentinel, and what it means."""

@@ -17,6 +17,7 @@ from ottla.broker.observe.events import (
     Event,
     GroupLoaded,
     GroupRemoved,
+    JoinReceived,
     OffsetsCommitted,
     RebalanceStarted,
     RequestRefused,
@@ -27,7 +28,9 @@ from ottla.broker.observe.sentinels.board import Board, Log
 from ottla.broker.observe.sentinels.looks import look
 from ottla.broker.observe.sentinels.model import SENTINELS, Alarm, Finding, Now, named, short
 from ottla.broker.observe.sentinels.progress import Progress
+from ottla.broker.observe.sentinels.repeats import REFUSALS, Repeats
 from ottla.broker.observe.snapshot import GroupState, OffsetProgress
+from ottla.broker.observe.why.model import Episode
 from ottla.broker.settings_observe import ObserveSettings
 
 TURN_MS = 1_000
@@ -73,7 +76,7 @@ class Sentinels:
         self._share = 0
         self._board = Board(settings.ottla_sentinel_max_alarms, settings.ottla_sentinel_quiet_ms, log, emit)
         self._progress = Progress(settings)
-        self._rebalances: dict[str, deque[int]] = {}
+        self._repeats = Repeats(settings)
         self._restless: dict[str, None] = {}
         self._wanted: OrderedDict[str, None] = OrderedDict()
         self._failed: dict[str, None] = {}
@@ -84,7 +87,8 @@ class Sentinels:
             StateChanged: self._state_changed,
             GroupLoaded: self._loaded,
             GroupRemoved: self._removed,
-            RebalanceStarted: self._rebalance_started,
+            JoinReceived: self._repeats.join_received,
+            RebalanceStarted: self._repeats.rebalanced,
             CommitReceived: self._commit_received,
             RequestRefused: self._refused,
             OffsetsCommitted: self._committed,
@@ -148,8 +152,7 @@ class Sentinels:
         """One turn: look at a slice of the groups, and at those that need it."""
         if not self._cycle:
             self._cycle.extend(self._view().group_ids())
-            for group_id in [one for one in self._rebalances if not self._is_lively(one)]:
-                del self._rebalances[group_id]
+            self._repeats.forget_quiet(self._clock.monotonic_ms())
             self._share = -(-len(self._cycle) * TURN_MS // self._settings.ottla_sentinel_interval_ms)
         wanted = self._wanted
         wanted.update(dict.fromkeys((*self._restless, *self._board.groups())))
@@ -177,31 +180,20 @@ class Sentinels:
             return
         findings = list(look(group, view.partition_count, self._settings))
         findings += self._progress.look(group_id, group.state == "Stable", view.progress(group_id), now.ms)
-        if (storm := self._storm(group_id, now.ms)) is not None:
-            findings.append(storm)
+        findings += self._repeats.look(group_id, now.ms)
         self._board.looked(group_id, findings, now)
 
     def _forget(self, group_id: str, now: Now) -> None:
-        self._rebalances.pop(group_id, None)
+        self._repeats.forget(group_id)
         self._restless.pop(group_id, None)
         self._progress.forget(group_id)
         self._board.gone(group_id, now)
 
-    def _storm(self, group_id: str, now_ms: int) -> Finding | None:
-        times, settings = self._rebalances.get(group_id), self._settings
-        window_ms = settings.ottla_sentinel_storm_window_ms
-        if times is None or len(times) < settings.ottla_sentinel_storm_rebalances or now_ms - times[0] > window_ms:
-            return None
-        count, seconds = len(times), max(1, (times[-1] - times[0]) // 1000)
-        text = f"Group {group_id} rebalanced {count} times within {seconds} s"
-        return Finding("rebalance_storm", "", text, {"rebalances": str(count), "within_s": str(seconds)})
-
-    def _is_lively(self, group_id: str) -> bool:
-        return (
-            self._clock.monotonic_ms() - self._rebalances[group_id][-1] <= self._settings.ottla_sentinel_storm_window_ms
-        )
-
     # -- observing
+
+    def on_episode(self, episode: Episode) -> None:
+        """Take an episode that has ended, from the history."""
+        self._repeats.ended(episode, self._clock.monotonic_ms())
 
     def wants(self, kind: type[Event]) -> bool:
         """Whether events of a type are looked at."""
@@ -229,12 +221,6 @@ class Sentinels:
     def _removed(self, event: GroupRemoved) -> None:
         self._wanted.pop(event.group_id, None)
         self._forget(event.group_id, Now(event.at_ms, event.wall_ms))
-
-    def _rebalance_started(self, event: RebalanceStarted) -> None:
-        times = self._rebalances.get(event.group_id)
-        if times is None:
-            times = self._rebalances[event.group_id] = deque(maxlen=self._settings.ottla_sentinel_storm_rebalances)
-        times.append(event.at_ms)
 
     def _commit_received(self, event: CommitReceived) -> None:
         """Whoever commits for a partition that somebody else owns believes to own it."""
@@ -265,10 +251,15 @@ class Sentinels:
             self._happened(event, Finding("two_believers", topic, text, facts), event.number)
 
     def _refused(self, event: RequestRefused) -> None:
-        if event.api != "OffsetCommit" or event.error not in FENCED or not event.member_id:
+        is_commit = event.api == "OffsetCommit"
+        if event.error not in (FENCED if is_commit else REFUSALS) or (is_commit and not event.member_id):
             return
         if not self._view().has_group(event.group_id):
             return  # somebody makes names up, or the group is no more: there is nothing that anybody else could spoil
+        if not is_commit:
+            self._wanted[event.group_id] = None
+            self._repeats.refused(event)
+            return
         asked = self._last_commit
         if asked is None or asked.number != event.cause:
             asked = None

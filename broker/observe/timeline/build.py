@@ -191,7 +191,9 @@ class Builder:
             found = (tracks[one] for one in indexes if 0 <= one < len(tracks))
             return [one.index for one in found if one is not None]
 
-        culprit = lanes([episode.culprit])
+        def lane(index: int) -> int:
+            return next(iter(lanes([index])), -1)
+
         barriers = [
             Barrier(
                 barrier=one.barrier,
@@ -217,9 +219,12 @@ class Builder:
             generation=episode.generation_after,
             outcome=episode.outcome,
             cause=episode.cause,
-            culprit=culprit[0] if culprit else -1,
+            culprit=lane(episode.culprit),
+            trigger=lane(episode.triggers[0].member) if episode.triggers else -1,
             members=sum(1 for one in episode.members if one.fate not in REMOVED and one.fate != "refused"),
             stood_ms=episode.stood_ms,
+            longest_ms=episode.longest_ms,
+            stopped=episode.stopped,
             times=episode.times,
             barriers=barriers,
             headline=episode.headline,

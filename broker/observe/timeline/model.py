@@ -94,7 +94,8 @@ class Mark(Struct, omit_defaults=True):
 
     Attributes:
         end: -1 while it runs; generation: that of its end, -1 if it has none.
-        culprit: a lane, -1 for nobody.
+        culprit: the lane of the member on whose account partitions stood still most, trigger: of the one that began it;
+            -1 for nobody. Both are as the episode has them.
         advice: as sentences.
     """
 
@@ -106,8 +107,11 @@ class Mark(Struct, omit_defaults=True):
     outcome: str = "running"
     cause: str = "unknown"
     culprit: int = -1
+    trigger: int = -1
     members: int = 0
     stood_ms: int = 0
+    longest_ms: int = 0
+    stopped: int = 0
     times: int = 1
     barriers: list[Barrier] = []
     headline: str = ""

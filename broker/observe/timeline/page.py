@@ -45,7 +45,6 @@ PAGE = """<!doctype html>
 </html>
 """
 IMPORT = re.compile(r"^import .*?;\n", re.MULTILINE)
-EXPORTS = re.compile(r"^export \{.*?\};\n", re.MULTILINE)
 EXPORT = re.compile(r"^export (?=const|function|class)", re.MULTILINE)
 
 
@@ -72,4 +71,4 @@ def _hash(text: str) -> str:
 
 def _as_part(module: str) -> str:
     """A module of the console as a part of one script."""
-    return EXPORT.sub("", EXPORTS.sub("", IMPORT.sub("", module)))
+    return EXPORT.sub("", IMPORT.sub("", module))

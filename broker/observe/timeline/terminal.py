@@ -14,7 +14,7 @@ from ottla.broker.observe.why.plain import SHORT_ID
 MOST_NAME = 28
 LEAST_COLUMNS = 20
 MOST_STORIES = 20
-CRITICAL, REMOVED, LEFT, IDLE, JOIN, SYNC = "critical", "removed", "left", "idle", "join", "sync"
+CULPRIT, TRIGGER, REMOVED, LEFT, IDLE, JOIN, SYNC = "culprit", "trigger", "removed", "left", "idle", "join", "sync"
 
 
 class Look(NamedTuple):
@@ -29,12 +29,13 @@ class Look(NamedTuple):
 LOOKS: dict[str | Kind, Look] = {
     Kind.OWNING: Look("█", "#", "green", "owns partitions"),
     IDLE: Look("▁", "_", "green", "owns nothing"),
-    Kind.JOINING: Look("▓", "J", "bold yellow", "has yet to join"),
-    Kind.JOINED: Look("░", "j", "yellow", "joined, waits"),
-    Kind.SYNCING: Look("▚", "S", "bold magenta", "has yet to sync"),
-    Kind.SYNCED: Look("·", "s", "magenta", "waits for its share"),
+    Kind.JOINING: Look("▓", "J", "bold yellow", "rejoining: the group waits for it"),
+    Kind.JOINED: Look("░", "j", "yellow", "waits for others"),
+    Kind.SYNCING: Look("▚", "S", "bold magenta", "yet to ask for its assignment"),
+    Kind.SYNCED: Look("·", "s", "magenta", "waits for its assignment"),
     Kind.SILENT: Look("╳", "?", "red", "silent"),
-    CRITICAL: Look("◆", "!", "bold", "held the barrier up"),
+    CULPRIT: Look("◆", "!", "bold red", "culprit"),
+    TRIGGER: Look("▸", ">", "bold blue", "trigger"),
     REMOVED: Look("✗", "x", "bold red", "removed"),
     LEFT: Look("╴", "-", "dim", "left"),
 }
@@ -78,14 +79,8 @@ class Drawing:
         """All of it, from top to bottom."""
         yield from self._head()
         shown = self._chosen()
-        marks: dict[int, dict[int, str]] = {}
-        for mark in self._timeline.marks:
-            for barrier in mark.barriers:
-                if barrier.closed >= 0 and barrier.barrier != "initial delay":
-                    for lane in barrier.last:
-                        marks.setdefault(lane, {})[self._column(barrier.closed - 1)] = CRITICAL
         for index in shown:
-            yield self._lane(index, marks.get(index, {}))
+            yield self._lane(index)
         hidden = len(self._timeline.lanes) - len(shown) + self._timeline.hidden
         if hidden:
             yield [("", ""), (f"{' ' * (self._label + 2)}and {hidden} more; --members {len(self._names)}", "dim")]
@@ -127,7 +122,7 @@ class Drawing:
         yield self._labelled("generation", "dim", generations)
         yield self._labelled("barrier", "dim", barriers)
 
-    def _lane(self, index: int, marks: dict[int, str]) -> Line:
+    def _lane(self, index: int) -> Line:
         lane = self._timeline.lanes[index]
         cells: list[Piece] = []
         changes = list(zip(lane.changes[::3], lane.changes[1::3], lane.changes[2::3], strict=True))
@@ -146,13 +141,25 @@ class Drawing:
                 if part > 0:
                     shares[what] = shares.get(what, 0.0) + part * WEIGHTS.get(Kind(change[1]), 1.0)
             cells.append(self._sign(max(shares, key=lambda one: shares[one]) if shares else Kind.GONE))
-        for at, kind, count in changes:
-            if kind == Kind.GONE and at:
-                marks = {**marks, self._column(at): LEFT if FATES[count] in ("left", "replaced") else REMOVED}
-        for column, what in marks.items():
+        for column, what in self._signs(index, changes).items():
             cells[column] = self._sign(what)
         style = "" if lane.is_present or not self._timeline.is_live else "dim"
         return self._labelled(self._names[index], style, cells)
+
+    def _signs(self, index: int, changes: list[tuple[int, int, int]]) -> dict[int, str]:
+        """Where a member began a rebalance, was to blame for one, and ended."""
+        gone = [(at, count) for at, kind, count in changes if kind == Kind.GONE and at]
+        rebalances = [mark for mark in self._timeline.marks if mark.kind == "rebalance"]
+        signs = {self._column(mark.start): TRIGGER for mark in rebalances if mark.trigger == index}
+        for mark in rebalances:
+            if mark.culprit == index:
+                end = end_of(mark, self._timeline.until)
+                went = [self._column(at) + 1 for at, _ in gone if mark.start <= at <= end]
+                column = went[0] if went else self._column(max(end - 1, mark.start))
+                signs[min(column, self._columns - 1)] = CULPRIT
+        for at, count in gone:
+            signs[self._column(at)] = LEFT if FATES[count] in ("left", "replaced") else REMOVED
+        return signs
 
     def _sign(self, what: str | Kind) -> Piece:
         look = LOOKS.get(what)

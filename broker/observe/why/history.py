@@ -19,7 +19,7 @@ from ottla.broker.observe.events import (
     TopicDeleted,
 )
 from ottla.broker.observe.why.model import Episode
-from ottla.broker.observe.why.store import Store
+from ottla.broker.observe.why.store import Cost, Store
 from ottla.broker.observe.why.topics import Topics
 
 if TYPE_CHECKING:
@@ -253,6 +253,18 @@ class History:
         if running is not None:
             running.now_ms = now_ms or 0
         return [one for one in tracker.open_refusals() if since_ms is None or one.last_ms >= since_ms], running
+
+    def costs(self, since_ms: int) -> list[Cost]:
+        """What each group has cost since a Unix time, the most first; those that have not are left out.
+
+        Of a refusal that was repeated since then all times count, and what still runs has no cost yet.
+        """
+        costs = self._store.costs(since_ms)
+        for group_id, tracker in self._trackers.items():
+            for refusal in tracker.open_refusals():
+                if refusal.last_ms >= since_ms:
+                    costs.setdefault(group_id, Cost(group_id)).add(refusal)
+        return sorted(costs.values(), key=lambda one: (-one.stood_ms, -one.refused, one.group_id))
 
     def explain(self, episode: Episode) -> Episode:
         """An episode with its headline, story and advice."""

@@ -4,26 +4,66 @@ from __future__ import annotations
 
 from collections import deque
 from heapq import heapify, heappop, heappush
+from sys import intern
+from typing import NamedTuple
 from zlib import compress, decompress
 
+from msgspec import Struct
 from msgspec.msgpack import Decoder, Encoder
 
 from ottla.broker.observe.why.model import Episode
 
-EPISODE_OVERHEAD_BYTES = 120
-"""What an episode costs besides its bytes: the object, the tuple and its place in the queue."""
+EPISODE_OVERHEAD_BYTES = 180
+"""What an episode costs besides its bytes: the object, the tuple with its numbers, and its place in the queue."""
 GROUP_OVERHEAD_BYTES = 900
 ROOM = 0.97
 """Episodes are dropped until so much of the budget is in use: finding the largest group is not for every one."""
 
 
+class Cost(Struct):
+    """What a group has cost those who wait for its records, since a time.
+
+    Attributes:
+        stood_ms: partition-milliseconds in which nobody consumed; rebalances: in how many.
+        refused: how often somebody was turned away.
+        last_ms: when the last of all this began, or was repeated, as Unix time.
+    """
+
+    group_id: str
+    stood_ms: int = 0
+    rebalances: int = 0
+    refused: int = 0
+    last_ms: int = 0
+
+    def add(self, episode: Episode | Row) -> None:
+        """Count an episode; it need not be decoded."""
+        if episode.kind == "refusal":
+            self.refused += episode.times
+        else:
+            self.stood_ms += episode.stood_ms
+            self.rebalances += episode.kind == "rebalance"
+        self.last_ms = max(self.last_ms, episode.started_ms, episode.last_ms)
+
+
+class Row(NamedTuple):
+    """An ended episode, and what must be known of it without decoding it; see `Episode`."""
+
+    number: int
+    started_ms: int
+    last_ms: int
+    kind: str
+    stood_ms: int
+    times: int
+    data: bytes
+
+
 class Kept:
-    """The episodes of one group, the oldest first: (number, start, bytes)."""
+    """The episodes of one group, the oldest first."""
 
     __slots__ = ("episodes", "size_bytes")
 
     def __init__(self) -> None:
-        self.episodes: deque[tuple[int, int, bytes]] = deque()
+        self.episodes: deque[Row] = deque()
         self.size_bytes = GROUP_OVERHEAD_BYTES
 
 
@@ -61,10 +101,10 @@ class Store:
         if kept is None:
             kept = self._groups[episode.group_id] = Kept()
             self.size_bytes += GROUP_OVERHEAD_BYTES
-        data = compress(self._encode(episode), 1)
-        kept.episodes.append((episode.number, episode.started_ms, data))
-        kept.size_bytes += len(data) + EPISODE_OVERHEAD_BYTES
-        self.size_bytes += len(data) + EPISODE_OVERHEAD_BYTES
+        row = self._row(episode)
+        kept.episodes.append(row)
+        kept.size_bytes += len(row.data) + EPISODE_OVERHEAD_BYTES
+        self.size_bytes += len(row.data) + EPISODE_OVERHEAD_BYTES
         if self.size_bytes > self.budget_bytes:
             self._make_room()
 
@@ -77,7 +117,16 @@ class Store:
         kept = self._groups.get(group_id)
         if kept is None:
             return []
-        return [(number, data) for number, began_ms, data in kept.episodes if since_ms is None or began_ms >= since_ms]
+        return [(row.number, row.data) for row in kept.episodes if since_ms is None or row.started_ms >= since_ms]
+
+    def costs(self, since_ms: int) -> dict[str, Cost]:
+        """What the groups have cost since a Unix time; those that have not are left out."""
+        costs: dict[str, Cost] = {}
+        for group_id, kept in self._groups.items():
+            for row in kept.episodes:
+                if row.started_ms >= since_ms or row.last_ms >= since_ms:
+                    costs.setdefault(group_id, Cost(group_id)).add(row)
+        return costs
 
     def decoded(self, data: bytes) -> Episode:
         """One of `rows`."""
@@ -89,13 +138,17 @@ class Store:
         if kept is None:
             return
         for at in range(len(kept.episodes) - 1, -1, -1):
-            number, started_ms, before = kept.episodes[at]
-            if number == episode.number:
-                data = compress(self._encode(episode), 1)
-                kept.episodes[at] = number, started_ms, data
-                kept.size_bytes += len(data) - len(before)
-                self.size_bytes += len(data) - len(before)
+            before = kept.episodes[at]
+            if before.number == episode.number:
+                row = kept.episodes[at] = self._row(episode)
+                kept.size_bytes += len(row.data) - len(before.data)
+                self.size_bytes += len(row.data) - len(before.data)
                 return
+
+    def _row(self, episode: Episode) -> Row:
+        data = compress(self._encode(episode), 1)
+        one = episode
+        return Row(one.number, one.started_ms, one.last_ms, intern(one.kind), one.stood_ms, one.times, data)
 
     def _make_room(self) -> None:
         enough = int(self.budget_bytes * ROOM)
@@ -114,8 +167,7 @@ class Store:
 
     def _shrink(self, group_id: str, kept: Kept, aim: int, enough: int) -> None:
         while kept.episodes:
-            _, _, data = kept.episodes.popleft()
-            freed = len(data) + EPISODE_OVERHEAD_BYTES
+            freed = len(kept.episodes.popleft().data) + EPISODE_OVERHEAD_BYTES
             kept.size_bytes -= freed
             self.size_bytes -= freed
             if self.size_bytes <= enough or kept.size_bytes < aim:

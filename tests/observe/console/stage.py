@@ -30,8 +30,9 @@ from ottla.broker.observe.snapshot import (
 from ottla.broker.observe.timeline.build import build
 from ottla.broker.observe.timeline.traffic import Traffic
 from ottla.broker.observe.why.model import Advice, Episode, Wait
+from ottla.broker.observe.why.store import Cost
 from ottla.broker.runtime.loop_clock import LoopClock
-from tests.observe.http.fakes import FakeSentinels, Lines
+from tests.observe.http.fakes import FakeSentinels, Lines, costs_of
 from tests.observe.timeline.synthetic import Crowd, member, part, rebalance, state
 
 
@@ -59,6 +60,9 @@ class Past:
     ) -> list[Episode]:
         found = [one for one in self.kept if one.group_id == group_id]
         return found if last is None else found[-last:]
+
+    def costs(self, since_ms: int) -> list[Cost]:
+        return costs_of(self.kept, since_ms)
 
     def end(self, episode: Episode) -> None:
         """Something ended."""
@@ -105,7 +109,9 @@ class Show:
         rows = self.committed.get(group_id, [])
         lag = sum(row.lag or 0 for row in rows) if rows else None
         topics = sorted({row.topic for row in rows} | {one for member in group.members for one in member.topics or []})
-        return GroupBrief(group_id, group.state, group.generation, len(group.members), group.protocol_name, lag, topics)
+        counts = group.generation, len(group.members)
+        since_ms = group.state_since_ms
+        return GroupBrief(group_id, group.state, *counts, group.protocol_name, lag, topics, since_ms)
 
     def group(self, group_id: str) -> GroupState | None:
         return self.groups.get(group_id)

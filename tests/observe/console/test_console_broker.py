@@ -31,6 +31,7 @@ def test_a_group_from_its_first_member_on(blank: Open) -> None:
                 expect(rows).to_have_count(2)
                 expect(rows.first).to_contain_text("orders 0–1")
                 expect(rows.last).to_contain_text("orders 2–3")
+                expect(rows.last).to_contain_text("ottla ")  # which library it is
             expect(rows).to_have_count(1)
             page.keyboard.press("2")
             expect(page.locator("[data-drawn-ms]")).to_be_visible()

@@ -19,6 +19,7 @@ from ottla.broker.observe.snapshot import (
     TopicState,
 )
 from ottla.broker.observe.why.model import Episode
+from ottla.broker.observe.why.store import Cost
 
 
 class Timer:
@@ -106,6 +107,15 @@ class FakeView:
         return [OffsetState("orders", 0, 1, 0, "", 0, 1 + (lag or 0), lag, None, None)]
 
 
+def costs_of(episodes: list[Episode], since_ms: int) -> list[Cost]:
+    """What these episodes have cost groups, the most first."""
+    costs: dict[str, Cost] = {}
+    for one in episodes:
+        if max(one.started_ms, one.last_ms) >= since_ms:
+            costs.setdefault(one.group_id, Cost(one.group_id)).add(one)
+    return sorted(costs.values(), key=lambda cost: -cost.stood_ms)
+
+
 class FakeHistory:
     """Episodes that a test puts in."""
 
@@ -129,6 +139,9 @@ class FakeHistory:
 
     def explain(self, episode: Episode) -> Episode:
         return replace(episode, headline=f"explained: {episode.cause}")
+
+    def costs(self, since_ms: int) -> list[Cost]:
+        return costs_of(self.kept, since_ms)
 
     def ended(self, episode: Episode) -> None:
         """Tell of an episode."""

@@ -378,6 +378,22 @@ async def test_raw_needs_a_group() -> None:
         Stage().feed.open_raw(None, 0)
 
 
+@pytest.mark.asyncio
+async def test_readers_of_raw_events_keep_nobody_from_what_changes() -> None:
+    """The feed looks for the readers that it writes for, whoever else was there before, or goes."""
+    stage = Stage()
+    raw = stage.feed.open_raw("a", 0)
+    assert not stage.clock.pending(), "raw events need no looks"
+    reader = stage.feed.open("a")
+    for state in ("Stable", "Empty"):
+        await sent(reader)
+        stage.view.put("a", state)
+        stage.happens("a")
+        stage.clock.advance(500)
+        assert [event for event, _ in await sent(reader)] == ["groups", "group"]
+        stage.feed.close(raw)
+
+
 # -- over HTTP
 
 

@@ -300,3 +300,18 @@ def test_lanes_of_a_crowd(seed: int) -> None:
         assert [one.at for one in lane.tenants] == sorted(one.at for one in lane.tenants)
         assert lane.is_present == (lane.changes[-2] in (Kind.OWNING, Kind.SILENT))
     assert msgspec.json.decode(msgspec.json.encode(timeline), type=Timeline) == timeline
+
+
+def test_who_is_to_blame_and_who_began_it_are_those_of_the_episode() -> None:
+    """Their lanes, whatever else they did."""
+    parts = [part("a", came_ms=5, before=1), part("b", fate="new", came_ms=0), part("c", came_ms=2_000, before=3)]
+    told = [
+        rebalance(1, 0, 2_100, parts, culprit=2, triggers=[Trigger("member-joined", 1)], stopped=4, longest_ms=1_900),
+        rebalance(2, 9_000, 10, parts, triggers=[Trigger("unknown")]),
+        rebalance(3, 19_000, 10, parts),
+    ]
+    timeline = build("billing", told)
+    lanes = [lane.client_id for lane in timeline.lanes]
+    first, *others = timeline.marks
+    assert (lanes[first.culprit], lanes[first.trigger], first.stopped, first.longest_ms) == ("c", "b", 4, 1_900)
+    assert [(mark.culprit, mark.trigger) for mark in others] == [(-1, -1), (-1, -1)]

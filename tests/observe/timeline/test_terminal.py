@@ -38,10 +38,11 @@ def story() -> list[Episode]:
     ]
     return [
         rebalance(1, 0, 2_000, start, headline="a started the group"),
-        rebalance(2, 20_000, 4_000, slow, headline="b was slow", waits=[
-            Wait("join", 0, 3_000, 60_000, [1]), Wait("sync", 3_000, 4_000, 60_000, [0]),
-        ]),
-        rebalance(3, 75_000, 2_000, gone, headline="b expired", triggers=[Trigger("session_expired", 1)]),
+        rebalance(
+            2, 20_000, 4_000, slow, headline="b was slow", culprit=1, triggers=[Trigger("leader-rejoined", 0)],
+            waits=[Wait("join", 0, 3_000, 60_000, [1]), Wait("sync", 3_000, 4_000, 60_000, [0])],
+        ),
+        rebalance(3, 75_000, 2_000, gone, headline="b expired", culprit=1, triggers=[Trigger("session-expired", 1)]),
     ]  # fmt: skip
 
 
@@ -57,9 +58,9 @@ def test_lanes_in_a_pipe() -> None:
     assert rows["generation"].split() == ["1", "2", "3"]
     assert set(rows["barrier"]) == {" ", "-", "="}
     # A lane from left to right, each run of one sign as one.
-    assert _runs(rows["a"]) == " jSs#jSs!#JjSs"
-    # It joined, waited, synced, owned; was waited for to the end; fell silent and was removed.
-    assert _runs(rows["b"]) == " jSs#J!s#?x"
+    assert _runs(rows["a"]) == " jSs#>jSs#JjSs"
+    # It joined, waited, synced, owned; was to blame for a rebalance that the other began; fell silent and was removed.
+    assert _runs(rows["b"]) == " jSs#Js!#?x!"
     assert all(line.isascii() for line in lines)
     assert "commits up to 1 in 5 s" in "\n".join(lines)
     assert [line.split("  ")[-1].strip() for line in lines[-3:]] == ["a started the group", "b was slow", "b expired"]
@@ -84,7 +85,7 @@ def _runs(row: str) -> str:
 def test_a_terminal_has_other_signs_for_the_same() -> None:
     timeline = build("billing", story())
     plain, pretty = drawn(timeline), drawn(timeline, is_ascii=False)
-    pairs = {"#": "█", "J": "▓", "j": "░", "S": "▚", "s": "·", "?": "╳", "!": "◆", "x": "✗", "_": "▁", " ": " "}
+    pairs = dict(zip("#JjSs?!>x_ ", "█▓░▚·╳◆▸✗▁ ", strict=True))
     for row in (3, 4):
         assert "".join(pairs[sign] for sign in plain[row][12:]) == pretty[row][12:]
 
@@ -138,3 +139,10 @@ def test_names() -> None:
     assert list(names(build("billing", [episode])).values()) == member_names(episode) == ["w-c29b0e06", "w-0a1b2c3d"]
     assert shorten("consumer-of-orders-17", 12) == "consu..rs-17"
     assert len(shorten("consumer-of-orders-17", 12)) == 12
+
+
+def test_a_culprit_that_is_gone_at_once_is_marked_beside_its_end() -> None:
+    parts = [part("a", came_ms=5, synced_ms=9, before=1, after=2), part("b", fate="left", before=1)]
+    told = [rebalance(1, 0, 10, parts, culprit=1, triggers=[Trigger("left-closed", 1)])]
+    rows = drawn(build("billing", told, now_ms=T0 + 60_000), 20)
+    assert [_runs(row[12:]) for row in rows if row.startswith("b ")] == ["#-!"]

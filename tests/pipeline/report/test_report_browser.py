@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.observe.console import axe
 from tests.pipeline.report.conftest import Browse
 from tests.pipeline.report.sample import Sample
 
@@ -89,6 +90,24 @@ def test_tables_are_sorted_by_their_heads(five: Sample, browse: Browse) -> None:
         assert page.locator("#breaches [aria-sort]").get_attribute("aria-sort") == "ascending"
 
     browse(five.page, look)
+
+
+@pytest.mark.parametrize(
+    ("which", "scheme", "width"), [("five", "light", 1280), ("five", "dark", 400), ("many", "dark", 1280)]
+)
+def test_nothing_is_against_wcag(
+    which: str, scheme: str, width: int, browse: Browse, request: pytest.FixtureRequest
+) -> None:
+    """WCAG 2.2 AA, as far as axe-core can tell."""
+    assert request.config.cache is not None
+    script = axe.source(Path(request.config.cache.mkdir("axe-core")))
+
+    def look(page: Page) -> None:
+        page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        assert axe.violations(page, script) == []
+
+    size = {"width": width, "height": 900}
+    browse(request.getfixturevalue(which).page, look, color_scheme=scheme, viewport=size, bypass_csp=True)
 
 
 def test_without_scripts_it_says_the_same(five: Sample, browse: Browse) -> None:
