@@ -27,13 +27,12 @@ class Touched(NamedTuple):
     seen: dict[str, Any]
 
 
-def look(lake: Lake, objectives: object) -> Touched:
-    """Compare the files of silver tables, by day, with what they were when gold was last built.
+Files = dict[str, dict[str, list[int]]]
+"""Of each silver table, by day, the number of files and their bytes."""
 
-    Args:
-        objectives: if they are others now, all is built anew.
-    """
-    files: dict[str, dict[str, list[int]]] = {}
+
+def _files(lake: Lake) -> Files:
+    files: Files = {}
     for table in SILVER:
         days = files.setdefault(table.name, {})
         for name in lake.files(table.name):
@@ -41,9 +40,19 @@ def look(lake: Lake, objectives: object) -> Touched:
             number_and_size = days.setdefault(day.partition("=")[2], [0, 0])
             number_and_size[0] += 1
             number_and_size[1] += Path(name).stat().st_size
-    seen = {"version": VERSION, "objectives": str(objectives), "files": files}
+    return files
+
+
+def look(lake: Lake, objectives: Any) -> Touched:
+    """Compare the files of silver tables, by day, with what they were when gold was last built.
+
+    Args:
+        objectives: what JSON can hold of them; if they are others now, all is built anew.
+    """
+    files = _files(lake)
+    seen = {"version": VERSION, "objectives": objectives, "files": files}
     before = noted(lake)
-    if any(before.get(name) != seen[name] for name in ("version", "objectives")):
+    if before.get("objectives") != objectives:
         return Touched(any(files.values()), None, seen)
     old = before.get("files", {})
     changed = {
@@ -55,13 +64,18 @@ def look(lake: Lake, objectives: object) -> Touched:
     return Touched(bool(changed), min((date.fromisoformat(day) for day in changed if day), default=None), seen)
 
 
+def is_behind(lake: Lake) -> bool:
+    """Whether silver tables have changed since gold was last built."""
+    return _files(lake) != noted(lake).get("files")
+
+
 def noted(lake: Lake) -> dict[str, Any]:
-    """What was looked at when gold was last built; empty if it never was."""
+    """What was looked at when gold was last built; empty if it never was, or by a version with other tables."""
     try:
         found = json.loads((Path(lake.path) / NOTE).read_text("utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return found if isinstance(found, dict) and found.get("version") == VERSION else {}
 
 
 def note(lake: Lake, found: Touched, built_from: date | None) -> None:
@@ -73,7 +87,7 @@ def note(lake: Lake, found: Touched, built_from: date | None) -> None:
     seen = found.seen
     if built_from is not None and found.anything and (found.since is None or built_from > found.since):
         before = noted(lake)
-        if any(before.get(name) != seen[name] for name in ("version", "objectives")):
+        if before.get("objectives") != seen["objectives"]:
             return
         files = {
             table: {day: size for day, size in before.get("files", {}).get(table, {}).items() if day < str(built_from)}
