@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.output import Refused, note, print_table, say
+from ottla.cli.output import Refused, note, print_table, say, warn
 from ottla.cli.pipeline_alerts import command as alerts
 from ottla.cli.pipeline_options import GOLD, READ, SPARK, STREAM, WRITE, since_option, with_config
 from ottla.pipeline.config import Config, ConfigError, near
@@ -315,7 +315,8 @@ def _build(config: Config, lake: Lake, since: date | None, full: bool) -> list[T
     with lake.building() as note_jvm:
         found = touched.look(lake, [config.slo, config.slo_groups])
         if not found.anything and not full and not since:
-            note(f"Nothing has changed since gold was last built ({touched.noted(lake).get('at', 'never')}).")
+            at = touched.built_at(lake)
+            note(f"Nothing has changed since gold was last built ({f'{at:%Y-%m-%d %H:%M:%S} UTC' if at else 'never'}).")
             return []
         first = None if full else since or found.since
         with with_spark(config, lake, "gold") as running, Bars("tables") as bars:
@@ -423,11 +424,14 @@ def query(
         if refresh:
             slo, groups = touched.noted(lake).get("objectives") or (config.slo, config.slo_groups)
             _build(replace(config, slo=slo, slo_groups=groups), lake, None, full=False)
+        building = lake.is_building()
         try:
             asked = ask(lake, name, **parameters, limit=limit + 1)
         except ValueError as error:
             raise click.UsageError(f"{name}: {error}") from None
         print_rows(asked, limit, as_json or format_output == "json")
+        if building or lake.is_building():
+            warn("`ottla pipeline gold` is writing these tables, and rows may be missing: ask again when it has ended.")
         _as_of(lake)
         if QUERIES[name].table.startswith("rebalance"):
             _without_events(lake)
@@ -452,12 +456,12 @@ def _as_of(lake: Lake) -> None:
     """Say of when the answer is."""
     from ottla.pipeline import touched
 
-    at = touched.noted(lake).get("at")
+    at = touched.built_at(lake)
     if at is None:
         note("An earlier ottla built these gold tables: --refresh builds them anew.")
         return
     newer = " More was read since: --refresh builds them first." if touched.is_behind(lake) else ""
-    note(f"From gold tables built at {datetime.fromisoformat(at):%Y-%m-%d %H:%M:%S} UTC.{newer}")
+    note(f"From gold tables built at {at:%Y-%m-%d %H:%M:%S} UTC.{newer}")
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ottla.pipeline.lake import Lake
+from ottla.pipeline.parquet_files import BACKFILL, METADATA
 from ottla.pipeline.tables import SILVER, VERSION
 
 NOTE = "gold.json"
+_CHANGING = (METADATA, "_delta_log", "metadata", "*=*", f"{BACKFILL}/*=*")
 
 
 class Touched(NamedTuple):
@@ -27,12 +29,14 @@ class Touched(NamedTuple):
     seen: dict[str, Any]
 
 
-Files = dict[str, dict[str, list[int]]]
-"""Of each silver table, by day, the number of files and their bytes."""
+def look(lake: Lake, objectives: Any) -> Touched:
+    """Compare the files of silver tables, by day, with what they were when gold was last built.
 
-
-def _files(lake: Lake) -> Files:
-    files: Files = {}
+    Args:
+        objectives: what JSON can hold of them; if they are others now, all is built anew.
+    """
+    at = datetime.now(UTC).isoformat()
+    files: dict[str, dict[str, list[int]]] = {}
     for table in SILVER:
         days = files.setdefault(table.name, {})
         for name in lake.files(table.name):
@@ -40,17 +44,7 @@ def _files(lake: Lake) -> Files:
             number_and_size = days.setdefault(day.partition("=")[2], [0, 0])
             number_and_size[0] += 1
             number_and_size[1] += Path(name).stat().st_size
-    return files
-
-
-def look(lake: Lake, objectives: Any) -> Touched:
-    """Compare the files of silver tables, by day, with what they were when gold was last built.
-
-    Args:
-        objectives: what JSON can hold of them; if they are others now, all is built anew.
-    """
-    files = _files(lake)
-    seen = {"version": VERSION, "objectives": objectives, "files": files}
+    seen = {"version": VERSION, "objectives": objectives, "at": at, "files": files}
     before = noted(lake)
     if before.get("objectives") != objectives:
         return Touched(any(files.values()), None, seen)
@@ -65,8 +59,18 @@ def look(lake: Lake, objectives: Any) -> Touched:
 
 
 def is_behind(lake: Lake) -> bool:
-    """Whether silver tables have changed since gold was last built."""
-    return _files(lake) != noted(lake).get("files")
+    """Whether silver tables were written after gold looked at them last. A lake may have very many files: only the
+    folders that change with each write are looked at."""
+    at = built_at(lake)
+    when = at.timestamp() if at else 0.0
+    places = (place for table in SILVER for one in _CHANGING for place in Path(lake.where(table.name)).glob(one))
+    return any(place.stat().st_mtime > when for place in places)
+
+
+def built_at(lake: Lake) -> datetime | None:
+    """When gold looked at silver tables last, in UTC; None if it never did, or with other tables than these."""
+    at = noted(lake).get("at")
+    return datetime.fromisoformat(at) if at else None
 
 
 def noted(lake: Lake) -> dict[str, Any]:
@@ -95,4 +99,4 @@ def note(lake: Lake, found: Touched, built_from: date | None) -> None:
             for table, days in seen["files"].items()
         }
         seen = seen | {"files": files}
-    lake.write(NOTE, seen | {"at": datetime.now(UTC).isoformat(timespec="seconds")})
+    lake.write(NOTE, seen)

@@ -242,6 +242,8 @@ def test_answers_need_no_java_and_say_of_when_they_are(golden: Path, monkeypatch
     text = ottla("query", "rebalances", "--lake", str(golden)).stdout.splitlines()
     assert text[0].startswith("GROUP ID ") and text[1].split()[:1] == ["g"], "a lake is of one cluster"
     assert "There are no rows." in ottla("query", "rebalances", "--group", "x", "--lake", str(golden)).stderr
+    with Lake(str(golden)).building():
+        assert "rows may be missing: ask again" in ottla("query", "rebalances", "--lake", str(golden)).stderr
     later = golden / "silver" / "quarantine" / "log_date=2026-11-22" / "new.parquet"
     later.parent.mkdir(parents=True)
     pq.write_table(TABLES["quarantine"].arrow().empty_table().drop(["log_date"]), later)
