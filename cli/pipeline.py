@@ -339,9 +339,9 @@ def _without_events(lake: Lake) -> None:
 
     if missing := unknowable(lake):
         note(
-            f"There is no __ottla_group_events in this lake, as with Apache Kafka: when a rebalance began, how long it "
-            f"took and why it came is not known, nor is a {' or an '.join(reversed(missing))}. Known are when it "
-            "ended, who came and left, and for how long partitions had no commit around it (commit_gap_ms)."
+            "There is no __ottla_group_events in this lake, as with Apache Kafka. It is known when a rebalance ended, "
+            "who came and who left, and how long partitions went without a commit (commit_gap_ms); when a rebalance "
+            f"began, how long it took and why it came is not known. Findings of {' and '.join(missing)} cannot be made."
         )
 
 
