@@ -16,7 +16,7 @@ setup(
         "": ["docs/*.md"],  # of ottla.cli, where docs is a link, for `ottla help`
         **{f"ottla.{room}": ["py.typed"] for room in ROOMS},
         "ottla.broker": ["py.typed", "observe/console/*"],
-        "ottla.pipeline": ["py.typed", "gold/*.sql", "queries/*.sql", "report/*.css", "report/*.html", "*.properties"],
+        "ottla.pipeline": ["py.typed", "gold/*.sql", "report/*.css", "report/*.html", "*.properties"],
     },
     package_dir={f"ottla.{room}": room for room in ROOMS},
 )

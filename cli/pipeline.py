@@ -8,23 +8,23 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import date, datetime
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from ottla.cli.common import format_option
-from ottla.cli.output import Refused, note, print_json, print_table, say
+from ottla.cli.output import Refused, note, print_table, say, warn
 from ottla.cli.pipeline_alerts import command as alerts
 from ottla.cli.pipeline_options import GOLD, READ, SPARK, STREAM, WRITE, since_option, with_config
 from ottla.pipeline.config import Config, ConfigError, near
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from ottla.pipeline.cluster import Cluster
+    from ottla.pipeline.gold import TableResult
     from ottla.pipeline.lake import Lake
     from ottla.pipeline.running import Spark
 
@@ -108,6 +108,20 @@ def look_at(config: Config) -> Cluster:
     return look(config)
 
 
+def _ages(config: Config, lake: Lake, cluster_id: str) -> None:
+    """Note how old unread records are. What is only said less exactly without it must not keep a run from going on."""
+    from ottla.pipeline.cluster import options_of
+    from ottla.pipeline.record_times import look_up
+    from ottla.pipeline.source.logs import SourceError
+
+    if config.log_dir:
+        return  # files tell where logs ended when
+    try:
+        look_up(options_of(config), lake, cluster_id)
+    except SourceError as error:
+        note(f"How old unread records are could not be asked ({error}): it is known from the first sample on.")
+
+
 def _quarantine(lake: Lake, running: Spark) -> list[tuple[str, int]]:
     rows = lake.read(running.session, "quarantine").groupBy("error").count().orderBy("count", ascending=False)
     return [(row[0], row[1]) for row in rows.limit(_MOST_REASONS).collect()]
@@ -149,6 +163,7 @@ def backfill(config: Config, since: datetime | None) -> None:
             Bars("tasks") as bars,
         ):
             note_jvm(running.jvm_pid)
+            _ages(config, lake, cluster_id)
             filled = module.run(
                 running.session,
                 lake,
@@ -214,6 +229,7 @@ def _run_streams(config: Config, *, available_now: bool) -> None:
             to_stop() as stopping,
         ):
             note_jvm(running.jvm_pid)
+            _ages(config, lake, cluster_id)
             begins, ends = silver.span(lake, cluster, config)
             queries = silver.start(running.session, lake, config, cluster, cluster_id, available_now=available_now)
             if not available_now:
@@ -276,40 +292,58 @@ def _lake(config: Config) -> Lake:
 @with_config(GOLD, SPARK)
 def gold(config: Config, since: datetime | None, full: bool) -> None:
     """Build gold tables from silver ones: only days that have changed since the last time, and those after them."""
-    from ottla.cli.pipeline_show import Bars
-
     if since and full:
         raise click.UsageError("--since and --full: all days, or those from one on.")
     with failures():
-        from ottla.pipeline import touched
-        from ottla.pipeline.gold import Objectives, build, unknowable
-        from ottla.pipeline.tables import GOLD as GOLD_TABLES
-
         lake = _lake(config)
-        objectives = Objectives(config.slo, config.slo_groups)
-        with lake.building() as note_jvm:
-            found = touched.look(lake, objectives)
-            if not found.anything and not full and not since:
-                note(f"Nothing has changed since gold was last built ({touched.noted(lake).get('at', 'never')}).")
-                return
-            first: date | None = None if full else since.date() if since else found.since
-            with with_spark(config, lake, "gold") as running, Bars("tables") as bars:
-                note_jvm(running.jvm_pid)
-                bars.show("gold", 0, len(GOLD_TABLES))
-                results = build(
-                    running.session,
-                    lake,
-                    since=first,
-                    objectives=objectives,
-                    progress=lambda one: bars.step("gold", len(GOLD_TABLES), one.table),
-                )
-            touched.note(lake, found, first)
+        results = _build(config, lake, since.date() if since else None, full)
+        if not results:
+            return
         print_table(
             ("table", "rows written", "time"), [(one.table, f"{one.rows:,}", f"{one.seconds:.1f} s") for one in results]
         )
-        if missing := unknowable(lake):
-            note(f"Without events of groups nothing can be said of {' and '.join(missing)}.")
+        _without_events(lake)
         _next(config, "report", "query")
+
+
+def _build(config: Config, lake: Lake, since: date | None, full: bool) -> list[TableResult]:
+    """Build what has changed, or what is asked for; gives nothing where nothing has changed."""
+    from ottla.cli.pipeline_show import Bars
+    from ottla.pipeline import touched
+    from ottla.pipeline.gold import Objectives, build
+    from ottla.pipeline.tables import GOLD as GOLD_TABLES
+
+    with lake.building() as note_jvm:
+        found = touched.look(lake, [config.slo, config.slo_groups])
+        if not found.anything and not full and not since:
+            at = touched.built_at(lake)
+            note(f"Nothing has changed since gold was last built ({f'{at:%Y-%m-%d %H:%M:%S} UTC' if at else 'never'}).")
+            return []
+        first = None if full else since or found.since
+        with with_spark(config, lake, "gold") as running, Bars("tables") as bars:
+            note_jvm(running.jvm_pid)
+            bars.show("gold", 0, len(GOLD_TABLES))
+            results = build(
+                running.session,
+                lake,
+                since=first,
+                objectives=Objectives(config.slo, config.slo_groups),
+                progress=lambda one: bars.step("gold", len(GOLD_TABLES), one.table),
+            )
+        touched.note(lake, found, first)
+        return results
+
+
+def _without_events(lake: Lake) -> None:
+    """Say what logs without events of groups cannot tell."""
+    from ottla.pipeline.gold import unknowable
+
+    if missing := unknowable(lake):
+        note(
+            "There is no __ottla_group_events in this lake, as with Apache Kafka. It is known when a rebalance ended, "
+            "who came and who left, and how long partitions went without a commit (commit_gap_ms); when a rebalance "
+            f"began, how long it took and why it came is not known. Findings of {' and '.join(missing)} cannot be made."
+        )
 
 
 @command.command("report", short_help="One HTML file that says what is wrong.")
@@ -353,6 +387,7 @@ class _Questions(click.Command):
 @click.option("--topic", "-t", metavar="TOPIC", help="Only this topic, for questions that take one.")
 @click.option("--limit", type=click.IntRange(1, 999_999), default=100, show_default=True, help="Rows at most.")
 @format_option
+@click.option("--refresh", is_flag=True, help="Build gold tables first, with the objectives that they were built with.")
 @with_config(("lake",), SPARK)
 def query(
     config: Config,
@@ -362,10 +397,14 @@ def query(
     topic: str | None,
     limit: int,
     output_format: str,
+    refresh: bool,
 ) -> None:
-    """Ask a question of the gold tables; without NAME, say which there are."""
+    """Ask a question of the gold tables; without NAME, say which there are. Only --refresh needs Spark and Java."""
+    from ottla.cli.pipeline_show import print_rows
+
     with failures():
-        from ottla.pipeline.queries import QUERIES, run
+        from ottla.pipeline import touched
+        from ottla.pipeline.queries import QUERIES, ask
 
         if name is None:
             print_table(
@@ -373,22 +412,49 @@ def query(
                 [(key, one.text, ", ".join(one.parameters)) for key, one in QUERIES.items()],
             )
             return
-        if name not in QUERIES:
-            raise click.UsageError(f"There is no question {name!r}{near(name, QUERIES)}.")
-        parameters = dict(_pair(one) for one in given)
-        parameters |= {key: value for key, value in (("group", group), ("topic", topic)) if value}
-        for one in parameters:
-            if one == "limit":
-                raise click.UsageError("How many rows there are at most is an option of its own: --limit N.")
-            if one not in QUERIES[name].parameters:
-                raise click.UsageError(f"{name} has no parameter {one!r}{near(one, QUERIES[name].parameters)}.")
+        parameters = _parameters(name, given, group, topic)
         lake = _lake(config)
-        with with_spark(config, lake, "query") as running:
-            try:
-                asked = run(running.session, lake, name, **parameters, limit=limit + 1)
-            except (TypeError, ValueError) as error:
-                raise click.UsageError(f"{name}: {error}") from None
-            print_rows(asked, limit, output_format == "json")
+        if refresh:
+            slo, groups = touched.noted(lake).get("objectives") or (config.slo, config.slo_groups)
+            _build(replace(config, slo=slo, slo_groups=groups), lake, None, full=False)
+        building = lake.is_building()
+        try:
+            asked = ask(lake, name, **parameters, limit=limit + 1)
+        except ValueError as error:
+            raise click.UsageError(f"{name}: {error}") from None
+        print_rows(asked, limit, output_format == "json")
+        if building or lake.is_building():
+            warn("`ottla pipeline gold` is writing these tables, and rows may be missing: ask again when it has ended.")
+        _as_of(lake)
+        if QUERIES[name].table.startswith("rebalance"):
+            _without_events(lake)
+
+
+def _parameters(name: str, given: tuple[str, ...], group: str | None, topic: str | None) -> dict[str, str]:
+    from ottla.pipeline.queries import QUERIES
+
+    if name not in QUERIES:
+        raise click.UsageError(f"There is no question {name!r}{near(name, QUERIES)}.")
+    parameters = dict(_pair(one) for one in given)
+    parameters |= {key: value for key, value in (("group", group), ("topic", topic)) if value}
+    for one in parameters:
+        if one == "limit":
+            raise click.UsageError("How many rows there are at most is an option of its own: --limit N.")
+        if one not in QUERIES[name].parameters:
+            raise click.UsageError(f"{name} has no parameter {one!r}{near(one, QUERIES[name].parameters)}.")
+    return parameters
+
+
+def _as_of(lake: Lake) -> None:
+    """Say of when the answer is."""
+    from ottla.pipeline import touched
+
+    at = touched.built_at(lake)
+    if at is None:
+        note("An earlier ottla built these gold tables: --refresh builds them anew.")
+        return
+    newer = " More was read since: --refresh builds them first." if touched.is_behind(lake) else ""
+    note(f"From gold tables built at {at:%Y-%m-%d %H:%M:%S} UTC.{newer}")
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -396,40 +462,3 @@ def _pair(text: str) -> tuple[str, str]:
     if not name or not equals:
         raise click.UsageError(f"--param {text!r}: write NAME=VALUE")
     return name, value
-
-
-def print_rows(asked: DataFrame, limit: int, as_json: bool) -> None:
-    # Arrow says which zone its times are in; rows of Spark's are in that of this machine, and do not say so.
-    rows = asked.toArrow().to_pylist()
-    more, rows = len(rows) > limit, rows[:limit]
-    if as_json:
-        print_json([_plain(row) for row in rows])
-    elif rows:
-        cells = [[None if one is None else _text(one) for one in row.values()] for row in rows]
-        print_table([name.replace("_", " ") for name in asked.columns], cells)
-    else:
-        note("There are no rows.")
-    if more:
-        note(f"There are more than {limit} rows: say --limit.")
-
-
-def _plain(value: Any) -> Any:
-    """For JSON: times in ISO 8601, bytes in hexadecimal."""
-    if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
-    if isinstance(value, list):
-        return [_plain(one) for one in value]
-    if isinstance(value, datetime):
-        return value.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
-    if isinstance(value, date):
-        return value.isoformat()
-    return value.hex() if isinstance(value, bytes | bytearray) else value
-
-
-def _text(value: Any) -> str:
-    plain = _plain(value)
-    if isinstance(plain, float):
-        return f"{plain:.1f}"
-    if isinstance(plain, list):
-        return ", ".join(_text(one) for one in plain)
-    return str(plain)

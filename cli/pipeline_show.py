@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 import time
+from datetime import date, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from ottla.broker.observe.printable import printable
-from ottla.cli.output import note, print_table, warn
+from ottla.cli.output import note, print_json, print_table, warn
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from ottla.pipeline.cluster import Cluster
     from ottla.pipeline.running import Progress
 
@@ -124,3 +127,43 @@ def quarantined(rows: list[tuple[str, int]]) -> None:
     if rows:
         warn(f"{sum(count for _, count in rows):,} records could not be read; they are kept in quarantine:")
         print_table(("why", "records"), [(error, f"{count:,}") for error, count in rows])
+
+
+def print_rows(asked: pa.Table, limit: int, as_json: bool) -> None:
+    """The answer to a question: at most ``limit`` rows, and whether there are more."""
+    rows = asked.to_pylist()
+    more, rows = len(rows) > limit, rows[:limit]
+    if as_json:
+        print_json([_plain(row) for row in rows])
+    elif rows:
+        # A lake is of one cluster, whose name would only make each line longer.
+        several = len({row.get("cluster_id") for row in rows}) > 1
+        names = [name for name in asked.column_names if several or name != "cluster_id"]
+        cells = [[None if row[name] is None else _text(row[name]) for name in names] for row in rows]
+        print_table([name.replace("_", " ") for name in names], cells)
+    else:
+        note("There are no rows.")
+    if more:
+        note(f"There are more than {limit} rows: say --limit.")
+
+
+def _plain(value: Any) -> Any:
+    """For JSON: times in ISO 8601, bytes in hexadecimal."""
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+    if isinstance(value, date):
+        return value.isoformat()
+    return value.hex() if isinstance(value, bytes | bytearray) else value
+
+
+def _text(value: Any) -> str:
+    plain = _plain(value)
+    if isinstance(plain, float):
+        return f"{plain:.1f}"
+    if isinstance(plain, list):
+        return ", ".join(_text(one) for one in plain)
+    return str(plain)

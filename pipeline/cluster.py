@@ -54,16 +54,9 @@ def look(config: Config) -> Cluster:
     """
     from ottla.clients.errors import KafkaError, OptionError
     from ottla.pipeline.source.logs import SourceError
-    from ottla.pipeline.source.options import parse_options
 
-    # Whoever waits at a terminal is told soon; the source itself is more patient with brokers that restart.
-    patience = {"fetchOffset.numRetries": "3", "kafka.default.api.timeout.ms": "10000"}
-    given = {"path": config.log_dir} if config.log_dir else {"kafka.bootstrap.servers": config.bootstrap_server or ""}
     try:
-        options = parse_options(
-            given | {"decode": "commits", "isolation": config.isolation} | patience | config.kafka, streaming=False
-        )
-        found = _seen(_logs(options))
+        found = _seen(_logs(options_of(config)))
     except (SourceError, KafkaError, OptionError) as error:
         # The option that was given here has another name there.
         raise NoCluster(str(error).replace("option 'kafka.bootstrap.servers'", "--bootstrap-server")) from None
@@ -72,6 +65,22 @@ def look(config: Config) -> Cluster:
     if config.log_dir and OFFSETS_TOPIC not in found.topics:
         raise NoCluster(f"There is no {OFFSETS_TOPIC} in {config.log_dir}: name the folder that has its partitions.")
     return found
+
+
+def options_of(config: Config) -> Options:
+    """The source's options for a look at what is to be read.
+
+    Raises:
+        OptionError: one cannot be.
+    """
+    from ottla.pipeline.source.options import parse_options
+
+    # Whoever waits at a terminal is told soon; the source itself is more patient with brokers that restart.
+    patience = {"fetchOffset.numRetries": "3", "kafka.default.api.timeout.ms": "10000"}
+    given = {"path": config.log_dir} if config.log_dir else {"kafka.bootstrap.servers": config.bootstrap_server or ""}
+    return parse_options(
+        given | {"decode": "commits", "isolation": config.isolation} | patience | config.kafka, streaming=False
+    )
 
 
 def _logs(options: Options) -> Brokers | LogDirectory:

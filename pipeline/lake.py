@@ -167,6 +167,17 @@ class Lake:
         with self._alone(GOLD_LOCK, "gold") as note:
             yield note
 
+    def is_building(self) -> bool:
+        """Whether a process builds gold tables now: what is read meanwhile may lack rows."""
+        try:
+            with (Path(self.path) / GOLD_LOCK).open() as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except BlockingIOError:
+            return True
+        return False
+
     @contextmanager
     def _alone(self, lock: str, what: str) -> Iterator[Callable[[int], None]]:
         path = Path(self.path) / lock

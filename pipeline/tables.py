@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     import pyarrow as pa
 
-VERSION = 1
+VERSION = 2
 """Of the schemas here; it is noted in the lake, and a lake of a later one is refused."""
 
 
@@ -176,6 +176,18 @@ LOG_END_SAMPLES = Table(
     ("topic", "partition", "sample_ts"),
     "Where logs began and ended, every ten seconds.",
 )
+RECORD_TIMES = Table(
+    "silver",
+    "record_times",
+    (
+        Column("topic", "STRING", ""),
+        Column("partition", "INT", ""),
+        Column("record_offset", "BIGINT", "where a group stood with records unread"),
+        Column("record_ts", "TIMESTAMP", "time of the record there, as the log has it"),
+    ),
+    ("topic", "partition", "record_offset"),
+    "How old the first unread record of each partition was when a run began: of running clusters.",
+)
 GROUP_EVENTS = Table(
     "silver",
     "group_events",
@@ -224,6 +236,21 @@ LAG_BY_PARTITION = Table(
     ("group_id", "topic", "partition", "minute"),
     "Lag of every partition in every minute.",
 )
+LAG_BY_TOPIC = Table(
+    "gold",
+    "lag_by_topic",
+    (
+        _GROUP,
+        Column("topic", "STRING", ""),
+        Column("minute", "TIMESTAMP", "its beginning"),
+        Column("lag_seconds", "DOUBLE", "of the worst partition"),
+        Column("lag_records", "BIGINT", "of all partitions together"),
+        Column("lag_seconds_is_minimum", "BOOLEAN", "of any partition"),
+        Column("partitions", "BIGINT", "how many of them"),
+    ),
+    ("group_id", "topic", "minute"),
+    "Lag of every topic in every minute.",
+)
 GROUP_MEMBERS = Table(
     "gold",
     "group_members",
@@ -245,6 +272,23 @@ GROUP_MEMBERS = Table(
     ("group_id", "generation", "log_ts", "member_id", "topic", "partition"),
     "Who owned what in every generation: a row for each partition.",
 )
+PARTITION_OWNERS = Table(
+    "gold",
+    "partition_owners",
+    (
+        _GROUP,
+        Column("topic", "STRING", ""),
+        Column("partition", "INT", ""),
+        Column("member_id", "STRING", ""),
+        Column("client_id", "STRING", ""),
+        Column("client_host", "STRING", ""),
+        Column("generation", "INT", "in which the member got the partition"),
+        Column("since", "TIMESTAMP", "when that was written"),
+        Column("until", "TIMESTAMP", "NULL while it has it"),
+    ),
+    ("group_id", "topic", "partition", "since", "generation"),
+    "From when to when each member owned a partition.",
+)
 REBALANCES = Table(
     "gold",
     "rebalances",
@@ -263,31 +307,48 @@ REBALANCES = Table(
         Column("partitions_moved", "INT", ""),
         Column("partitions_total", "INT", ""),
         Column("since_prev_ms", "BIGINT", ""),
+        Column(
+            "commit_gap_ms",
+            "BIGINT",
+            "from the last commit before to the first one after it, of the partition in the middle; NULL if the next "
+            "rebalance came before a commit, or an hour passed",
+        ),
         Column("generations_missing", "INT", "more than 0: compacted away, or never written"),
     ),
     ("group_id", "generation", "completed_at"),
     "Every generation beside the one before it.",
 )
-REBALANCE_STORMS = Table(
+REBALANCE_RUNS = Table(
     "gold",
-    "rebalance_storms",
+    "rebalance_runs",
     (
         _GROUP,
         Column("sid", "BIGINT", "names the run in its group: seconds since 1970 of its first rebalance"),
-        Column("started_at", "TIMESTAMP", ""),
-        Column("ended_at", "TIMESTAMP", ""),
+        Column("kind", "STRING", "storm or rolling_restart; NULL for fewer than five"),
+        Column("started_at", "TIMESTAMP", "of the first rebalance; without the event topic, when that ended"),
+        Column("ended_at", "TIMESTAMP", "when the last one ended"),
         Column("rebalances", "BIGINT", ""),
+        Column("generations_missing", "BIGINT", "more that came before or between: compacted away, or never written"),
         Column("paused_ms", "BIGINT", "sum of the durations; NULL without the event topic"),
+        Column("commit_gap_ms", "BIGINT", "the longest of them, see rebalances"),
+        Column("worst_lag_seconds", "DOUBLE", "from the first rebalance to three minutes after the last"),
         Column("partitions_moved", "BIGINT", ""),
-        Column("main_reason", "STRING", ""),
+        Column("members", "INT", "at most"),
+        Column("client", "STRING", "whose coming or going began most of them"),
+        Column("suspect_client", "STRING", "of a storm: the client that began half of it"),
+        Column("main_reason", "STRING", "NULL without the event topic"),
         Column("distinct_triggers", "BIGINT", ""),
         Column("distinct_clients", "BIGINT", ""),
-        Column("kind", "STRING", "storm or rolling_restart"),
-        Column("suspect_client", "STRING", ""),
-        Column("members", "INT", "at most"),
     ),
     ("group_id", "sid"),
-    "Rebalances that followed each other within a minute, five or more.",
+    "Rebalances that followed each other within a minute; one alone is a run too.",
+)
+REBALANCE_STORMS = Table(
+    "gold",
+    "rebalance_storms",
+    REBALANCE_RUNS.columns,
+    ("group_id", "sid"),
+    "Runs of five rebalances or more.",
 )
 MEMBER_SESSIONS = Table(
     "gold",
@@ -306,6 +367,48 @@ MEMBER_SESSIONS = Table(
     ),
     ("group_id", "member_id"),
     "From when to when each member was there.",
+)
+FLAPPING_CLIENTS = Table(
+    "gold",
+    "flapping_clients",
+    (
+        _GROUP,
+        Column("client_id", "STRING", ""),
+        Column("sessions", "BIGINT", "that ended on this day"),
+        Column("shortest_generations", "BIGINT", "generations of the shortest"),
+        Column("median_seconds", "DOUBLE", "that a session lasted"),
+        Column("hosts", "ARRAY<STRING>", ""),
+        Column("last_seen", "TIMESTAMP", ""),
+    ),
+    ("group_id", "client_id", "date"),
+    "Clients of which three members or more left on one day.",
+)
+COMMIT_RATES = Table(
+    "gold",
+    "commit_rates",
+    (
+        Column("log_partition", "INT", "partition of __consumer_offsets"),
+        _GROUP,
+        Column("commits", "BIGINT", "of the group on this day"),
+        Column("per_s", "DOUBLE", "between its first and its last on this day"),
+        Column("partition_commits", "BIGINT", "of all groups of the partition on this day"),
+        Column("last_commit", "TIMESTAMP", ""),
+    ),
+    ("log_partition", "group_id", "date"),
+    "How much each group writes to __consumer_offsets, day by day.",
+)
+REWINDS = Table(
+    "gold",
+    "rewinds",
+    (
+        *_PLACE,
+        Column("log_offset", "BIGINT", "of the commit, in its partition of __consumer_offsets"),
+        Column("log_ts", "TIMESTAMP", "when it was written"),
+        Column("committed_offset", "BIGINT", ""),
+        Column("records_repeated", "BIGINT", "between it and the commit before"),
+    ),
+    ("group_id", "log_offset"),
+    "Every commit that lies before the one that preceded it.",
 )
 PARTITION_STATUS = Table(
     "gold",
@@ -367,13 +470,19 @@ FINDINGS = Table(
 )
 
 BRONZE = (OFFSETS_LOG,)
-SILVER = (OFFSET_COMMITS, GROUP_GENERATIONS, LOG_END_SAMPLES, GROUP_EVENTS, QUARANTINE)
+SILVER = (OFFSET_COMMITS, GROUP_GENERATIONS, LOG_END_SAMPLES, RECORD_TIMES, GROUP_EVENTS, QUARANTINE)
 GOLD = (
     LAG_BY_PARTITION,
+    LAG_BY_TOPIC,
     GROUP_MEMBERS,
+    PARTITION_OWNERS,
     REBALANCES,
+    REBALANCE_RUNS,
     REBALANCE_STORMS,
     MEMBER_SESSIONS,
+    FLAPPING_CLIENTS,
+    COMMIT_RATES,
+    REWINDS,
     PARTITION_STATUS,
     LAG_FORECAST,
     SLO_BREACHES,

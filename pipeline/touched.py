@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ottla.pipeline.lake import Lake
+from ottla.pipeline.parquet_files import BACKFILL, METADATA
 from ottla.pipeline.tables import SILVER, VERSION
 
 NOTE = "gold.json"
+_CHANGING = (METADATA, "_delta_log", "metadata", "*=*", f"{BACKFILL}/*=*")
 
 
 class Touched(NamedTuple):
@@ -27,12 +29,13 @@ class Touched(NamedTuple):
     seen: dict[str, Any]
 
 
-def look(lake: Lake, objectives: object) -> Touched:
+def look(lake: Lake, objectives: Any) -> Touched:
     """Compare the files of silver tables, by day, with what they were when gold was last built.
 
     Args:
-        objectives: if they are others now, all is built anew.
+        objectives: what JSON can hold of them; if they are others now, all is built anew.
     """
+    at = datetime.now(UTC).isoformat()
     files: dict[str, dict[str, list[int]]] = {}
     for table in SILVER:
         days = files.setdefault(table.name, {})
@@ -41,9 +44,9 @@ def look(lake: Lake, objectives: object) -> Touched:
             number_and_size = days.setdefault(day.partition("=")[2], [0, 0])
             number_and_size[0] += 1
             number_and_size[1] += Path(name).stat().st_size
-    seen = {"version": VERSION, "objectives": str(objectives), "files": files}
+    seen = {"version": VERSION, "objectives": objectives, "at": at, "files": files}
     before = noted(lake)
-    if any(before.get(name) != seen[name] for name in ("version", "objectives")):
+    if before.get("objectives") != objectives:
         return Touched(any(files.values()), None, seen)
     old = before.get("files", {})
     changed = {
@@ -55,13 +58,28 @@ def look(lake: Lake, objectives: object) -> Touched:
     return Touched(bool(changed), min((date.fromisoformat(day) for day in changed if day), default=None), seen)
 
 
+def is_behind(lake: Lake) -> bool:
+    """Whether silver tables were written after gold looked at them last. A lake may have very many files: only the
+    folders that change with each write are looked at."""
+    at = built_at(lake)
+    when = at.timestamp() if at else 0.0
+    places = (place for table in SILVER for one in _CHANGING for place in Path(lake.where(table.name)).glob(one))
+    return any(place.stat().st_mtime > when for place in places)
+
+
+def built_at(lake: Lake) -> datetime | None:
+    """When gold looked at silver tables last, in UTC; None if it never did, or with other tables than these."""
+    at = noted(lake).get("at")
+    return datetime.fromisoformat(at) if at else None
+
+
 def noted(lake: Lake) -> dict[str, Any]:
-    """What was looked at when gold was last built; empty if it never was."""
+    """What was looked at when gold was last built; empty if it never was, or by a version with other tables."""
     try:
         found = json.loads((Path(lake.path) / NOTE).read_text("utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return found if isinstance(found, dict) and found.get("version") == VERSION else {}
 
 
 def note(lake: Lake, found: Touched, built_from: date | None) -> None:
@@ -73,7 +91,7 @@ def note(lake: Lake, found: Touched, built_from: date | None) -> None:
     seen = found.seen
     if built_from is not None and found.anything and (found.since is None or built_from > found.since):
         before = noted(lake)
-        if any(before.get(name) != seen[name] for name in ("version", "objectives")):
+        if before.get("objectives") != seen["objectives"]:
             return
         files = {
             table: {day: size for day, size in before.get("files", {}).get(table, {}).items() if day < str(built_from)}
@@ -81,4 +99,4 @@ def note(lake: Lake, found: Touched, built_from: date | None) -> None:
             for table, days in seen["files"].items()
         }
         seen = seen | {"files": files}
-    lake.write(NOTE, seen | {"at": datetime.now(UTC).isoformat(timespec="seconds")})
+    lake.write(NOTE, seen)

@@ -37,8 +37,11 @@ KINDS = (
 LOOK_BACK = timedelta(days=8)
 """So much before the first date is read of commits, samples and events: one day more than a commit is carried forward,
 which is Kafka's ``offsets.retention.minutes``."""
-REACH = timedelta(days=7)
-"""A storm, a breach or a finding that began so long before the first date is still brought up to date."""
+REACH = dict.fromkeys(("rebalance_runs", "rebalance_storms", "slo_breaches", "findings"), timedelta(days=7)) | {
+    "rebalances": timedelta(days=1)
+}
+"""A run, a breach or a finding that began so long before the first date is still brought up to date; so are rebalances,
+after which the first commit may come on the day after."""
 
 SMALL_ROWS = 200_000
 _SMALL = {
@@ -47,9 +50,8 @@ _SMALL = {
     "spark.sql.shuffle.partitions": "1",
 }
 _RULES = ("storms", "stopped", "stalled", "slow", "rewound", "unread", "static", "events")
-_WHOLE = ("member_sessions", "partition_status", "lag_forecast")
+_WHOLE = ("partition_owners", "member_sessions", "flapping_clients", "partition_status", "lag_forecast")
 """Tables that are replaced as a whole: sessions last long, the others tell how it is now."""
-_RUNS = ("rebalance_storms", "slo_breaches", "findings")
 _UNBOUNDED = ("group_generations",)
 """Silver tables of which everything is read: a generation is compared with the one before it, however old that is."""
 _EPOCH = date(1970, 1, 1)
@@ -57,17 +59,8 @@ _OBJECTIVES = (
     "SELECT inline(transform(from_json(:rows, 'ARRAY<ARRAY<STRING>>'), one -> named_struct("
     "'rank', CAST(one[0] AS INT), 'pattern', one[1], 'seconds', CAST(one[2] AS DOUBLE))))"
 )
-_ORDER = (
-    "lag_by_partition",
-    "group_members",
-    "rebalances",
-    "rebalance_storms",
-    "member_sessions",
-    "partition_status",
-    "lag_forecast",
-    "slo_breaches",
-    "findings",
-)
+_ORDER = tuple(table.name for table in GOLD)
+"""A table may read those before it."""
 
 
 class TableResult(NamedTuple):
@@ -111,11 +104,11 @@ def build(
     results, cached = [], []
     for name in _ORDER:
         began = time.monotonic()
-        if name == "rebalance_storms":
+        if name == "rebalance_runs":
             _view(work, "clients", _sql(work, "_clients"))
         if name == "findings":
             cached = _prepare_findings(work)
-        bound = first - REACH if since and name in _RUNS else first
+        bound = first - REACH.get(name, timedelta(0)) if since else first
         whole = since is None or name in _WHOLE
         rows = _write(work, lake, name, bound, since, whole=whole)
         gold = lake.read(work, name)
@@ -200,7 +193,6 @@ def _prepare_findings(work: SparkSession) -> list[DataFrame]:
     """The views that findings are made of; those that are used again and again are kept until the end."""
     moves = _sql(work, "_moves").persist()
     _view(work, "moves", moves)
-    _view(work, "rewinds", _sql(work, "_rewinds"))
     for rule in _RULES:
         _view(work, f"finding_{rule}", _sql(work, f"_finding_{rule}"))
     return [moves]
@@ -243,6 +235,3 @@ def _drop_dates(work: SparkSession, where: str, bound: date, kept: set[str]) -> 
         day = status.getPath().getName().removeprefix("date=")
         if day >= bound.isoformat() and day not in kept:
             system.delete(status.getPath(), True)
-
-
-assert set(_ORDER) == {table.name for table in GOLD}

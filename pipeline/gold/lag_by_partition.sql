@@ -27,16 +27,16 @@ ends AS (
   FROM log_end_samples GROUP BY ALL),
 first AS (SELECT cluster_id, topic, partition, min(sample_ts) AS first_ts FROM log_end_samples GROUP BY ALL),
 -- When did the log last end at this offset or before? Samples and offsets are sorted by offset together, and the
--- sample's time is carried forward.
+-- latest time up to there counts. The time of a record is a sample too: just before it came, the log ended there.
 u AS (
   SELECT cluster_id, topic, partition, log_end_offset AS k, 0 AS kind, max(sample_ts) AS t
   FROM log_end_samples GROUP BY ALL
+  UNION ALL SELECT cluster_id, topic, partition, record_offset, 0, max(record_ts) FROM record_times GROUP BY ALL
   UNION ALL SELECT DISTINCT cluster_id, topic, partition, o, 1, CAST(NULL AS TIMESTAMP) FROM f),
 reached AS (
   SELECT cluster_id, topic, partition, k AS o, reached_at FROM (
-    SELECT *, last_value(t) IGNORE NULLS OVER (
-             PARTITION BY cluster_id, topic, partition ORDER BY k, kind
-             ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS reached_at FROM u)
+    SELECT *, max(t) OVER (PARTITION BY cluster_id, topic, partition ORDER BY k, kind
+                           ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS reached_at FROM u)
   WHERE kind = 1),
 -- Topics without samples stay, with lag unknown.
 j AS (

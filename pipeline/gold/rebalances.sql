@@ -27,7 +27,25 @@ near AS (
                 struct(abs(unix_millis(e.ts) - unix_millis(q.log_ts)), e.ts)) AS e
   FROM q JOIN e ON e.cluster_id = q.cluster_id AND e.group_id = q.group_id AND e.generation = q.generation
            AND e.ts BETWEEN q.log_ts - INTERVAL 5 MINUTES AND q.log_ts + INTERVAL 5 MINUTES
-  GROUP BY ALL)
+  GROUP BY ALL),
+-- How long work stood still is seen in commits too, for which no event topic is needed. They stand in one log with the
+-- generations of their group, so that their places tell which came first.
+b AS (
+  SELECT cluster_id, group_id, topic, partition, log_offset, log_ts, CAST(NULL AS BIGINT) AS began
+  FROM offset_commits WHERE NOT is_tombstone
+  UNION ALL SELECT cluster_id, group_id, NULL, NULL, log_offset, log_ts, log_offset
+  FROM group_generations
+  QUALIFY NOT is_tombstone
+      AND NOT lag(generation) OVER (PARTITION BY cluster_id, group_id ORDER BY log_offset) <=> generation),
+d AS (
+  SELECT *, lag(log_ts) OVER w AS before, lag(after) OVER w AS after_before
+  FROM (SELECT *, max(began) OVER (PARTITION BY cluster_id, group_id ORDER BY log_offset
+                                   ROWS UNBOUNDED PRECEDING) AS after FROM b)
+  WHERE began IS NULL WINDOW w AS (PARTITION BY cluster_id, group_id, topic, partition ORDER BY log_offset)),
+gap AS (
+  SELECT cluster_id, group_id, after AS log_offset,
+         CAST(percentile(unix_millis(log_ts) - unix_millis(before), 0.5) AS BIGINT) AS commit_gap_ms
+  FROM d WHERE after > coalesce(after_before, -1) AND log_ts - INTERVAL 1 HOUR <= before GROUP BY ALL)
 SELECT q.cluster_id, q.group_id, q.generation, prev.generation AS prev_generation, q.log_ts AS completed_at,
        e.duration_ms, e.reason,
        coalesce(e.member_id, get(array_except(prev.ids, ids), 0), get(array_except(ids, prev.ids), 0)) AS trigger_member,
@@ -35,6 +53,7 @@ SELECT q.cluster_id, q.group_id, q.generation, prev.generation AS prev_generatio
        array_except(ids, prev.ids) AS joined, array_except(prev.ids, ids) AS left_members,
        size(array_except(owns, prev.owns)) AS partitions_moved, size(owns) AS partitions_total,
        unix_millis(q.log_ts) - unix_millis(prev.ts) AS since_prev_ms,
-       q.generation - prev.generation - 1 AS generations_missing, to_date(q.log_ts) AS date
+       q.generation - prev.generation - 1 AS generations_missing, commit_gap_ms, to_date(q.log_ts) AS date
 FROM q LEFT JOIN near ON near.cluster_id = q.cluster_id AND near.group_id = q.group_id
                      AND near.log_offset = q.log_offset
+       LEFT JOIN gap ON gap.cluster_id = q.cluster_id AND gap.group_id = q.group_id AND gap.log_offset = q.log_offset

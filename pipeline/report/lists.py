@@ -79,7 +79,7 @@ def once(scene: Scene) -> Html:
     """That one look at the ends of logs is not enough, and what helps."""
     return join(
         f"{count(scene.cannot_tell, 'record is', 'records are')} unread, and the ends of logs were sampled only once. "
-        "It takes more samples to know for how long, and whether they get fewer: ",
+        "It takes more samples to know whether they get fewer: ",
         tag("code", "ottla pipeline stream"),
         " takes one every ten seconds, ",
         tag("code", "available-now"),

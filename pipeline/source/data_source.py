@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
@@ -24,7 +26,7 @@ class OttlaSource(DataSource):
     def schema(self) -> str:
         """The columns that ``decode`` gives. Raises `OptionError`."""
         # Whether it will be a stream is not known here.
-        return schema_of(parse_options(self.options, streaming=False))
+        return schema_of(self._parsed(streaming=False))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """For ``spark.read``. Raises `OptionError`."""
@@ -36,10 +38,18 @@ class OttlaSource(DataSource):
         return EndsStreamReader(options) if options.decode == "ends" else OttlaStreamReader(options)
 
     def _options(self, schema: StructType, *, streaming: bool) -> Options:
-        options = parse_options(self.options, streaming=streaming)
+        options = self._parsed(streaming=streaming)
         names = columns_of(options)
         if schema.names != names:
             raise OptionError(
                 f"the schema has the columns {schema.names}, decode={options.decode} gives {names}: leave it out"
             )
         return options
+
+    def _parsed(self, *, streaming: bool) -> Options:
+        try:
+            return parse_options(self.options, streaming=streaming)
+        except OptionError:
+            # Spark would show the traceback of the process that plans before the message. The process ends with this.
+            os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+            raise

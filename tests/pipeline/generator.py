@@ -240,7 +240,7 @@ def write_silver(lake: Path, silver: dict[str, pa.Table], cluster_id: str = "c1"
     for name, rows in silver.items():
         if not rows.num_rows:
             continue
-        when = {"log_end_samples": "sample_ts", "group_events": "ts"}.get(name, "log_ts")
+        when = {"log_end_samples": "sample_ts", "record_times": "record_ts", "group_events": "ts"}.get(name, "log_ts")
         days = pc.cast(rows[when], pa.date32())
         rows = rows.add_column(0, "cluster_id", pa.array([cluster_id] * len(rows)))
         for day in pc.unique(days).to_pylist():

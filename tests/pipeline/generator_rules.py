@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
+from ottla.pipeline.tables import RECORD_TIMES
 from ottla.protocol.offsets_topic import OffsetValue, encode_offset_value, offset_key
 from tests.pipeline.generator import START_MS, Longs, Topic, World
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 SECONDS = 1800
 
@@ -25,6 +31,8 @@ def rules() -> World:
     behind = steady - 1000
     # Before the first sample: how old its lag is nobody knows, but it is not 0.
     group("r-before", np.array([60]), np.array([100]))
+    # The same, but the time of the record is known.
+    group("r-aged", np.array([60]), np.array([100]))
     # Nobody samples its topic.
     group("r-unsampled", minutes, behind[minutes], None)
     # Burrow's rules.
@@ -49,6 +57,15 @@ def rules() -> World:
     # A group of the same name as one of another cluster.
     group("g-plain0", minutes, behind[minutes])
     return world
+
+
+def record_times() -> pa.Table:
+    """The record at which ``r-aged`` stands is an hour older than all else."""
+    import pyarrow as pa
+
+    row = ("r-aged-topic", 0, 100, (START_MS - 3_600_000) * 1000)
+    schema = RECORD_TIMES.arrow(whole=False)
+    return pa.table([pa.array([value], field.type) for value, field in zip(row, schema, strict=True)], schema=schema)
 
 
 def _value(offset: int) -> OffsetValue:

@@ -15,7 +15,7 @@ from ottla.pipeline.parquet_files import dataset
 from ottla.pipeline.tables import TABLES
 from tests.pipeline.generator import World, write_silver
 from tests.pipeline.generator_groups import small
-from tests.pipeline.generator_rules import rules
+from tests.pipeline.generator_rules import record_times, rules
 
 OBJECTIVES = Objectives(120, {"g-batch": 600, "g-s*": 60})
 Rows = list[dict[str, Any]]
@@ -44,7 +44,7 @@ def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Buil
     path, world = tmp_path_factory.mktemp("gold") / "lake", small()
     write_silver(path, world.silver(), "c1")
     write_silver(path, world.silver(events=False), "c2")
-    write_silver(path, rules().silver(), "c3")
+    write_silver(path, rules().silver() | {"record_times": record_times()}, "c3")
     build(spark, Lake(str(path)), objectives=OBJECTIVES)
     return Built(path, world)
 

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from ottla.pipeline.gold import build
 from ottla.pipeline.lake import Lake
-from ottla.pipeline.queries import run
+from ottla.pipeline.queries import ask
 from tests.pipeline.generator import START_MS, Topic, World, write_silver
 from tests.pipeline.gold.conftest import Built
 
@@ -35,5 +35,5 @@ def test_the_largest_and_the_least_offset(spark: SparkSession, tmp_path: Path) -
     found = {(row["group_id"], row["kind"]): row["evidence"] for row in built.rows("findings")}
     assert found["most", "rewound"].startswith("more than 2^63 records are read again")
     assert ("least", "oversized_barrier") in found
-    repeated = {row["records_repeated"] for row in run(spark, built.lake, "rewinds").collect()}
+    repeated = {row["records_repeated"] for row in ask(built.lake, "rewinds").to_pylist()}
     assert repeated == {MOST, 10}

@@ -35,6 +35,14 @@ def test_who_stands_before_the_first_sample_is_not_level(lag: Lag) -> None:
     assert last["lag_seconds"] == pytest.approx(1790, abs=10)
 
 
+def test_the_time_of_a_record_tells_how_old_it_is(lag: Lag) -> None:
+    """Of a group that stands before the first sample, as all do after a single run."""
+    last = lag("r-aged", "c3")[-1]
+    assert last["lag_records"] == lag("r-before", "c3")[-1]["lag_records"]
+    assert not last["lag_seconds_is_minimum"]
+    assert last["lag_seconds"] == pytest.approx(3600 + 1790, abs=10)
+
+
 def test_who_stops_stays_in_the_table(lag: Lag) -> None:
     """A spine of minutes; else there would be rows only where somebody commits."""
     rows = lag("g-stop", partition=0)
@@ -85,6 +93,28 @@ def test_clusters_do_not_mix(built: Built, lag: Lag) -> None:
     assert len(built.rows("rebalances", "c1")) == len(built.rows("rebalances", "c2"))
 
 
+def test_commits_tell_how_long_work_stood_still(built: Built) -> None:
+    """Also where no event does: a barrier of 95 s between commits that come every 12 s."""
+    for cluster, took in (("c1", 95_000), ("c2", None)):
+        rows = built.rows("rebalances", cluster, group_id="g-barrier")
+        (barrier,) = [row for row in rows if row["prev_generation"] is not None]
+        assert (barrier["duration_ms"], barrier["commit_gap_ms"]) == (took, 108_000)
+        (run,) = built.rows("rebalance_runs", cluster, group_id="g-barrier")
+        assert (run["rebalances"], run["kind"], run["commit_gap_ms"]) == (1, None, 108_000)
+    usual = [row["commit_gap_ms"] for row in built.rows("rebalances", "c2", group_id="g-deploy")][1:]
+    assert {one for one in usual if one is not None} == {12_000}
+
+
+def test_owners_follow_each_other(built: Built) -> None:
+    """A partition has one owner at a time, and none is told twice for staying."""
+    rows = built.rows("partition_owners", group_id="g-deploy", partition=2)
+    assert [one["until"] for one in rows[:-1]] == [two["since"] for two in rows[1:]] and rows[-1]["until"] is None
+    assert all(one["member_id"] != two["member_id"] for one, two in pairwise(rows))
+    assert len(rows) < len(built.rows("rebalances", group_id="g-deploy"))
+    gone = built.rows("partition_owners", group_id="g-deleted")
+    assert gone and all(row["until"] is not None for row in gone)
+
+
 def test_generations_begin_anew_after_a_deletion(built: Built) -> None:
     rows = sorted(built.rows("rebalances", group_id="g-reborn"), key=lambda row: row["completed_at"])
     assert [(row["generation"], row["prev_generation"]) for row in rows] == [(1, None), (2, 1), (1, None)]
@@ -124,7 +154,7 @@ def test_the_later_of_two_at_one_time_counts(lag: Lag) -> None:
 def test_burrows_rules(built: Built) -> None:
     stands = {row["group_id"]: row["status"] for row in built.rows("partition_status", "c3")}
     expected = {"ok": "OK", "warn": "WARN", "stall": "STALL", "rewind": "REWIND", "stop": "STOP", "level": "OK"}
-    others = {"before": "OK", "unsampled": "OK", "once": "OK", "twice": "REWIND"}
+    others = {"before": "OK", "aged": "OK", "unsampled": "OK", "once": "OK", "twice": "REWIND"}
     assert stands == {f"r-{name}": status for name, status in (expected | others).items()} | {"g-plain0": "WARN"}
 
 

@@ -16,6 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ottla.pipeline.lake import Lake
+from ottla.pipeline.queries import ask
 from ottla.pipeline.tables import GOLD, SILVER, TABLES
 from tests.differential.real_kafka import NoJava, RealKafka, jars
 from tests.interop.suite import NotAvailable
@@ -175,3 +176,20 @@ def test_gold_finds_the_storm(spark: SparkSession, run: Run) -> None:
     assert storms["classic"]["suspect_client"] == "flapper"
     assert storms["classic"]["main_reason"] is None
     assert storms["classic"]["paused_ms"] is None
+
+
+def test_rebalances_are_told_from_offsets_alone(run: Run) -> None:
+    """When, how often, who, and for how long nothing was committed; what is not in such a log is said."""
+    answer = ask(run.lake, "rebalances", group="classic").to_pylist()
+    assert sum(row["rebalances"] for row in answer) >= 3 + 2 * CHURNS
+    assert all(row["ended_at"] >= row["started_at"] and row["paused_ms"] is None for row in answer)
+    assert "flapper" in {row["client"] for row in answer}
+    assert max(row["commit_gap_ms"] for row in answer) > 0
+    said = ottla("query", "rebalances", "--lake", run.lake.path)
+    assert "classic" in said and "when a rebalance began, how long it took and why it came is not known" in said
+
+
+def test_one_run_knows_how_old_unread_records_are(run: Run) -> None:
+    behind = {row["group_id"]: row for row in ask(run.lake, "lag").to_pylist() if row["lag_records"]}
+    assert "exactly-once" in behind
+    assert all(row["lag_seconds"] > 0 and not row["lag_seconds_is_minimum"] for row in behind.values()), behind

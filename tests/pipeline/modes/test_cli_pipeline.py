@@ -5,25 +5,27 @@ from __future__ import annotations
 import json
 import sys
 import time
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import click
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
-from pyspark.sql import SparkSession
 
 from ottla.cli import pipeline as cli
 from ottla.cli.main import command
 from ottla.cli.pipeline_alerts import _last_words
-from ottla.cli.pipeline_show import Bars
-from ottla.pipeline import running
+from ottla.cli.pipeline_show import Bars, print_rows
+from ottla.pipeline import running, touched
 from ottla.pipeline.alerts.run import AlertSettings
 from ottla.pipeline.lake import Lake
 from ottla.pipeline.queries import QUERIES
 from ottla.pipeline.running import Progress, first_line, position
 from ottla.pipeline.session import NoJava
-from ottla.pipeline.tables import VERSION
+from ottla.pipeline.tables import TABLES, VERSION
 
 
 def ottla(*arguments: str) -> Result:
@@ -215,15 +217,67 @@ def test_questions(lake: Path) -> None:
         assert (result.exit_code, said in result.output) == (2, True), result.output
 
 
-def test_rows_are_printed_in_utc(spark: SparkSession) -> None:
-    columns = "array('a', 'b') AS members, 1.25D AS lag, NULL AS n"
-    asked = spark.sql(f"SELECT 'g\\n' AS group_id, TIMESTAMP'2026-11-22 10:00:00Z' AS at, {columns}")
+@pytest.fixture
+def golden(lake: Path) -> Path:
+    """With a run of rebalances of one group, which gold has just written."""
+    at = datetime(2026, 11, 22, 10, tzinfo=UTC)
+    row = {"cluster_id": "c", "group_id": "g", "started_at": at, "ended_at": at, "rebalances": 3, "commit_gap_ms": 9000}
+    folder = lake / "gold" / "rebalance_runs" / "date=2026-11-22"
+    folder.mkdir(parents=True)
+    schema = TABLES["rebalance_runs"].arrow()
+    pq.write_table(pa.Table.from_pylist([row], schema).drop(["date"]), folder / "one.parquet")
+    there = Lake(str(lake))
+    touched.note(there, touched.look(there, [20.0, {"a": 3.0}]), None)
+    return lake
+
+
+def test_answers_need_no_java_and_say_of_when_they_are(golden: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(sys.modules["ottla.pipeline.session"], "java_home", lambda: pytest.fail("Java is looked for"))
+    said = ottla("query", "rebalances", "--json", "--lake", str(golden))
+    (row,) = json.loads(said.stdout)
+    assert (row["cluster_id"], row["rebalances"], row["ended_at"]) == ("c", 3, "2026-11-22T10:00:00.000Z")
+    built = datetime.fromisoformat(touched.noted(Lake(str(golden)))["at"])
+    assert f"From gold tables built at {built:%Y-%m-%d %H:%M:%S} UTC.\n" in said.stderr
+    assert "when a rebalance began, how long it took and why it came is not known" in said.stderr
+    text = ottla("query", "rebalances", "--lake", str(golden)).stdout.splitlines()
+    assert text[0].startswith("GROUP ID ") and text[1].split()[:1] == ["g"], "a lake is of one cluster"
+    assert "There are no rows." in ottla("query", "rebalances", "--group", "x", "--lake", str(golden)).stderr
+    with Lake(str(golden)).building():
+        assert "rows may be missing: ask again" in ottla("query", "rebalances", "--lake", str(golden)).stderr
+    later = golden / "silver" / "quarantine" / "log_date=2026-11-22" / "new.parquet"
+    later.parent.mkdir(parents=True)
+    pq.write_table(TABLES["quarantine"].arrow().empty_table().drop(["log_date"]), later)
+    assert "More was read since: --refresh" in ottla("query", "rebalances", "--lake", str(golden)).stderr
+
+
+def test_refreshing_builds_with_the_objectives_that_were(golden: Path, monkeypatch: Any) -> None:
+    asked = []
+    monkeypatch.setattr(cli, "_build", lambda config, *what, **how: asked.append((config.slo, config.slo_groups)))
+    assert ottla("query", "rebalances", "--refresh", "--lake", str(golden)).exit_code == 0
+    assert asked == [(20.0, {"a": 3.0})]
+
+
+def test_tables_of_an_earlier_ottla(golden: Path) -> None:
+    noted = json.loads((golden / "gold.json").read_text())
+    (golden / "gold.json").write_text(json.dumps(noted | {"version": VERSION - 1, "objectives": "old"}))
+    said = ottla("query", "rebalances", "--lake", str(golden)).stderr
+    assert "An earlier ottla built these gold tables: --refresh builds them anew." in said
+    missing = ottla("query", "lag", "--lake", str(golden))
+    assert (missing.exit_code, "has no table lag_by_topic yet: ottla pipeline gold" in missing.stderr) == (1, True)
+
+
+def test_rows_are_printed_in_utc() -> None:
+    at = datetime(2026, 11, 22, 11, tzinfo=timezone(timedelta(hours=1)))
+    row = {"group_id": "g\n", "at": at, "members": ["a", "b"], "lag": 1.25, "n": None}
+    times = pa.field("at", pa.timestamp("us", tz="UTC"))
+    asked = pa.Table.from_pylist([row])
+    asked = asked.set_column(1, times, asked["at"].cast(times.type))
     runner = CliRunner()
 
     @click.command()
     @click.option("--json", "as_json", is_flag=True)
     def show(as_json: bool) -> None:
-        cli.print_rows(asked, 10, as_json)
+        print_rows(asked, 10, as_json)
 
     text = runner.invoke(show).output
     assert text.splitlines()[1].split("  ")[0] == "g\\n"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ottla.pipeline.report import NothingToReport, write
+from ottla.pipeline.tables import VERSION
 from tests.pipeline.report.reading_page import read
 from tests.pipeline.report.sample import START, Sample, put
 
@@ -60,7 +61,7 @@ def test_a_lake_of_a_later_version(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     lake.mkdir()
     (lake / "lake.json").write_text(json.dumps({"version": 99}))
-    assert "is of version 99, and this ottla reads up to 1" in refused(lake)
+    assert f"is of version 99, and this ottla reads up to {VERSION}" in refused(lake)
     (lake / "lake.json").write_text("{")
     assert "lake.json is no JSON" in refused(lake)
     (lake / "lake.json").write_text("[]")

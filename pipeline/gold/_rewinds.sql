@@ -1,6 +1,0 @@
--- Every commit that lies before the one that preceded it. After a tombstone there is none that precedes.
-SELECT cluster_id, group_id, topic, partition, log_ts, committed_offset, greatest(was, 0) - greatest(committed_offset, 0) AS repeated
-FROM (SELECT cluster_id, group_id, topic, partition, log_ts, committed_offset,
-             lag(committed_offset) OVER (PARTITION BY cluster_id, group_id, topic, partition ORDER BY log_offset) AS was
-      FROM offset_commits)
-WHERE committed_offset < was

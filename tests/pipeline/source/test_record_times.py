@@ -1,0 +1,71 @@
+"""How old unread records are, asked of a broker, and noted in the lake once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ottla.pipeline.cluster import options_of
+from ottla.pipeline.config import load
+from ottla.pipeline.lake import Lake
+from ottla.pipeline.parquet_files import dataset
+from ottla.pipeline.record_times import look_up
+from ottla.pipeline.tables import RECORD_TIMES
+from ottla.testing import Broker
+from tests.pipeline.source.reading import commit, create, producer, transact
+
+FIRST_MS = 1_700_000_000_000
+TO_COME_MS = 4_000_000_000_000
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[str]:
+    with Broker({"offsets.topic.num.partitions": 3}, topics={"orders": 2}) as broker:
+        one = producer(broker.bootstrap_servers)
+        for number in range(20):
+            one.produce("orders", b"x" * 2000, partition=0, timestamp=FIRST_MS + 1000 * number)
+        one.produce("orders", b"x", partition=1, timestamp=TO_COME_MS)
+        assert one.flush(30) == 0
+        yield broker.bootstrap_servers
+
+
+def known(lake: Lake) -> set[tuple[str, int, int, int]]:
+    rows = dataset(lake.where("record_times"), RECORD_TIMES).to_table().to_pylist()
+    assert {row["cluster_id"] for row in rows} <= {"c"}
+    found = [
+        (row["topic"], row["partition"], row["record_offset"], int(row["record_ts"].timestamp() * 1000)) for row in rows
+    ]
+    assert len(found) == len(set(found))
+    return set(found)
+
+
+def test_of_groups_that_are_behind(servers: str, tmp_path: Path) -> None:
+    lake, options = Lake(str(tmp_path)), options_of(load(options={"bootstrap_server": servers}))
+    assert (look_up(options, lake, "c"), known(lake)) == (0, set()), "there is no group"
+    commit(servers, "slow", "orders", {0: 3})
+    commit(servers, "slower", "orders", {0: 1})
+    commit(servers, "as-slow", "orders", {0: 3})
+    commit(servers, "level", "orders", {0: 20})
+    commit(servers, "wrong-clock", "orders", {1: 0})
+    assert look_up(options, lake, "c") == 2
+    expected = {("orders", 0, 1, FIRST_MS + 1000), ("orders", 0, 3, FIRST_MS + 3000)}
+    assert known(lake) == expected
+    assert look_up(options, lake, "c") == 0, "what is known is not asked again"
+    commit(servers, "slow", "orders", {0: 7})
+    assert look_up(options, lake, "c") == 1
+    assert known(lake) == expected | {("orders", 0, 7, FIRST_MS + 7000)}
+
+
+def test_behind_the_marker_of_a_transaction(servers: str, tmp_path: Path) -> None:
+    """A group stands there when it has read all before it; the age is that of the record behind it."""
+    create(servers, "paid")
+    transact(servers, "till", "paid", end="commit", records=5)
+    one = producer(servers)
+    one.produce("paid", b"next", timestamp=FIRST_MS)
+    assert one.flush(30) == 0
+    commit(servers, "accounts", "paid", {0: 5})
+    lake, options = Lake(str(tmp_path)), options_of(load(options={"bootstrap_server": servers}))
+    look_up(options, lake, "c")
+    assert ("paid", 0, 5, FIRST_MS) in known(lake)
