@@ -131,8 +131,8 @@ bench: $(VENV)/.test ## heartbeats, commits, the log, starts, the recorder and a
 image-check: $(VENV)/.tools ## what can be checked of the container files without a container engine
 	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m tests.image.check --strict
 
-docs: $(VENV)/.test ## print docs/protocol-support.md and docs/settings.md anew
-	@$(BIN)/python docs/make_protocol_support.py && $(BIN)/python docs/make_settings.py && $(BIN)/python docs/make_recorder_events.py && $(BIN)/python docs/make_pipeline_tables.py
+docs: $(VENV)/.test ## print anew what pages of docs/ have from the code
+	@$(BIN)/python docs/make_protocol_support.py && $(BIN)/python docs/make_settings.py && $(BIN)/python docs/make_client.py && $(BIN)/python docs/make_recorder_events.py && $(BIN)/python docs/make_pipeline_tables.py
 
 lock: ## pin what pyproject.toml asks for anew, with hashes, in locks/
 	@test -x build/lock/bin/uv || { $(PYTHON) -m venv build/lock && build/lock/bin/python -m pip install --quiet --disable-pip-version-check uv; }
