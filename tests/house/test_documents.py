@@ -109,3 +109,33 @@ def test_what_is_wrong_is_found(tmp_path: Path) -> None:
     assert unknown_in("ottla groups describe billing --statee # --no") == ["--statee"]
     assert unknown_in("ottla group describe") == ["group"]
     assert unknown_in("ottla log dump|verify|tail") == []
+
+
+def code(page: Path) -> list[tuple[str, list[str]]]:
+    """The blocks of a page without their comments, which may be translated."""
+    return [
+        (language, [re.sub(r"(^|\s+)# .*$", "", line) for line in text.splitlines()])
+        for language, text in FENCE.findall((ROOT / page).read_text(encoding="utf-8"))
+    ]
+
+
+TRANSLATED = {"README.zh-CN.md": "README.md", "docs/zh-CN/tutorial.md": "docs/tutorial.md"}
+
+
+def test_every_translation_is_known() -> None:
+    assert {str(page) for page in PAGES if "zh-CN" in str(page)} == set(TRANSLATED)
+
+
+@pytest.mark.parametrize(("page", "original"), TRANSLATED.items(), ids=str)
+def test_a_translation_has_the_same_code(page: str, original: str) -> None:
+    assert code(Path(page)) == code(Path(original))
+
+
+@pytest.mark.parametrize(("page", "original"), TRANSLATED.items(), ids=str)
+def test_a_translation_has_the_same_parts(page: str, original: str) -> None:
+    """Headings of the same depth, in order, and the same external links and files, the translated ones apart."""
+    depths = [re.findall(r"^(#+) ", prose(Path(one)), re.MULTILINE) for one in (page, original)]
+    assert depths[0] == depths[1]
+    both = {*TRANSLATED, *TRANSLATED.values()}
+    led = [{str(path.resolve().relative_to(ROOT)) for path, _ in links(Path(one))} - both for one in (page, original)]
+    assert led[0] == led[1]
