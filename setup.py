@@ -15,7 +15,7 @@ setup(
     ],
     package_data={
         **{f"ottla.{room}": ["py.typed"] for room in ROOMS},
-        "ottla.broker.observe.console": ["*"],
+        "ottla.broker": ["py.typed", "observe/console/*"],
         "ottla.pipeline": ["py.typed", "gold/*.sql", "queries/*.sql", "report/*.css", "report/*.html", "*.properties"],
     },
     exclude_package_data={"ottla.broker.core": ["ruff.toml"]},

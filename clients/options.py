@@ -63,8 +63,8 @@ def opt(default: Any, check: Check) -> Any:
 class ClientOptions:
     """Options of every client.
 
-    bootstrap_servers: the brokers to ask first; one that answers is enough. Without a port it is 9092.
-    client_id: the name under which brokers log and show this client.
+    bootstrap_servers: where to ask for the cluster; one that answers is enough. The port is 9092 unless given.
+    client_id: a name for logs on both sides.
     request_timeout_ms: how long one request may take.
     retry_backoff_ms: the wait before the first retry; each further one waits twice as long.
     retry_backoff_max_ms: the longest wait before a retry.
