@@ -14,7 +14,7 @@ from ottla.cli.main import command as OTTLA
 from tests.house.fences import FENCE
 from tests.house.sources import ROOT, files
 
-PAGES = sorted(path.relative_to(ROOT) for path in files(".md"))
+PAGES = sorted(path.relative_to(ROOT) for path in files(".md") if path.parent.parent != ROOT / "cli")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 TARGETS = set(re.findall(r"^([a-z0-9-]+)(?:-%)?:.*## ", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
 
