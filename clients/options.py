@@ -66,11 +66,9 @@ class ClientOptions:
     bootstrap_servers: where to ask for the cluster; one that answers is enough. The port is 9092 unless given.
     client_id: a name for logs on both sides.
     request_timeout_ms: how long one request may take.
-    retry_backoff_ms: the wait before the first retry; each further one waits twice as long.
-    retry_backoff_max_ms: the longest wait before a retry.
-    reconnect_backoff_ms: the wait before the first new attempt to connect; each further one waits twice as long.
-    reconnect_backoff_max_ms: the longest wait before an attempt to connect.
-    metadata_max_age_ms: the client asks for cluster metadata again after this long.
+    retry_backoff_ms, retry_backoff_max_ms: the wait before a retry, doubled up to the second.
+    reconnect_backoff_ms, reconnect_backoff_max_ms: the same for connections.
+    metadata_max_age_ms: cluster metadata are asked for again after this long.
     connections_max_idle_ms: the client closes a connection that it has not used for this long.
     receive_message_max_bytes: the longest answer that is read; the connection is closed at a longer one.
     security_protocol: PLAINTEXT, or SSL with an ssl_context. Ottla's broker speaks PLAINTEXT only.
