@@ -10,7 +10,8 @@ ROOMS = ("broker", "protocol", "clients", "testing", "cli", "pipeline")
 
 setup(
     packages=[
-        f"ottla.{package}" for room in ROOMS for package in [room, *(f"{room}.{name}" for name in find_packages(room))]
+        *(f"ottla.{name}" for room in ROOMS for name in (room, *(f"{room}.{part}" for part in find_packages(room)))),
+        "ottla.broker.observe.console",  # files of a page, and no module
     ],
     package_data={
         "": ["docs/*.md"],  # of ottla.cli, where docs is a link, for `ottla help`
@@ -18,5 +19,6 @@ setup(
         "ottla.broker": ["py.typed", "observe/console/*"],
         "ottla.pipeline": ["py.typed", "gold/*.sql", "report/*.css", "report/*.html", "*.properties"],
     },
+    exclude_package_data={"ottla.broker.core": ["ruff.toml"]},
     package_dir={f"ottla.{room}": room for room in ROOMS},
 )

@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 def command(data_dir: Path, accept_loss: bool, output_format: str) -> None:
     """Say what is damaged in DATA_DIR and what giving it up would cost; with --accept-loss do so.
 
-    A broker repairs by itself what a crash leaves behind, as nobody was told that it was written. It refuses to start
-    where records that it had acknowledged are damaged. Better than to give them up is to restore the directory from a
-    backup. Every batch of every log is read. Damage within a log costs the batches that it hit; where the journal or
-    the end of a log is damaged, the records before the first that is missing are kept. Damaged files are kept, too.
+    After a crash a broker cuts off by itself what it had not acknowledged. It refuses to start if acknowledged records
+    are damaged: restore the directory from a backup, or give these records up.
+
+    This reads every batch of every log. Damage within a log costs the batches that it hit. Damage in the journal, or at
+    the end of a log, costs everything from the first missing record on. Damaged files are kept.
     """
     from ottla.broker.storage.engine import EngineError
     from ottla.broker.storage.local.repair import examine, recover_accepting_loss

@@ -22,9 +22,9 @@ MOST_NAMES = 5
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @format_option
 def command(file: Path, output_format: str) -> None:
-    """Play a recording of `ottla serve --record FILE` back.
+    """Play back a recording of `ottla serve --record FILE`.
 
-    Every request, timer and outcome goes into a fresh coordinator at its time, and each decision is held against the
+    A fresh coordinator gets every request, timer and outcome at its time. Each of its decisions is compared with the
     recorded one. Exit code 0 if all are the same, 1 if not.
     """
     from ottla.broker.observe.recording import NoRecording, open_recording

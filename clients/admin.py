@@ -52,8 +52,8 @@ class Admin(AdminGroups, AdminHistory, AdminConfigs, AdminTransactions):
         print(await admin.describe_groups(["billing"]))
     ```
 
-    Calls for several things raise the error of the one thing asked for, or `SomeFailed` with the errors of those that
-    failed. Errors that may pass are retried for default_api_timeout_ms.
+    Every call retries what may pass for default_api_timeout_ms, and then raises `KafkaError` with Kafka's code. A call
+    for several things raises `SomeFailed` if some of them failed; its ``errors`` and ``results`` say which.
 
     Args:
         options: those of `AdminOptions`.
@@ -67,8 +67,11 @@ class Admin(AdminGroups, AdminHistory, AdminConfigs, AdminTransactions):
         """Create topics.
 
         Args:
-            topics: names, names with partition counts, or `NewTopic` objects.
-            validate_only: only say whether they could be created.
+            topics: names, names with numbers of partitions, or `NewTopic` objects.
+            validate_only: create nothing, and only check whether it could be done.
+
+        Raises:
+            KafkaError: TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION or another error of the broker.
         """
         if isinstance(topics, Mapping):
             wanted = {name: NewTopic(name, count) for name, count in topics.items()}
@@ -99,7 +102,11 @@ class Admin(AdminGroups, AdminHistory, AdminConfigs, AdminTransactions):
         return await self._for_each(wanted, attempt)
 
     async def delete_topics(self, topics: Iterable[str]) -> None:
-        """Delete topics with their records."""
+        """Delete topics with their records.
+
+        Raises:
+            KafkaError: UNKNOWN_TOPIC_OR_PARTITION, if there is no such topic.
+        """
 
         async def attempt(names: list[str]) -> Outcomes[str, None]:
             request = DeleteTopicsRequest(
@@ -118,7 +125,15 @@ class Admin(AdminGroups, AdminHistory, AdminConfigs, AdminTransactions):
         await self._for_each(topics, attempt)
 
     async def create_partitions(self, counts: Mapping[str, int], *, validate_only: bool = False) -> None:
-        """Let topics grow to so many partitions."""
+        """Add partitions to topics.
+
+        Args:
+            counts: by topic the number of partitions that it is to have, those of now included.
+            validate_only: add nothing, and only check whether it could be done.
+
+        Raises:
+            KafkaError: INVALID_PARTITIONS, if a topic has as many already or more.
+        """
 
         async def attempt(names: list[str]) -> Outcomes[str, None]:
             request = CreatePartitionsRequest(
@@ -166,11 +181,14 @@ class Admin(AdminGroups, AdminHistory, AdminConfigs, AdminTransactions):
     async def list_offsets(
         self, wanted: Mapping[TopicPartition, int | str], *, isolation_level: str = "read_uncommitted"
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """The first offset at or after a time; the offset is -1 where there is none.
+        """By partition the first offset at or after a time; -1 where there is none.
 
         Args:
             wanted: by partition a Unix time in ms, ``"earliest"``, ``"latest"`` or ``"max_timestamp"``.
-            isolation_level: with ``read_committed`` latest is the end of what is committed.
+            isolation_level: with ``read_committed`` latest is the end of what transactions have committed.
+
+        Raises:
+            OptionError: a time or an isolation level that there is not.
         """
         times: dict[TopicPartition, int] = {}
         for tp, when in wanted.items():
@@ -191,7 +209,7 @@ class Admin(AdminGroups, AdminHistory, AdminConfigs, AdminTransactions):
         )
 
     async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Forget the records before an offset; -1 forgets all. Returns by partition the first offset left."""
+        """Delete the records before an offset; -1 deletes all. Returns by partition the first offset that is left."""
         given = {TopicPartition(*tp): offset for tp, offset in before.items()}
 
         async def attempt(pending: list[TopicPartition]) -> Outcomes[TopicPartition, int]:

@@ -40,7 +40,7 @@ class AdminCalls:
         self._state = "new"
 
     async def start(self) -> None:
-        """Connect.
+        """Connect to the cluster.
 
         Raises:
             KafkaConnectionError: no bootstrap server can be reached.

@@ -34,7 +34,9 @@ class AdminConfigs(AdminCalls):
         """Settings by topic name or broker id, then by key.
 
         Args:
-            keys: only these.
+            topics: names of topics.
+            brokers: ids of brokers.
+            keys: the settings to ask for; by default all.
         """
         wanted_keys = None if keys is None else list(keys)
         things: list[Thing] = [*topics, *brokers]
@@ -136,7 +138,11 @@ class AdminConfigs(AdminCalls):
         """Replace all settings of topics or brokers: those that are not named go back to their defaults.
 
         Args:
-            validate_only: only say whether it could be done.
+            topics, brokers: by name or id the settings that are to remain, by key.
+            validate_only: change nothing, and only check whether it could be done.
+
+        Raises:
+            KafkaError: INVALID_CONFIG, if there is no such setting or it cannot have that value.
         """
         wanted: dict[Thing, Mapping[str, str | None]] = dict((topics or {}).items())
         wanted.update((brokers or {}).items())
@@ -177,7 +183,11 @@ class AdminConfigs(AdminCalls):
 
         Args:
             topics, brokers: by key a value to set, None to go back to the default, or a `ConfigChange`.
-            validate_only: only say whether it could be done.
+            validate_only: change nothing, and only check whether it could be done.
+
+        Raises:
+            OptionError: an operation that there is not.
+            KafkaError: INVALID_CONFIG, if there is no such setting or it cannot have that value.
         """
         changes: dict[Thing, Mapping[str, Change]] = dict((topics or {}).items())
         changes.update((brokers or {}).items())

@@ -45,8 +45,8 @@ class AdminGroups(AdminCalls):
         """All groups of all brokers, in order of their ids.
 
         Args:
-            states: only groups in these, e.g. ``Stable`` or ``Empty`` (KIP-518).
-            types: only groups of these, ``classic`` or ``consumer`` (KIP-848).
+            states: only groups in one of these states, such as ``Stable`` or ``Empty`` (KIP-518).
+            types: only groups of one of these types, ``classic`` or ``consumer`` (KIP-848).
         """
         wanted, kinds = list(states), list(types)
         low = TYPES_SINCE if kinds else STATES_SINCE if wanted else 0
@@ -83,7 +83,11 @@ class AdminGroups(AdminCalls):
         return await self._for_each(group_ids, attempt)
 
     async def delete_groups(self, group_ids: Iterable[str]) -> None:
-        """Delete groups that have no members, with their offsets."""
+        """Delete groups with their offsets.
+
+        Raises:
+            KafkaError: NON_EMPTY_GROUP while a group has members, GROUP_ID_NOT_FOUND if there is none.
+        """
 
         async def attempt(pending: list[str]) -> Outcomes[str, None]:
             client = self._running()
@@ -105,7 +109,7 @@ class AdminGroups(AdminCalls):
         """A group's committed offsets.
 
         Args:
-            partitions: only of these; by default all. Those without an offset are left out.
+            partitions: the partitions to ask for; by default all. Those without an offset are left out.
         """
         wanted = None if partitions is None else [TopicPartition(*tp) for tp in partitions]
 
@@ -122,7 +126,7 @@ class AdminGroups(AdminCalls):
     async def alter_group_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]
     ) -> None:
-        """Set a group's committed offsets. The group must have no members, or be one that never had any.
+        """Set a group's committed offsets. The group must have no members; one that does not exist is created.
 
         Raises:
             KafkaError: UNKNOWN_MEMBER_ID while the group has members, or as the broker refuses an offset.
@@ -160,7 +164,11 @@ class AdminGroups(AdminCalls):
         await self._for_each(given, attempt)
 
     async def delete_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
-        """Delete committed offsets of topics to which no member of the group subscribes (KIP-496)."""
+        """Delete committed offsets of topics to which no member of the group subscribes (KIP-496).
+
+        Raises:
+            KafkaError: GROUP_SUBSCRIBED_TO_TOPIC while a member subscribes to a topic.
+        """
 
         async def attempt(pending: list[TopicPartition]) -> Outcomes[TopicPartition, None]:
             coordinator = await self._coordinator(group_id)

@@ -20,14 +20,15 @@ class AdminHistory(AdminCalls):
         since_ms: int | None = None,
         after: int = 0,
     ) -> bytes:
-        """What happened to a group, as JSON. Only Ottla's broker knows this call.
+        """The history of a group as JSON. Only Ottla's broker answers this call.
 
         Args:
-            view: ``why``: its rebalances, explained. ``timeline``: what to draw. ``events``: what was recorded.
-            generation: only what led to this generation.
-            last: at most so many, the newest.
-            since_ms: only what began at this Unix time or later.
-            after: for ``events``, the number after which to begin.
+            group_id: the group.
+            view: ``why`` for its rebalances, explained; ``timeline`` for what is drawn; ``events`` as recorded.
+            generation: only the rebalance that led to this generation.
+            last: the number of rebalances, the newest ones.
+            since_ms: only what began at this time (Unix ms) or later.
+            after: for ``events``, the number of the event after which to begin.
 
         Raises:
             UnsupportedByBroker: the broker is not Ottla, or an older one.

@@ -49,10 +49,14 @@ class AdminTransactions(AdminCalls):
         """All transactional ids of all coordinators, in order.
 
         Args:
-            states: only those in these, e.g. ``Ongoing``.
-            producer_ids: only those of these producers.
-            longer_than_ms: only those whose transaction has been open for longer (KIP-994).
+            states: only ids in one of these states, such as ``Ongoing``.
+            producer_ids: only ids of these producers.
+            longer_than_ms: only ids whose transaction has been open for longer than this (KIP-994).
             pattern: only ids that this regular expression (RE2) matches (KIP-1152).
+
+        Raises:
+            KafkaError: INVALID_REGULAR_EXPRESSION, if the pattern is none.
+            UnsupportedByBroker: the broker is too old for longer_than_ms or pattern.
         """
         request = ListTransactionsRequest(
             state_filters=list(states),
@@ -80,7 +84,11 @@ class AdminTransactions(AdminCalls):
         return await self._again(attempt)
 
     async def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription]:
-        """Transactional ids with what their transactions touch."""
+        """Transactional ids with the state of their transactions and the partitions in them.
+
+        Raises:
+            KafkaError: TRANSACTIONAL_ID_NOT_FOUND, if there is no such id.
+        """
 
         async def attempt(pending: list[str]) -> Outcomes[str, TransactionDescription]:
             client = self._running()
@@ -125,8 +133,8 @@ class AdminTransactions(AdminCalls):
     ) -> None:
         """Write an abort marker for a transaction that hangs in a partition, as `describe_producers` shows it.
 
-        For a transaction of which its coordinator knows nothing any more. One that it knows is the coordinator's to
-        end: start a producer with its transactional_id.
+        Use it for a transaction that its coordinator no longer knows. To end one that it knows, start a producer with
+        its transactional_id.
         """
 
         async def ask(node_id: int, tps: list[TopicPartition]) -> Outcomes[TopicPartition, None]:

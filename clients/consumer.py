@@ -70,7 +70,7 @@ class Consumer(ConsumerOffsets):
     # life
 
     async def start(self) -> None:
-        """Connect; with a subscription also join the group and wait for the first assignment.
+        """Connect to the cluster; with a subscription also join the group and wait for the first assignment.
 
         Raises:
             KafkaConnectionError: no bootstrap server can be reached.
@@ -121,10 +121,10 @@ class Consumer(ConsumerOffsets):
             raise
 
     async def stop(self, *, finished: bool = True) -> None:
-        """Commit what is finished (if enable_auto_commit), leave the group, close. A second call does nothing.
+        """Commit what is finished (if enable_auto_commit), leave the group, and close. A second call does nothing.
 
         Args:
-            finished: the records given out last were worked on; False leaves them uncommitted.
+            finished: whether you are done with the records that you got last; False leaves them uncommitted.
         """
         if self._state != "running" or self._client is None:
             self._state = "stopped"
@@ -164,9 +164,9 @@ class Consumer(ConsumerOffsets):
         The group assigns partitions in the background.
 
         Args:
-            topics: names. A single text is refused, as it would be taken for its letters.
-            pattern: matched from a name's first letter on.
-            listener: told when partitions come and go.
+            topics: a list of names. A single text is refused, as it would be taken for its letters.
+            pattern: a regular expression, matched from the first letter of a name on.
+            listener: an object whose methods are called when partitions come and go.
 
         Raises:
             OptionError: neither or both of topics and pattern, no group_id, or partitions were assigned by hand.
@@ -215,7 +215,7 @@ class Consumer(ConsumerOffsets):
         return done
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read exactly these partitions, without the group deciding. Positions of those read before are kept.
+        """Read exactly these partitions; no group assigns them. Partitions that were read before keep their positions.
 
         Raises:
             OptionError: the consumer has a subscription.
@@ -233,17 +233,17 @@ class Consumer(ConsumerOffsets):
 
     @property
     def unanswered_ms(self) -> float:
-        """For how long all brokers have been asked in vain, in ms; 0 while one answers. They are asked further."""
+        """The time in ms for which no broker has answered; 0 while one answers. The client goes on asking."""
         return 0.0 if self._client is None else self._client.unanswered_ms
 
     @property
     def member_state(self) -> MemberState:
-        """Where this consumer stands in its group; UNJOINED without one."""
+        """The state of this consumer in its group; UNJOINED without a group."""
         return MemberState.UNJOINED if self._group is None else self._group.member.state
 
     @property
     def member_id(self) -> str:
-        """The id that the coordinator gave; empty outside a group."""
+        """The member id that the coordinator gave; empty outside a group."""
         return "" if self._group is None else self._group.member.member_id
 
     @property
@@ -254,11 +254,12 @@ class Consumer(ConsumerOffsets):
     def group_metadata(self) -> ConsumerGroupMetadata:
         """This consumer as a member of its group, for `Producer.send_offsets_to_transaction`.
 
-        Take it together with the records whose offsets it is for: the coordinator then refuses them if the group has
-        moved on meanwhile. Without a subscription it is the group's name only, and nothing is refused.
+        Take it when you take the records whose offsets it is for: then the coordinator refuses these offsets if the
+        group has had another generation since. Without a subscription it is only the group's name, and nothing is
+        refused.
 
-        Say ``enable_auto_commit=False``: offsets that the consumer commits by itself stay committed if the transaction
-        is aborted, and what was read for it is not read again. The producer logs a warning otherwise.
+        Set ``enable_auto_commit=False``: offsets that the consumer commits by itself stay committed when the
+        transaction is aborted, and the records are not read again. The producer logs a warning if you do not.
 
         Raises:
             OptionError: there is no group_id.
@@ -283,14 +284,20 @@ class Consumer(ConsumerOffsets):
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
     ) -> Records:
-        """Records by partition; waits up to ``timeout_ms`` for the first.
+        """The next records by partition; empty if there are none in time.
 
         Args:
-            partitions: only of these; by default of all that are assigned.
-            max_records: at most so many; by default max_poll_records.
+            partitions: the partitions to take records of; by default all that are assigned.
+            timeout_ms: how long to wait for the first record.
+            max_records: the most records to return; by default max_poll_records.
 
         Raises:
-            KafkaError: what stands against reading; see `ottla.clients.errors`.
+            OptionError: max_records is less than 1.
+            NoOffsetForPartition, OffsetOutOfRange: there is no place to begin, and auto_offset_reset is ``none``.
+            RecordCorrupt, RecordNotReadable: a batch is damaged, or a deserializer raised.
+            FencedInstance: another consumer has this group_instance_id.
+            KafkaError: the group or the broker refuses this consumer.
+            ClientClosed: the consumer does not run.
         """
         if max_records is not None and max_records < 1:
             raise OptionError(f"max_records={max_records!r}: allowed is at least 1")
@@ -303,7 +310,7 @@ class Consumer(ConsumerOffsets):
             self._leave()
 
     async def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> Records:
-        """Kafka's name for `getmany` of all partitions."""
+        """Kafka's name for `getmany` of all partitions. Raises as `getmany` does."""
         return await self.getmany(timeout_ms=timeout_ms, max_records=max_records)
 
     async def getone(self, *partitions: TopicPartition) -> ConsumerRecord[Any, Any]:

@@ -87,7 +87,7 @@ class ConsumerOffsets:
             await self.position(state.tp)
 
     async def seek_to_committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int | None]:
-        """Go on reading at the committed offsets; those without one stay where they are. Returns them."""
+        """Go on reading at the committed offsets, which are returned; a partition without one stays where it is."""
         states = self._states(partitions)
         found = await self.committed_offsets([state.tp for state in states])
         for tp, committed in found.items():
@@ -97,12 +97,12 @@ class ConsumerOffsets:
         return {tp: None if committed is None else committed.offset for tp, committed in found.items()}
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Give out no records of these until `resume`; they stay assigned."""
+        """Give out no records of these partitions until `resume`; they stay assigned."""
         for tp in partitions:
             self._subscription.state(tp).paused = True
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Give out records of these again."""
+        """Give out records of these partitions again."""
         for tp in partitions:
             self._subscription.state(tp).paused = False
         self._poke()
@@ -134,8 +134,8 @@ class ConsumerOffsets:
         Waits for a rebalance under way, unless that takes the partitions away.
 
         Args:
-            offsets: by partition the next offset to read, alone or with metadata. It need not be a position of this
-                consumer.
+            offsets: by partition the next offset to read, alone or with metadata. It need not be this consumer's
+                position.
 
         Raises:
             CommitFailed: this consumer is no longer a member, or no longer owns the partitions.
@@ -182,7 +182,12 @@ class ConsumerOffsets:
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """By partition the first record at or after a time (Unix ms); None if there is none."""
+        """By partition the first record at or after a time (Unix ms); None if there is none.
+
+        Raises:
+            OptionError: a time is negative.
+            KafkaTimeout: no answer within default_api_timeout_ms.
+        """
         for tp, timestamp in timestamps.items():
             if timestamp < 0:
                 raise OptionError(f"timestamp={timestamp!r} of {tp[0]}-{tp[1]}: allowed is a Unix time in ms, from 0")
@@ -190,12 +195,12 @@ class ConsumerOffsets:
         return {tp: None if one.offset < 0 else one for tp, one in found.items()}
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """By partition the first offset that can be read."""
+        """By partition the first offset that can be read. Raises KafkaTimeout after default_api_timeout_ms."""
         found = await self._list({TopicPartition(*tp): EARLIEST for tp in partitions})
         return {tp: one.offset for tp, one in found.items()}
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """By partition the offset behind the last record that can be read."""
+        """By partition the offset behind the last record that can be read. Raises KafkaTimeout as above."""
         found = await self._list({TopicPartition(*tp): LATEST for tp in partitions})
         return {tp: one.offset for tp, one in found.items()}
 
@@ -208,20 +213,20 @@ class ConsumerOffsets:
         )
 
     def highwater(self, tp: TopicPartition) -> int | None:
-        """The log's end as the last fetch saw it; None before one."""
+        """The end of the log when a fetch last saw it; None before the first fetch."""
         return self._subscription.state(tp).high_watermark
 
     def last_stable_offset(self, tp: TopicPartition) -> int | None:
-        """The end of what is committed in the log, as the last fetch saw it; None before one."""
+        """The end of what transactions have committed in the log, when a fetch last saw it; None before the first."""
         return self._subscription.state(tp).last_stable_offset
 
     async def topics(self) -> set[str]:
-        """The names of all topics."""
+        """The names of all topics, internal ones included."""
         answer = await self._running().ask(None)
         return {topic.name for topic in answer.topics if topic.name is not None and not topic.error_code}
 
     async def partitions_for_topic(self, topic: str) -> set[int]:
-        """The partitions of a topic."""
+        """The numbers of a topic's partitions. Raises KafkaTimeout after default_api_timeout_ms."""
         return set(await self._running().topic_partitions(topic, self._options.default_api_timeout_ms))
 
 

@@ -1,4 +1,4 @@
-"""What an application can hang into a consumer: a rebalance listener, and interceptors."""
+"""Objects of an application that a consumer calls: a rebalance listener, and interceptors."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ottla.protocol.records import TopicPartition
 
 
 class ConsumerRebalanceListener:
-    """Told when partitions come and go. Every method may be plain or ``async``; the rebalance waits for it.
+    """Methods that a consumer calls when partitions come and go, plain or ``async``; the rebalance waits for them.
 
-    The methods run while no records are being worked on: you are in a call of the consumer, or have finished with
-    everything it gave you. They may call the consumer, except for records.
+    They run while you work on no records: you are in a call of the consumer, or are done with everything that it gave
+    you. They may call the consumer, but not for records.
     """
 
     def on_partitions_revoked(self, revoked: set[TopicPartition]) -> Awaitable[None] | None:
@@ -34,10 +34,10 @@ class ConsumerRebalanceListener:
 
 
 class ConsumerInterceptor(Protocol):
-    """Sees what goes by. An exception is logged and otherwise ignored."""
+    """Methods that a consumer calls with records and commits. An exception of theirs is logged and then ignored."""
 
     def on_consume(self, records: Records) -> Records:
-        """Records are about to be given out; returns what is given out in their place."""
+        """Records are about to be given out; what this returns is given out in their place."""
 
     def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Offsets were committed."""

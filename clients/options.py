@@ -1,6 +1,8 @@
 # ruff: noqa: RUF009 - opt() is dataclasses.field() with a check
 """The options of the three clients: aiokafka's names, Kafka's defaults unless said otherwise. Times in ms.
 
+docs/client.md is printed from the docstrings here: each option has its entry, ``name: meaning``.
+
 A bad option raises `OptionError` naming the key, the value and what is allowed; an unknown one names its neighbours.
 """
 
@@ -59,7 +61,7 @@ def opt(default: Any, check: Check) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class ClientOptions:
-    """What every client takes.
+    """Options of every client.
 
     bootstrap_servers: where to ask for the cluster; one that answers is enough. The port is 9092 unless given.
     bootstrap_timeout_ms: while none answers, or has a name that can be resolved, ``start()`` tries again for so long;
@@ -70,9 +72,10 @@ class ClientOptions:
     retry_backoff_ms, retry_backoff_max_ms: the wait before a retry, doubled up to the second.
     reconnect_backoff_ms, reconnect_backoff_max_ms: the same for connections.
     metadata_max_age_ms: cluster metadata are asked for again after this long.
-    connections_max_idle_ms: a connection that is not used is closed after this long.
-    receive_message_max_bytes: the longest answer that is read.
-    security_protocol, ssl_context: PLAINTEXT, or SSL with a context.
+    connections_max_idle_ms: the client closes a connection that it has not used for this long.
+    receive_message_max_bytes: the longest answer that is read; the connection is closed at a longer one.
+    security_protocol: PLAINTEXT, or SSL with an ssl_context. Ottla's broker speaks PLAINTEXT only.
+    ssl_context: how to check the brokers' certificates, for SSL.
     """
 
     role: ClassVar[str] = "client"
@@ -151,22 +154,26 @@ CODECS = {
 
 @dataclass(frozen=True, kw_only=True)
 class ProducerOptions(ClientOptions):
-    """What a producer takes besides.
+    """Options of a producer, besides those of every client.
 
-    acks: 0 does not ask, 1 asks the leader, "all" (or -1) all in-sync replicas; by default "all".
-    enable_idempotence: no duplicates and no reordering by retries; by default on, unless acks or
+    acks: who must have a record before it counts as delivered: nobody (0), the leader (1), or all in-sync replicas
+        ("all", or -1). None means "all".
+    enable_idempotence: retries neither duplicate nor reorder records. None means on, unless acks or
         max_in_flight_requests_per_connection exclude it.
-    compression_type: None, gzip, snappy, lz4 or zstd.
+    compression_type: the codec of batches.
     max_batch_size: bytes of a batch; a record that is larger gets a batch of its own.
-    max_request_size: the largest request, and the largest record.
+    max_request_size: bytes of the largest request, and of the largest record.
     linger_ms: how long a batch that is not full waits for more records.
-    buffer_memory: bytes of records waiting; ``send()`` waits beyond it, at most max_block_ms.
-    delivery_timeout_ms: from ``send()`` to the end of the last retry.
+    buffer_memory: bytes of the records that wait to be sent. ``send()`` waits beyond it, at most max_block_ms.
+    max_block_ms: how long ``send()`` may wait for metadata or for room, and a call of transactions for its answer.
+    delivery_timeout_ms: the time from ``send()`` to the end of the last retry.
+    max_in_flight_requests_per_connection: requests that may be under way to a broker; 5 at most with idempotence.
     transactional_id: makes the producer transactional. One id for each process that may work at a time: a later
         producer with the same id ends the work of an earlier one.
     transaction_timeout_ms: the coordinator aborts a transaction that takes longer.
     partitioner: ``f(key_bytes, all_partitions, available_partitions) -> partition``; by default Kafka's murmur2.
-    key_serializer, value_serializer: to bytes. None stays None: no key, or a tombstone.
+    key_serializer: makes bytes of a key. It is not called for None, which means no key.
+    value_serializer: makes bytes of a value. It is not called for None, which is a tombstone.
     """
 
     role: ClassVar[str] = "producer"
@@ -216,29 +223,36 @@ class ProducerOptions(ClientOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ConsumerOptions(ClientOptions):
-    """What a consumer takes besides.
+    """Options of a consumer, besides those of every client.
 
-    group_id: the consumer group; None consumes without one.
-    group_instance_id: an id that outlives restarts makes a static member (KIP-345).
-    client_rack: where the consumer stands; sent with its subscription and its fetches.
-    auto_offset_reset: where to begin without a committed offset: earliest, latest or none (an error).
-    enable_auto_commit, auto_commit_interval_ms: commit what you are done with, now and then, before a rebalance and
-        at the end. You are done with records when you ask for the next ones.
-    session_timeout_ms, heartbeat_interval_ms: how the coordinator notices that this process is gone.
-    max_poll_interval_ms: how long you may take between two calls before the consumer leaves the group; also how long
-        the group waits for this member in a rebalance, unless rebalance_timeout_ms is given.
+    group_id: the consumer group; None reads without one.
+    group_instance_id: a name that outlives restarts; it makes the consumer a static member (KIP-345).
+    client_rack: the rack in which the consumer runs; sent with its subscription and its fetches.
+    auto_offset_reset: where to begin if the group has committed no offset, or one that the log does not have any more.
+        With none the consumer raises NoOffsetForPartition or OffsetOutOfRange.
+    enable_auto_commit: commit the records that you are done with: now and then, before a rebalance and at the end. You
+        are done with records when you ask for the next ones.
+    auto_commit_interval_ms: the time between two such commits.
+    session_timeout_ms: the coordinator removes this member if it hears nothing of it for so long.
+    heartbeat_interval_ms: the time between two heartbeats; a third of session_timeout_ms at most.
+    max_poll_interval_ms: how long you may take between two calls for records; then the consumer leaves the group.
+    rebalance_timeout_ms: how long the group waits for this member in a rebalance. None means max_poll_interval_ms.
     max_poll_records: the most records that one ``getmany`` or ``poll`` returns.
     default_api_timeout_ms: how long ``commit``, ``position`` and the like may take, retries included.
-    partition_assignment_strategy: assignors in order of preference, by name or as objects.
-    fetch_min_bytes, fetch_max_wait_ms: the broker waits for so many bytes, but not longer.
-    fetch_max_bytes, max_partition_fetch_bytes: the most that a fetch brings (at least one batch comes in any case).
-    max_decompressed_batch_bytes: a batch that becomes larger when it is decompressed is not read: it raises.
-    check_crcs: check every batch.
-    isolation_level: read_uncommitted or read_committed.
+    partition_assignment_strategy: one assignor or several, in order of preference: range, roundrobin, sticky,
+        cooperative-sticky, or Assignor objects.
+    fetch_min_bytes: the broker waits until it has so many bytes for a fetch, but at most fetch_max_wait_ms.
+    fetch_max_wait_ms: the longest that it waits.
+    fetch_max_bytes: the most bytes that a fetch brings; one whole batch comes in any case.
+    max_partition_fetch_bytes: the same for each partition.
+    max_decompressed_batch_bytes: bytes of the largest batch when it is decompressed; a larger one raises RecordCorrupt.
+    check_crcs: check the CRC of every batch.
+    isolation_level: with read_committed, records of open and aborted transactions are not given out.
     exclude_internal_topics: a pattern does not match internal topics.
-    allow_auto_create_topics: a subscribed topic that is missing is created if the broker does that.
-    key_deserializer, value_deserializer: from bytes; not asked where there is none.
-    interceptors: objects with ``on_consume(records)`` and ``on_commit(offsets)``.
+    allow_auto_create_topics: the broker may create a topic that is subscribed to and missing, if it is set to do that.
+    key_deserializer: makes a key of bytes. It is not called for a record without a key.
+    value_deserializer: makes a value of bytes. It is not called for a tombstone.
+    interceptors: ConsumerInterceptor objects, called in this order.
     """
 
     role: ClassVar[str] = "consumer"
@@ -288,7 +302,7 @@ class ConsumerOptions(ClientOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class AdminOptions(ClientOptions):
-    """What an admin client takes besides.
+    """Options of an admin client, besides those of every client.
 
     default_api_timeout_ms: how long a whole call may take, retries included.
     """

@@ -39,9 +39,9 @@ class Producer:
 
     ```python
     async with Producer(bootstrap_servers="localhost:9092") as producer:
-        future = await producer.send("orders", b"value", key=b"customer 7")      # queued
-        metadata = await future                                                  # delivered
-        await producer.send_and_wait("orders", b"value")                         # both
+        future = await producer.send("orders", b"value", key=b"customer 7")  # queued
+        metadata = await future  # delivered
+        await producer.send_and_wait("orders", b"value")  # both
     ```
 
     With a ``transactional_id`` everything is sent in transactions, of which others see all or nothing:
@@ -69,7 +69,8 @@ class Producer:
         self._state = "new"
 
     async def start(self) -> None:
-        """Connect. With a transactional_id also end what an earlier producer of that id left open, and shut it out.
+        """Connect to the cluster. With a transactional_id also abort what an earlier producer of that id left open, and
+        fence that producer.
 
         Raises:
             KafkaConnectionError: no bootstrap server can be reached.
@@ -107,7 +108,7 @@ class Producer:
         """Deliver what is queued, then close; a transaction that is open is aborted. A second call does nothing.
 
         Args:
-            timeout_ms: give up what is not delivered by then; by default only delivery_timeout_ms ends the wait.
+            timeout_ms: how long to wait for deliveries; by default delivery_timeout_ms alone ends the wait.
         """
         if self._state != "running" or self._client is None:
             self._state = "stopped"
@@ -151,14 +152,17 @@ class Producer:
         waits has queued nothing.
 
         Args:
-            partition: where to; by default the partitioner's choice.
-            timestamp_ms: Unix ms; by default now.
-            headers: pairs of name and bytes.
+            topic: the name of the topic.
+            value: bytes, or what value_serializer makes bytes of; None is a tombstone.
+            key: bytes, or what key_serializer makes bytes of; None is no key.
+            partition: the number of the partition; by default the partitioner chooses it.
+            timestamp_ms: the record's time in Unix ms; by default now.
+            headers: pairs of a name and bytes.
 
         Raises:
             KafkaTimeout: no metadata, or no room, within max_block_ms.
             KafkaError: the record is larger than max_request_size, or there is no such topic.
-            OptionError: an argument that cannot be, e.g. a partition that does not exist.
+            OptionError: an argument that cannot be, such as a partition that does not exist.
             InvalidTransactionState, TransactionFailed, ProducerFenced: with a transactional_id, if no transaction is
                 open, or the open one can only be aborted, or another producer has the id.
         """
@@ -206,11 +210,16 @@ class Producer:
         timestamp_ms: int | None = None,
         headers: Headers | None = None,
     ) -> RecordMetadata:
-        """`send`, and wait until the record is delivered. Raises what either can."""
+        """`send`, and wait until the record is delivered.
+
+        Raises:
+            KafkaTimeout: it was not delivered within delivery_timeout_ms.
+            KafkaError: what `send` raises, or the broker refused the record.
+        """
         return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
 
     async def flush(self) -> None:
-        """Wait until every record queued so far is delivered or has failed; linger_ms does not count meanwhile."""
+        """Wait until every record that was queued is delivered or has failed. Batches do not linger meanwhile."""
         self._running()
         await self._sender.flush()
 
@@ -228,15 +237,15 @@ class Producer:
     async def send_offsets_to_transaction(
         self, offsets: Mapping[Any, int | OffsetAndMetadata], group: ConsumerGroupMetadata | str
     ) -> None:
-        """Commit offsets of a group with the transaction: what was read counts as read if what was sent is seen.
+        """Commit offsets of a group with the transaction: both are seen, or neither.
 
         Args:
-            offsets: by partition the next record to read.
-            group: `Consumer.group_metadata`, which has a member that its group has left behind refused; or a group's
-                name.
+            offsets: by partition the next offset to read.
+            group: what `Consumer.group_metadata` returned: offsets of a member that is no longer in the group are then
+                refused. Or the name of a group: nothing is refused then.
 
         Raises:
-            TransactionFailed: the member is not in the group any more, or the like: abort.
+            TransactionFailed: the offsets were refused, for the member is not in the group any more: abort.
             ProducerFenced: another producer has the transactional_id.
         """
         calls = self._transactional()
@@ -247,7 +256,7 @@ class Producer:
         await calls.send_offsets(places, ConsumerGroupMetadata(group) if isinstance(group, str) else group)
 
     async def commit_transaction(self) -> None:
-        """Deliver what was sent, and let others see it.
+        """Deliver what was sent in the transaction, and make it visible.
 
         Raises:
             TransactionFailed: something was not delivered: abort.
@@ -257,7 +266,7 @@ class Producer:
         await self._transactional().end(True)
 
     async def abort_transaction(self) -> None:
-        """Take back what was sent; what is not delivered yet fails with `TransactionFailed`.
+        """Take back what was sent in the transaction; what is not delivered yet fails with `TransactionFailed`.
 
         Raises:
             ProducerFenced: another producer has the transactional_id.
@@ -298,13 +307,13 @@ class Producer:
             log.log(level, "the transaction was left open: %s", error)
 
     async def partitions_for(self, topic: str) -> set[int]:
-        """The partitions of a topic."""
+        """The numbers of a topic's partitions. Raises KafkaTimeout after max_block_ms."""
         client = self._running()
         return set(await client.topic_partitions(topic, self._options.max_block_ms))
 
     @property
     def unanswered_ms(self) -> float:
-        """For how long all brokers have been asked in vain, in ms; 0 while one answers. They are asked further."""
+        """The time in ms for which no broker has answered; 0 while one answers. The client goes on asking."""
         return 0.0 if self._client is None else self._client.unanswered_ms
 
     def _running(self) -> Client:

@@ -67,7 +67,7 @@ class ConsumerGroupMetadata(NamedTuple):
 
 
 class AutoCommitting(ConsumerGroupMetadata):
-    """Of a consumer that commits by itself as well, and so does not wait for the transaction."""
+    """A member whose consumer also commits by itself, and so does not wait for the transaction."""
 
     __slots__ = ()
 

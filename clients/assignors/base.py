@@ -1,4 +1,4 @@
-"""What an assignor is, and what it is given."""
+"""The interface of an assignor, and what it is given."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Assignments = dict[str, list[TopicPartition]]
 
 
 class Assignor(ABC):
-    """A way to divide partitions. One object serves one consumer, which it may remember things about.
+    """A way to divide partitions among members. Each consumer needs an object of its own, which may remember things.
 
     ``name`` is what the members of a group agree on; ``protocols`` the rebalance protocols it can be used with.
     """
@@ -58,13 +58,13 @@ class Assignor(ABC):
         """
 
     def user_data(self, topics: Iterable[str]) -> bytes | None:
-        """What goes with the subscription for the leader's assignor to read."""
+        """Bytes that go with the subscription, for the leader's assignor to read; None for none."""
         return None
 
     def on_assignment(  # noqa: B027 - most assignors remember nothing
         self, partitions: Sequence[TopicPartition], generation_id: int
     ) -> None:
-        """The consumer got this assignment in this generation."""
+        """Called when the consumer has got this assignment in this generation."""
 
 
 def in_order(members: Members) -> list[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+import pytest
+
 from tests.house.sources import ROOMS, ROOT, files, room_modules, tree
 
 FILE_LINES = 500
@@ -58,6 +60,8 @@ def test_every_folder_of_a_room_is_a_package() -> None:
 def test_ottla_is_a_namespace_package() -> None:
     """Rooms are its portions; an ``__init__.py`` of its own would hide those of other distributions."""
     assert not (ROOT / "ottla").exists()
+    if not (ROOT / ".types").exists():
+        pytest.skip("a source distribution has no links for type checkers")
     assert not (ROOT / ".types/ottla/__init__.py").exists()
     links = {link.name: link.resolve() for link in (ROOT / ".types/ottla").iterdir()}
     assert links == {room: ROOT / room for room in ROOMS}

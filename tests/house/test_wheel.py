@@ -75,8 +75,8 @@ def build_wheel(tmp_path: Path) -> Path:
     return built
 
 
-def install(wheel: Path, home: Path) -> Path:
-    """A fresh environment with the wheel in it. Dependencies are those of the environment that runs the tests.
+def environment(home: Path) -> Path:
+    """A fresh environment without Ottla. Dependencies are those of the environment that runs the tests.
 
     They are joined by a path file, which does not carry over an editable install of ottla itself.
 
@@ -87,9 +87,15 @@ def install(wheel: Path, home: Path) -> Path:
     target = Path(sysconfig.get_path("purelib", vars={"base": str(home), "platbase": str(home)}))
     others = dict.fromkeys([*site.getsitepackages(), sysconfig.get_path("platlib")])
     (target / "dependencies.pth").write_text("\n".join(others) + "\n")
+    return home / "bin"
+
+
+def install(wheel: Path, home: Path) -> Path:
+    """A fresh environment with the wheel in it. Returns the folder of its commands."""
+    commands = environment(home)
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", home / "bin" / "python")
     run(*pip, "install", "--no-deps", "--no-index", "--quiet", wheel, cwd=home)
-    return home / "bin"
+    return commands
 
 
 def test_the_wheel(tmp_path: Path) -> None:

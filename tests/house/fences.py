@@ -1,0 +1,182 @@
+"""The fenced blocks of documents, and a shell that does what a reader would do with them."""
+
+from __future__ import annotations
+
+import os
+import queue
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+PATIENCE_S = 60.0
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+END = "==end of command=="
+
+
+@dataclass(frozen=True)
+class Fence:
+    """A fenced block: what stands behind the backticks, and what is between them."""
+
+    language: str
+    text: str
+
+    @property
+    def file_name(self) -> str | None:
+        """The name in a comment at the top, under which the reader is to save it."""
+        found = re.match(r"# (\w+\.py)\n", self.text)
+        return found[1] if found else None
+
+    def commands(self) -> list[tuple[str, list[str]]]:
+        """Of a ``console`` block each command, without its comment, with the output that is shown for it."""
+        found: list[tuple[str, list[str]]] = []
+        for line in self.text.splitlines():
+            if line.startswith("$ "):
+                found.append((re.sub(r"\s+# .*$", "", line[2:]), []))
+            elif found and line.strip() and not line.lstrip().startswith("#"):
+                found[-1][1].append(line)
+        return found
+
+
+def fences(path: Path) -> list[Fence]:
+    """The blocks of a document, in order."""
+    return [Fence(*found) for found in FENCE.findall(path.read_text(encoding="utf-8"))]
+
+
+def shown(line: str) -> str:
+    """A pattern for a line of output that a document shows: ``…`` is anything, and numbers are some number."""
+    parts = re.split(r"(…|\s+|\d[\d.,:]*)", line.strip())
+    return "".join(
+        ".*" if part == "…" else r"\s+" if part.isspace() else r"\d[\d.,:]*" if part[:1].isdigit() else re.escape(part)
+        for part in parts
+    )
+
+
+def lacking(expected: list[str], output: list[str]) -> list[str]:
+    """The lines that are shown and do not come, in this order, in the output."""
+    left = iter(output)
+    wanted = [line for line in expected if line.strip() != "…"]
+    return [line for line in wanted if not any(re.search(shown(line), got) for got in left)]
+
+
+class Reader:
+    """A shell in a folder of its own, in which a broker of the reader's has ports of its own.
+
+    Args:
+        home: an empty folder.
+        commands: the folder of `python` and `ottla`.
+    """
+
+    def __init__(self, home: Path, commands: Path = Path(sys.executable).parent) -> None:
+        self.home = home
+        with socket.create_server(("127.0.0.1", 0)) as kafka, socket.create_server(("127.0.0.1", 0)) as http:
+            self.bootstrap = f"127.0.0.1:{kafka.getsockname()[1]}"
+            self.http_port = http.getsockname()[1]
+        self._commands = commands
+        self._lines: queue.Queue[str] = queue.Queue()
+        self._environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith(("OTTLA_", "KAFKA_", "PIP_"))},
+            "PATH": f"{commands}:{os.environ['PATH']}",
+            "OTTLA_BOOTSTRAP_SERVERS": self.bootstrap,
+            "OTTLA_LISTENERS": f"PLAINTEXT://{self.bootstrap}",
+            "PYTHONUNBUFFERED": "1",
+        }
+
+    def __enter__(self) -> Self:
+        self._shell = subprocess.Popen(
+            ["bash", "--noprofile", "--norc"],
+            cwd=self.home,
+            env=self._environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        threading.Thread(target=self._read, daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.killpg(self._shell.pid, signal.SIGKILL)
+        self._shell.wait()
+
+    def _read(self) -> None:
+        assert self._shell.stdout is not None
+        for line in self._shell.stdout:
+            self._lines.put(line.rstrip("\n"))
+
+    def here(self, text: str) -> str:
+        """A text of a document, with the reader's own ports."""
+        return text.replace("localhost:9092", self.bootstrap).replace("9644", str(self.http_port))
+
+    def follow(self, fence: Fence, without: tuple[str, ...] = ()) -> None:
+        """Do what a block says, but for commands that begin with one of these texts.
+
+        Raises:
+            AssertionError: a command fails, or does not print what is shown.
+        """
+        if fence.file_name is not None:
+            (self.home / fence.file_name).write_text(self.here(fence.text), encoding="utf-8")
+        elif fence.language == "console":
+            for command, expected in fence.commands():
+                if not command.startswith(without):
+                    self.say(command, expected)
+
+    def say(self, command: str, expected: list[str] | None = None, code: int = 0) -> list[str]:
+        """Run a command in the shell, and give its output."""
+        assert self._shell.stdin is not None
+        self._shell.stdin.write(f"{{ {self.here(command)}\n}} < /dev/null\ncode=$?; echo; echo '{END}' $code\n")
+        self._shell.stdin.flush()
+        output: list[str] = []
+        deadline = time.monotonic() + PATIENCE_S
+        while not output or not output[-1].startswith(END):
+            try:
+                output.append(self._lines.get(timeout=max(0.0, deadline - time.monotonic())))
+            except queue.Empty:
+                raise AssertionError(f"{command!r} takes longer than {PATIENCE_S} s: {output}") from None
+        told = "\n".join(["", command, *output])
+        assert int(output.pop().rpartition(" ")[2]) == code, told
+        assert (missing := lacking([self.here(line) for line in expected or ()], output)) == [], (missing, told)
+        if "ottla serve" in command and command.rstrip().endswith(("&", "$!")):
+            self._wait_for_broker(deadline)
+        return output
+
+    def _wait_for_broker(self, deadline: float) -> None:
+        host, _, port = self.bootstrap.partition(":")
+        while True:
+            try:
+                socket.create_connection((host, int(port)), 1).close()
+                return
+            except OSError:
+                assert time.monotonic() < deadline, "the broker does not listen"
+                time.sleep(0.02)
+
+    def snippet(self, text: str) -> subprocess.Popen[str]:
+        """A snippet of Python, in which ``await`` may stand at the top, as a process of its own."""
+        runs = (
+            "import ast, asyncio, sys; code = compile(sys.argv[1], 'snippet', 'exec', ast.PyCF_ALLOW_TOP_LEVEL_AWAIT);"
+            "made = eval(code, {}); made and asyncio.run(made)"
+        )
+        return subprocess.Popen(
+            [self._commands / "python", "-c", runs, self.here(text)],
+            cwd=self.home,
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+
+def missing_tools(*names: str) -> tuple[str, ...]:
+    """Those of these programs that this machine has not."""
+    return tuple(name for name in names if shutil.which(name) is None)
