@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ottla import clients
 from ottla.clients.admin import Admin
@@ -49,7 +49,7 @@ CLIENTS: dict[type, tuple[type[ClientOptions], dict[type, str]]] = {
     ),
 }
 """The clients, with their options and the classes that their methods come from, each with a heading."""
-HOOKS = (clients.ConsumerRebalanceListener, clients.ConsumerInterceptor, clients.Assignor)
+HOOKS: tuple[type, ...] = (clients.ConsumerRebalanceListener, clients.ConsumerInterceptor, clients.Assignor)
 ENTRY = re.compile(r"^(?P<names>[\w.*]+(?:, [\w.*]+)*): (?P<text>.*)$")
 
 
@@ -122,7 +122,7 @@ def _item(heading: str, names: list[str], text: str) -> str:
 
 def _signature(name: str, member: Any) -> str:
     """As in the source, but for ``self``, ``async`` and what decorators hide."""
-    function = member.fget if isinstance(member, property) else inspect.unwrap(member)
+    function: Any = member.fget if isinstance(member, property) else inspect.unwrap(member)
     (written,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
     assert isinstance(written, (ast.FunctionDef, ast.AsyncFunctionDef))
     gives = f": {ast.unparse(written.returns)}" if written.returns else ""
@@ -163,7 +163,7 @@ def _values() -> str:
     for name in clients.__all__:
         kind = getattr(clients, name)
         if inspect.isclass(kind) and (hasattr(kind, "_fields") or (is_dataclass(kind) and kind not in HOOKS)):
-            names = kind._fields if hasattr(kind, "_fields") else [one.name for one in fields(kind)]
+            names = kind._fields if hasattr(kind, "_fields") else [one.name for one in fields(cast("Any", kind))]
             told = ", ".join(f"`{one}`" for one in names)
             rows.append(f"| `{name}` | {told} | {_in_a_row(kind)} |")
         elif inspect.isclass(kind) and issubclass(kind, Enum):
