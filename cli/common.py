@@ -34,7 +34,7 @@ def bootstrap_option(function: F) -> F:
         show_envvar=True,
         default=DEFAULT_BOOTSTRAP,
         show_default=True,
-        help="A broker to ask; several are tried in turn. At the default, only an Ottla is asked.",
+        help="The broker to ask; of several, the first that answers. By default it must be an Ottla.",
     )(function)
 
 

@@ -43,7 +43,11 @@ def entity_options(function: F) -> F:
         help="A topic, or a broker's id; the same as an argument.",
     )(function)
     return click.option(
-        "--entity-type", type=click.Choice([TOPICS, BROKERS]), default=TOPICS, show_default=True, help="What NAME is."
+        "--entity-type",
+        type=click.Choice([TOPICS, BROKERS]),
+        default=TOPICS,
+        show_default=True,
+        help="Whether each NAME is a topic or a broker.",
     )(function)
 
 
@@ -113,7 +117,7 @@ def describe(
     help="Set; brackets hold a value with commas: cleanup.policy=[compact,delete].",
 )
 @click.option("--delete-config", "deleted", metavar="KEY[,…]", multiple=True, help="Go back to the default.")
-@click.option("--validate-only", is_flag=True, help="Only say whether it could be done.")
+@click.option("--validate-only", is_flag=True, help="Say whether the broker would accept it, and change nothing.")
 @bootstrap_option
 def alter(
     entities: tuple[str, ...],

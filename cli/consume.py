@@ -65,19 +65,27 @@ class Wish:
     "-G",
     metavar="GROUP",
     shell_complete=complete_groups,
-    help="Read as a member of this group, from where it stands.",
+    help="Read as a member of this group, from its committed offsets.",
 )
-@click.option("--from-beginning", is_flag=True, help="Begin with the first record; a group only if it stands nowhere.")
+@click.option(
+    "--from-beginning",
+    is_flag=True,
+    help="Begin with the first record; a group does so only where it has no committed offset.",
+)
 @click.option(
     "--offset",
     "-o",
     metavar="OFFSET",
     help="Begin at: earliest, latest, an offset, -N (the last N), or @TIME (ISO 8601 or Unix ms).",
 )
-@click.option("--max-messages", "-c", metavar="N", type=click.IntRange(min=1), help="Stop after so many records.")
+@click.option("--max-messages", "-c", metavar="N", type=click.IntRange(min=1), help="Stop after N records.")
 @click.option("--exit", "-e", "exit_at_end", is_flag=True, help="Stop at the end of the log.")
 @click.option(
-    "--timeout", "timeout_s", metavar="DURATION", callback=seconds, help="Stop when nothing came for so long: 10s."
+    "--timeout",
+    "timeout_s",
+    metavar="DURATION",
+    callback=seconds,
+    help="Stop when no record has come for this long: 10s.",
 )
 @click.option(
     "--format",

@@ -69,12 +69,14 @@ def delete_offsets(group: str | None, more: tuple[str, ...], topics: tuple[str, 
     metavar="TOPIC[:PARTITIONS]",
     multiple=True,
     shell_complete=complete_topics,
-    help="Of these, e.g. orders:0,1.",
+    help="Only these topics, or some of their partitions: orders:0,1.",
 )
-@click.option("--all-topics", is_flag=True, help="Of all topics for which the group has committed offsets.")
+@click.option("--all-topics", is_flag=True, help="All topics for which the group has committed offsets.")
 @click.option("--to-earliest", is_flag=True, help="To the first record.")
 @click.option("--to-latest", is_flag=True, help="Behind the last record.")
-@click.option("--to-current", is_flag=True, help="Stay; a partition without an offset gets the log's end.")
+@click.option(
+    "--to-current", is_flag=True, help="To where it is now; a partition without an offset goes to the log's end."
+)
 @click.option("--to-offset", metavar="N", type=click.IntRange(min=0), help="To this offset.")
 @click.option("--shift-by", metavar="N", type=int, help="So many records forward, or back if negative.")
 @click.option("--by-duration", metavar="DURATION", help="To the first record of the last 1h30m, or PT1H30M.")

@@ -62,9 +62,9 @@ class Outcome:
 @click.command("wait", short_help="Wait until a group is as it should be.")
 @click.argument("group", required=False, shell_complete=complete_groups)
 @group_option
-@click.option("--state", type=click.Choice(STATES, case_sensitive=False), help="It is in this state.")
-@click.option("--members", type=click.IntRange(0), help="It has so many members.")
-@click.option("--lag", type=click.IntRange(0), help="So many records are left to read, or fewer.")
+@click.option("--state", type=click.Choice(STATES, case_sensitive=False), help="The group is in this state.")
+@click.option("--members", type=click.IntRange(0), metavar="N", help="The group has exactly N members.")
+@click.option("--lag", type=click.IntRange(0), metavar="N", help="At most N records are left to read.")
 @click.option(
     "--timeout", callback=seconds, metavar="DURATION", default="30s", show_default=True, help="Give up after this."
 )

@@ -44,8 +44,6 @@ def list_(states: tuple[str, ...], output_format: str, bootstrap: str) -> None:
         return [described[one.group_id] for one in listed]
 
     groups = with_admin(bootstrap, ask)
-    for one in [one.group_id for one in groups if not one.group_id.isprintable()][:1]:
-        note(f"{printable(one)} is shown with escapes. To name it in bash or zsh, write {word(one)}")
     if output_format == "json":
         print_json([_brief(group) for group in groups])
     elif not groups:
@@ -64,6 +62,8 @@ def list_(states: tuple[str, ...], output_format: str, bootstrap: str) -> None:
             for one in groups
         ]
         print_table(("group", "state", *(("type",) if typed else ()), "members", "assignor"), rows)
+        for one in [one.group_id for one in groups if not one.group_id.isprintable()][:1]:
+            note(f"{printable(one)} is shown with escapes. To name it in bash or zsh, write {word(one)}")
 
 
 @command.command(short_help="Show state, members, assignment and lag.")

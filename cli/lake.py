@@ -231,15 +231,20 @@ def _size(context: click.Context, parameter: click.Parameter, value: str) -> int
 @click.option(
     "--before", type=click.DateTime(["%Y-%m-%d"]), metavar="YYYY-MM-DD", help="Days before this one. [today, in UTC]"
 )
-@click.option("--target-size", callback=_size, default="128m", show_default=True, metavar="SIZE", help="Of a file.")
 @click.option(
-    "--readers-stopped", is_flag=True, help="Nobody reads: for file systems that cannot exchange folders in one step."
+    "--target-size", callback=_size, default="128m", show_default=True, metavar="SIZE", help="The size of a file."
+)
+@click.option(
+    "--readers-stopped",
+    is_flag=True,
+    help="Say that nobody reads now: needed on file systems that cannot exchange two folders in one step.",
 )
 def compact(folders: tuple[str, ...], before: datetime | None, target_size: int, readers_stopped: bool) -> None:
-    """Rewrite days that are over. To be killed and begun again does no harm, and a stream may write meanwhile.
+    """Rewrite the files of days that are over as fewer and larger ones.
 
-    A reader that listed a day just before may not find its files any more; `ottla lake snapshot` is for those that
-    read for long. DIR is a topic's folder, or one of several of them.
+    You may kill it and start it again, and a stream may write meanwhile. A reader that listed the files of a day just
+    before may not find them any more: let readers that take long read a copy, which `ottla lake snapshot` makes. DIR is
+    the folder of a topic, or one that holds several of them.
     """
     with _failures():
         from ottla.pipeline.topic_lake import compact as run

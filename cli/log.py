@@ -105,7 +105,7 @@ def _must_exist(path: Path) -> None:
 @click.option("--print-data-log", "with_records", is_flag=True, help="Print the records too, not only the batches.")
 @decode_option
 @click.option("--offset", type=click.IntRange(min=0), help="Begin with the batch that has this offset.")
-@click.option("--max-messages", "-c", metavar="N", type=click.IntRange(min=1), help="Stop after so many records.")
+@click.option("--max-messages", "-c", metavar="N", type=click.IntRange(min=1), help="Stop after N records.")
 @lines_format_option
 def dump(
     paths: tuple[Path, ...],
@@ -220,7 +220,7 @@ command.add_command(verify)
 @paths_argument
 @decode_option
 @click.option("--from-beginning", is_flag=True, help="Print what is there already, too.")
-@click.option("--max-messages", "-c", metavar="N", type=click.IntRange(min=1), help="Stop after so many records.")
+@click.option("--max-messages", "-c", metavar="N", type=click.IntRange(min=1), help="Stop after N records.")
 @click.option(
     "--interval", callback=seconds, metavar="DURATION", default="200ms", show_default=True, help="How often to look."
 )

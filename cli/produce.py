@@ -94,9 +94,9 @@ def _topic_or_file(context: click.Context, parameter: click.Parameter, incomplet
 )
 @click.option("--partition", "-p", type=click.IntRange(min=0), help="Send everything to this partition.")
 @click.option("--key", "-k", help="Give every record this key.")
-@click.option("--key-separator", "-K", metavar="SEP", help=r"What is before it in a line is the key, e.g. : or \t.")
+@click.option("--key-separator", "-K", metavar="SEP", help=r"What stands between key and value in a line: : or \t.")
 @click.option("--delimiter", "-D", metavar="DELIM", default=r"\n", show_default=True, help="What ends a record.")
-@click.option("--null", "-Z", "empty_is_null", is_flag=True, help="Empty values, and keys, are sent as null.")
+@click.option("--null", "-Z", "empty_is_null", is_flag=True, help="Send empty values and keys as null.")
 @click.option("--header", "-H", "headers", metavar="NAME=VALUE", multiple=True, help="A header for every record.")
 @click.option(
     "--compression-codec",
@@ -113,7 +113,7 @@ def _topic_or_file(context: click.Context, parameter: click.Parameter, incomplet
     type=click.Choice(["0", "1", "-1", "all"]),
     default="all",
     show_default=True,
-    help="Whose acknowledgement to wait for: nobody's, the leader's, that of all in-sync replicas.",
+    help="Who must acknowledge: nobody (0), the leader (1), all in-sync replicas (-1, all).",
 )
 @click.option("--quiet", "-q", is_flag=True, help="No progress and no summary.")
 @bootstrap_option

@@ -85,7 +85,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="info",
-    help="The least that is logged. [info]",
+    help="The lowest level that is logged. [info]",
 )
 def command(
     listen: str | None,

@@ -44,10 +44,15 @@ COUNTED = {
 @click.option(
     "--last",
     type=click.IntRange(1),
-    help=f"So many of the latest rebalances; {LAST} as lanes, {LAST_OF_PAGE} with --html or as JSON.",
+    metavar="N",
+    help=f"The latest N rebalances; {LAST} as lanes, {LAST_OF_PAGE} with --html or as JSON.",
 )
-@click.option("--since", "since_ms", callback=since, metavar="DURATION", help="Those since then: 10m, 1h30m, PT2H.")
-@click.option("--members", type=click.IntRange(1), default=MEMBERS, show_default=True, help="So many lanes at most.")
+@click.option(
+    "--since", "since_ms", callback=since, metavar="DURATION", help="The rebalances since then: 10m, 1h30m, PT2H."
+)
+@click.option(
+    "--members", type=click.IntRange(1), metavar="N", default=MEMBERS, show_default=True, help="At most N lanes."
+)
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page that opens offline.")
 @click.option(
     "--file",

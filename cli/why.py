@@ -52,9 +52,11 @@ def since(context: click.Context, parameter: click.Parameter, value: str | None)
     help="The group, if it is not given by position.",
     shell_complete=complete_groups,
 )
-@click.option("--generation", type=click.IntRange(0), help="Only what led to this generation.")
-@click.option("--last", type=click.IntRange(1), help="So many of the latest, all of them in full.")
-@click.option("--since", "since_ms", callback=since, metavar="DURATION", help="Those since then: 10m, 1h30m, PT2H.")
+@click.option("--generation", type=click.IntRange(0), help="Only the rebalance that led to this generation.")
+@click.option("--last", type=click.IntRange(1), metavar="N", help="The latest N rebalances, each in full.")
+@click.option(
+    "--since", "since_ms", callback=since, metavar="DURATION", help="The rebalances since then: 10m, 1h30m, PT2H."
+)
 @click.option(
     "--file",
     "recording",
@@ -75,9 +77,9 @@ def command(
 ) -> None:
     """Say why a GROUP rebalanced: who began it, whom it waited for, what stood still, and what to do.
 
-    Without options it is the latest rebalance, or the one that runs. If that is only the return of a member, it is how
-    the member went, and the return in short. Members that were turned away, static members that came back, and the
-    broker's own restarts are told in the same way.
+    Without options, it tells of the latest rebalance, or of the one that is running. If a member only came back in that
+    one, it tells why the member had gone as well. It also tells of members that were refused, of static members that
+    came back, and of restarts of the broker.
     """
     chosen = [name for name in (group, by_option) if name]
     if recording is not None and not chosen:
