@@ -72,11 +72,11 @@ export function verdict(data) {
   const stood = data.marks.reduce((sum, mark) => sum + mark.stood_ms, 0);
   const refused = data.marks.reduce((sum, mark) => sum + (mark.kind === "refusal" ? mark.times : 0), 0);
   const accounts = new Map();
-  for (const { culprit, stood_ms: ms } of data.marks) if (culprit >= 0) accounts.set(culprit, (accounts.get(culprit) ?? 0) + ms);
-  const [lane, most] = [...accounts].reduce((best, one) => (one[1] > best[1] ? one : best), [-1, 0]);
+  for (const { blamed } of data.marks) for (const [at, ms] of blamed) accounts.set(at, (accounts.get(at) ?? 0) + ms);
+  const [lane, most] = [...accounts].reduce((best, one) => (one[1] > best[1] ? one : best), [null, 0]);
   const worst = data.marks.reduce((best, mark) => (weight(mark) > weight(best) ? mark : best), { kind: "", stood_ms: 0 });
   const cost = [stood >= FELT_MS && `${partitionTime(stood)} stood still`, refused && `members were refused ${plural(refused, "time")}`].filter(Boolean).join("; ") || "nobody had to wait for a second";
-  const blame = lane >= 0 && most >= FELT_MS ? `, the most on account of ${data.lanes[lane].name} (${partitionTime(most)})` : "";
+  const blame = most >= FELT_MS ? `, the most on account of ${data.lanes[lane].name} (${partitionTime(most)})` : "";
   return { text: `${counted(data.marks)}: ${cost}${blame}.`, worst: weight(worst) >= FELT_MS ? worst : null };
 }
 

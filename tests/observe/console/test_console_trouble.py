@@ -28,7 +28,7 @@ def blocked(group_id: str, number: int = 1, at: int = 0, stood_ms: int = 18_000)
     """c joins, and all wait for b, which is busy."""
     parts = [
         part("a", came_ms=10, synced_ms=6_010, before=2, after=2, is_leader=True),
-        part("b", came_ms=6_000, synced_ms=6_010, before=2, after=1),
+        part("b", came_ms=6_000, synced_ms=6_010, before=2, after=1, blamed_ms=stood_ms),
         part("c", came_ms=0, synced_ms=6_010, fate="new", after=1),
     ]
     return rebalance(
