@@ -71,12 +71,10 @@ export function newestTrouble(data) {
 export function verdict(data) {
   const stood = data.marks.reduce((sum, mark) => sum + mark.stood_ms, 0);
   const refused = data.marks.reduce((sum, mark) => sum + (mark.kind === "refusal" ? mark.times : 0), 0);
-  const accounts = new Map();
-  for (const { blamed } of data.marks) for (const [at, ms] of blamed) accounts.set(at, (accounts.get(at) ?? 0) + ms);
-  const [lane, most] = [...accounts].reduce((best, one) => (one[1] > best[1] ? one : best), [null, 0]);
+  const most = data.lanes.reduce((best, lane) => ((lane.blamed_ms ?? 0) > (best?.blamed_ms ?? 0) ? lane : best), null);
   const worst = data.marks.reduce((best, mark) => (weight(mark) > weight(best) ? mark : best), { kind: "", stood_ms: 0 });
   const cost = [stood >= FELT_MS && `${partitionTime(stood)} stood still`, refused && `members were refused ${plural(refused, "time")}`].filter(Boolean).join("; ") || "nobody had to wait for a second";
-  const blame = most >= FELT_MS ? `, the most on account of ${data.lanes[lane].name} (${partitionTime(most)})` : "";
+  const blame = most?.blamed_ms >= FELT_MS ? `, the most on account of ${most.name} (${partitionTime(most.blamed_ms)})` : "";
   return { text: `${counted(data.marks)}: ${cost}${blame}.`, worst: weight(worst) >= FELT_MS ? worst : null };
 }
 
@@ -101,7 +99,8 @@ export function details(data, mark, chooseLane, more = null, isAdvised = false) 
   const barriers = mark.barriers.map((barrier) => {
     const open = duration((barrier.closed < 0 ? data.until : barrier.closed) - barrier.opened);
     const parts = [h("i", { class: `key ${barrier.barrier === "sync" ? "syncing" : "joining"}`, "aria-hidden": "true" }), h("b", null, barrier.barrier === "initial delay" ? "Initial delay" : `${barrier.barrier === "sync" ? "Sync" : "Join"} barrier`), ` ${barrier.closed < 0 ? "open for" : "was open for"} ${open}`];
-    if (barrier.last.length) parts.push(barrier.closed < 0 ? ", waits for " : ", to the end for ", ...names(barrier.last));
+    const last = barrier.last.filter((one) => !barrier.absent.includes(one));
+    if (last.length) parts.push(barrier.closed < 0 ? ", waits for " : ", to the end for ", ...names(last));
     if (barrier.absent.length) parts.push("; never came: ", ...names(barrier.absent));
     if (barrier.pending) parts.push(`; ${plural(barrier.pending, "id")} never used`);
     return h("li", null, parts);

@@ -211,10 +211,6 @@ class Builder:
             for index in {*barrier.last, *barrier.absent} if barrier.barrier != "initial delay" else ():
                 self.lanes.shown[index].held_ms += took
                 self.lanes.shown[index].held += 1
-        blamed: dict[int, int] = {}
-        for track, part in zip(tracks, episode.members, strict=True):
-            if track is not None and part.blamed_ms:
-                blamed[track.index] = blamed.get(track.index, 0) + part.blamed_ms
         return Mark(
             number=episode.number,
             kind=episode.kind,
@@ -226,7 +222,6 @@ class Builder:
             culprit=lane(episode.culprit),
             trigger=lane(episode.triggers[0].member) if episode.triggers else -1,
             members=sum(1 for one in episode.members if one.fate not in REMOVED and one.fate != "refused"),
-            blamed=list(blamed.items()),
             stood_ms=episode.stood_ms,
             longest_ms=episode.longest_ms,
             stopped=episode.stopped,

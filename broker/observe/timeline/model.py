@@ -96,7 +96,6 @@ class Mark(Struct, omit_defaults=True):
         end: -1 while it runs; generation: that of its end, -1 if it has none.
         culprit: the lane of the member on whose account partitions stood still most, trigger: of the one that began it;
             -1 for nobody. Both are as the episode has them.
-        blamed: each lane that has partition-milliseconds on its account, with them.
         advice: as sentences.
     """
 
@@ -109,7 +108,6 @@ class Mark(Struct, omit_defaults=True):
     cause: str = "unknown"
     culprit: int = -1
     trigger: int = -1
-    blamed: list[tuple[int, int]] = []
     members: int = 0
     stood_ms: int = 0
     longest_ms: int = 0
