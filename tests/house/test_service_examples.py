@@ -74,7 +74,8 @@ def test_the_manifest_says_that_it_is_open() -> None:
     assert given["insecure"], "a listener that other pods reach"
     assert settings_of(None, given["pairs"]).unknown == []
     assert MANIFEST["NetworkPolicy"]["spec"]["podSelector"] == MANIFEST["StatefulSet"]["spec"]["selector"]
-    assert "from" in MANIFEST["NetworkPolicy"]["spec"]["ingress"][0]
+    (rule,) = MANIFEST["NetworkPolicy"]["spec"]["ingress"]
+    assert rule["from"] and all("podSelector" in one for one in rule["from"]), "each entry by itself lets in"
 
 
 def test_the_manifest_fits_together() -> None:

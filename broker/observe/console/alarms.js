@@ -1,5 +1,5 @@
 // What the sentinels say: alarms that stand, and those that ended.
-import { clock, cut, fill, groupHref, h, number, plural, when } from "./dom.js";
+import { clock, cut, fill, groupHref, h, number, plural } from "./dom.js";
 
 /** What it says, with the group's name as a link where it stands. */
 function says({ group_id: id, text }) {
@@ -16,7 +16,7 @@ export function alarmItem(alarm) {
   return h("div", { class: `alarm ${over ? "past" : "now"}` },
     h("span", { class: `chip ${over ? "neutral" : "bad"}` }, alarm.sentinel.replaceAll(/[-_]/g, " ")),
     h("span", { class: "says" }, says(alarm), times > 1 && h("span", { class: "muted" }, ` (${number(times)} times)`)),
-    h("span", { class: "muted small" }, when(alarm.since_ms), over ? ` – over since ${clock(over)}` : ""));
+    h("span", { class: "muted small" }, `${over ? "" : "since "}${clock(alarm.since_ms)}${over ? ` to ${clock(over)}` : ""}`));
 }
 
 export function alarmsView(store) {
@@ -25,11 +25,11 @@ export function alarmsView(store) {
   const title = h("h2");
   const earlier = h("section", { class: "card" }, h("div", { class: "bar" }, h("h2", null, "Earlier")), past);
   function draw() {
-    const { active, recent } = store.alarms;
+    const { active, recent, isLoading } = store.alarms;
     const ended = recent.filter((alarm) => alarm.cleared_ms).sort((a, b) => b.cleared_ms - a.cleared_ms);
-    fill(title, active.length ? plural(active.length, "alarm stands", "alarms stand") : "No alarm stands");
+    fill(title, active.length ? plural(active.length, "alarm stands", "alarms stand") : isLoading ? "Loading…" : "No alarm stands");
     fill(now, active.map((alarm) => h("li", null, alarmItem(alarm))));
-    if (!active.length) fill(now, h("li", { class: "empty" }, "Every subscribed topic has owners, nobody commits what is not theirs, no barrier is too old."));
+    if (!active.length && !isLoading) fill(now, h("li", { class: "empty" }, "Every subscribed topic has owners, nobody commits what is not theirs, no barrier is too old."));
     fill(past, ended.map((alarm) => h("li", null, alarmItem(alarm))));
     earlier.hidden = !ended.length;
   }

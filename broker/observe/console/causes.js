@@ -76,7 +76,7 @@ export function gravity(episode) {
   const waits = episode.waits ?? episode.barriers ?? [];
   if (episode.kind === "refusal" || episode.outcome === "refused" || GRAVE.has(episode.cause)) return "grave";
   if (waits.some((wait) => wait.absent?.length)) return "grave";
-  return HARMLESS.has(episode.cause) ? "fine" : "cost";
+  return HARMLESS.has(episode.cause) && (episode.stood_ms ?? 0) < FELT_MS ? "fine" : "cost";
 }
 
 /** What those who wait for records felt of an episode, in words; null if it was less than a second. `isBrief`: its cost is told elsewhere. */

@@ -20,7 +20,7 @@ export class Store {
     this.cluster = null;
     this.groups = new Map();
     this.topics = null;
-    this.alarms = { active: [], recent: [] };
+    this.alarms = { active: [], recent: [], isLoading: true };
     this.alarmed = new Map();
     this.costs = new Map();
     this.groupsBy = null;
@@ -72,7 +72,7 @@ export class Store {
   }
 
   async loadAlarms() {
-    this.alarms = (await ifThere("/v1/sentinels")) ?? this.alarms;
+    this.alarms = (await ifThere("/v1/sentinels")) ?? { active: [], recent: [] };
     this.alarmed.clear();
     for (const alarm of this.alarms.active) this.alarmed.set(alarm.group_id, [...this.alarmsOf(alarm.group_id), alarm]);
     this.tell("alarms");

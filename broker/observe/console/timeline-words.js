@@ -63,7 +63,7 @@ export function summary(data) {
 
 /** Index of the newest rebalance that somebody should look at; of the newest at all, if there is none. */
 export function newestTrouble(data) {
-  const index = data.marks.findLastIndex((mark) => mark.stood_ms >= FELT_MS || (mark.kind !== "loaded" && gravity(mark) !== "fine"));
+  const index = data.marks.findLastIndex((mark) => mark.stood_ms >= FELT_MS || gravity(mark) === "grave");
   return index >= 0 ? index : data.marks.length - 1;
 }
 

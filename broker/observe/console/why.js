@@ -181,7 +181,7 @@ function membersOf(one) {
     const body = h("tbody", null, rows(sorted.slice(0, SOME)));
     const rest = sorted.length - SOME;
     const button = rest > 0 && h("button", { class: "button", type: "button", onclick: (event) => (body.append(...rows(sorted.slice(SOME))), event.target.remove()) }, `Show ${rest} more`);
-    return h("div", { class: "scroll" }, h("table", { class: "plain" }, h("thead", null, h("tr", null, ["Member", "Joined", "Synced", "Partitions", isBlamed && "On its account", ""].map((text, index) => text !== false && h("th", { scope: "col", class: index > 0 && text ? "num" : "" }, text || h("span", { class: "sr" }, "What is known"))))), body), button);
+    return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Members of this rebalance" }, h("table", { class: "plain" }, h("thead", null, h("tr", null, ["Member", "Joined", "Synced", "Partitions", isBlamed && "On its account", ""].map((text, index) => text !== false && h("th", { scope: "col", class: index > 0 && text ? "num" : "" }, text || h("span", { class: "sr" }, "What is known"))))), body), button);
   });
 }
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from ottla.broker.observe.events import Event, JoinReceived, RebalanceStarted, RequestRefused
 from ottla.broker.observe.sentinels.model import Finding, short
 from ottla.broker.observe.why.model import Episode
+from ottla.broker.observe.why.plain import limit
 from ottla.broker.settings_observe import ObserveSettings
 
 REFUSALS = {
@@ -29,6 +30,11 @@ class _Times:
         self.first_ms = now_ms
         self.count = 0
         self.finding: Finding | None = None
+
+    def often(self) -> tuple[str, int]:
+        """How often it happened within what time, in words, and that time in seconds."""
+        ms = self.newest[-1] - self.first_ms
+        return f"{self.count:,} times within {limit(max(ms // 1_000, 1) * 1_000)}", max(1, ms // 1_000)
 
 
 class Repeats:
@@ -59,8 +65,7 @@ class Repeats:
         instance = None if asked is None else asked.group_instance_id
         name = short(event.member_id) if asked is None else instance or asked.client_id or short(asked.member_id)
         who = name if asked is None else f"{name} ({asked.client_host.removeprefix('/')})"
-        seconds = max(1, (event.at_ms - times.first_ms) // 1000)
-        often = f"{times.count:,} times within {seconds} s"
+        often, seconds = times.often()
         text = f"Group {event.group_id} turned members away {often}, the last was {who}: {REFUSALS[event.error]}"
         facts = {"refused": str(times.count), "within_s": str(seconds), "error": event.error, "member": name}
         times.finding = Finding("refused_member", "", text, facts)
@@ -89,9 +94,9 @@ class Repeats:
             if len(times.newest) < (times.newest.maxlen or 0) or now_ms - times.newest[0] > window_ms:
                 continue
             if kind == "rebalance_storm":
-                count, seconds = len(times.newest), max(1, (times.newest[-1] - times.newest[0]) // 1000)
-                text = f"Group {group_id} rebalanced {count} times within {seconds} s"
-                yield Finding(kind, "", text, {"rebalances": str(count), "within_s": str(seconds)})
+                often, seconds = times.often()
+                text = f"Group {group_id} rebalanced {often}"
+                yield Finding(kind, "", text, {"rebalances": str(times.count), "within_s": str(seconds)})
             elif times.finding is not None:
                 yield times.finding
 

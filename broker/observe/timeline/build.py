@@ -166,7 +166,7 @@ class Builder:
             track.change(end, Kind.OWNING, owns)
 
     def _removed(self, track: Track, part: MemberPart, start: int, at: int, join_end: int, owned: int) -> None:
-        has_come = track.is_gone and track.lane.changes and part.came_ms >= 0
+        has_come = track.is_gone and bool(track.lane.changes) and part.came_ms >= 0
         if has_come:
             # Another had the lane before; this one came and went while the rebalance ran.
             track.tenant(start + part.came_ms, part.member_id)

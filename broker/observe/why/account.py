@@ -259,13 +259,12 @@ class Account:
         run.episode.duration_ms = run.at(event)
         judge.conclude(self, run, event)
         self.keep(run.episode)
-        if run.episode.outcome == "empty" and run.episode.cause == "left-without-reason":
-            self.unsure = run.episode  # the connection may yet tell, and nobody else holds the rebalance up
+        if judge.is_unsure(run.episode):
+            self.unsure = run.episode
         self.told(run.episode)
 
     def _reconsider(self, episode: Episode) -> None:
-        judge.reconsider(self, episode)
-        if episode.cause != "left-without-reason":
+        if judge.reconsider(self, episode):
             self.unsure = None
             self.replace(episode)
 

@@ -58,7 +58,8 @@ def advise(episode: Episode, facts: Mapping[str, str]) -> list[Advice]:
     if episode.outcome == "running" and not is_brokers and (present := _for_awaited(episode, names)) is not None:
         return [present]
     latecomer = _for_latecomer(episode, names)
-    for trigger in sorted(episode.triggers, key=lambda one: _rank(one.cause)):
+    first = episode.culprit  # what others did beside it weighs less
+    for trigger in sorted(episode.triggers, key=lambda one: (_rank(one.cause), first >= 0 and one.member != first)):
         if latecomer is not None and trigger.cause not in _FIRST:
             break
         make = _ADVICE.get(trigger.cause)

@@ -16,9 +16,10 @@ from ottla.broker.observe.events import (
     SessionExpired,
 )
 from ottla.broker.observe.why.blame import culprit
-from ottla.broker.observe.why.departures import AT_CLOSE_MS, FLAPS, RESTARTS
+from ottla.broker.observe.why.departures import AT_CLOSE_MS, FLAPS, MOST_PER_MEMBER, RESTARTS
 from ottla.broker.observe.why.members import NEVER, Asked, Departure, Known, read_partitions
 from ottla.broker.observe.why.model import Episode, Trigger
+from ottla.broker.observe.why.plain import HERE
 from ottla.broker.observe.why.reasons import joining_class, leaving_class, said
 from ottla.broker.observe.why.run import Run
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
@@ -251,9 +252,10 @@ def ownership(tracker: Account) -> bool:
 def conclude(tracker: Account, run: Run, event: Event) -> None:
     """Name the cause and the culprit, now that everything about an episode is known."""
     episode = run.episode
+    late_ms = {one.member: one.until_ms - one.from_ms for one in run.late}
     for trigger in episode.triggers:
         if trigger.cause == "left-without-reason":
-            _look_closer(tracker, episode, trigger)
+            _look_closer(tracker, episode, trigger, late_ms.get(trigger.member, 0))
     if not episode.triggers:
         episode.triggers.append(Trigger("unknown"))
     episode.cause = episode.triggers[0].cause
@@ -262,24 +264,42 @@ def conclude(tracker: Account, run: Run, event: Event) -> None:
         episode.culprit = culprit(episode, run.longest_ms, run.late)
 
 
-def reconsider(tracker: Account, episode: Episode) -> None:
-    """Something about a member that left became known after the episode had ended."""
+def is_unsure(episode: Episode) -> bool:
+    """Whether the connection of a member that left may yet tell why it did."""
+    if episode.outcome == "empty" and episode.cause == "left-without-reason":
+        return True
+    return any(one.facts.get("evidence") == "awaited" for one in episode.triggers)
+
+
+def reconsider(tracker: Account, episode: Episode) -> bool:
+    """Something about a member that left became known after the episode had ended. Gives whether that told why."""
+    before = [one.cause for one in episode.triggers]
     for trigger in episode.triggers:
-        if trigger.cause == "left-without-reason":
-            _look_closer(tracker, episode, trigger)
+        if trigger.cause == "left-without-reason" or "evidence" in trigger.facts:
+            _look_closer(tracker, episode, trigger, 0)
     episode.cause = episode.triggers[0].cause
+    return before != [one.cause for one in episode.triggers]
 
 
 def preview(run: Run, at_ms: int) -> None:
-    """Name the cause of an episode that still runs, and the culprit as it is at a moment."""
+    """Name the cause of an episode that still runs, and the culprit as it is at a moment.
+
+    A member that came is not, as long as those that it waits for may still come in time.
+    """
     episode = run.episode
     if episode.triggers:
         episode.cause = episode.triggers[0].cause
-        episode.culprit = culprit(episode, run.longest_ms, run.late_until(at_ms))
+        late = run.late_until(at_ms)
+        found = culprit(episode, run.longest_ms, late)
+        is_early = bool(run.awaited) and not late and found >= 0 and episode.members[found].fate in HERE
+        episode.culprit = -1 if is_early else found
 
 
-def _look_closer(tracker: Account, episode: Episode, trigger: Trigger) -> None:
-    """Clients without KIP-800 give no reason: what their connection did, and when, tells more."""
+def _look_closer(tracker: Account, episode: Episode, trigger: Trigger, late_ms: int) -> None:
+    """Clients without KIP-800 give no reason: what their connection did, and when, tells more.
+
+    A member that heartbeats and does not rejoin, though the group waits, is busy. ``late_ms`` is for how long that was.
+    """
     if not 0 <= trigger.member < len(episode.members):
         return
     gone = tracker.departures.of(episode.members[trigger.member].member_id)
@@ -288,11 +308,18 @@ def _look_closer(tracker: Account, episode: Episode, trigger: Trigger) -> None:
     if gone.closed_ms != NEVER and gone.closed_ms - gone.at_ms <= AT_CLOSE_MS:
         trigger.cause = gone.cause = "left-closed"
         trigger.facts["closed_after_ms"] = str(gone.closed_ms - gone.at_ms)
+        trigger.facts.pop("evidence", None)
         return
     known = gone.known
     if tracker.protocol_type not in (None, PROTOCOL_TYPE):
         return  # it polls nothing
-    if gone.closed_ms != NEVER or known.lost_ms != NEVER or known.sign_ms == NEVER:
+    if gone.closed_ms != NEVER or known.lost_ms != NEVER:
+        return
+    if late_ms:
+        trigger.cause = gone.cause = "left-poll-timeout"
+        trigger.facts |= {"evidence": "awaited", "waited_ms": str(late_ms)}
+        return
+    if known.sign_ms == NEVER:
         return
     late_ms = gone.at_ms - known.sign_ms - known.rebalance_timeout_ms
     early_ms = min(POLL_EARLY_MS, known.rebalance_timeout_ms // 3)
@@ -305,7 +332,7 @@ def _see_pattern(tracker: Account, run: Run, event: Event) -> None:
     """Whether it is one of several of a kind."""
     episode = run.episode
     for trigger in episode.triggers[:8]:
-        if not 0 <= trigger.member < len(episode.members):
+        if not 0 <= trigger.member < len(episode.members) or episode.members[trigger.member].fate == "stayed":
             continue
         member_id = episode.members[trigger.member].member_id
         known = tracker.members.get(member_id)
@@ -315,7 +342,8 @@ def _see_pattern(tracker: Account, run: Run, event: Event) -> None:
             continue
         departures = tracker.departures
         if (flaps := departures.flaps(known, event.wall_ms)) >= FLAPS:
-            facts = {"times": str(flaps), "last": trigger.cause}
+            often = f"{flaps} or more" if flaps == MOST_PER_MEMBER else str(flaps)
+            facts = {"times": often, "last": trigger.facts.get("went", trigger.cause)}
             _name_pattern(run, "flapping-member", trigger.member, event, facts)
             return
         if not (trigger.cause in RESTARTS or trigger.cause == "member-returned"):

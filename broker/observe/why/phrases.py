@@ -89,8 +89,8 @@ SHORT: dict[str, str] = {
     "left-with-reason": "it left",
     "left-without-reason": "it left",
     "removed-by-admin": "it was removed",
-    "session-expired-connection-lost": "it crashed",
-    "session-expired-silent": "it fell silent",
+    "session-expired-connection-lost": "it was removed as crashed",
+    "session-expired-silent": "it was removed as silent",
     "session-expired": "its session ran out",
     "new-member-expired": "it was too slow to get in",
     "join-barrier-missed": "it missed a join barrier",
@@ -163,6 +163,11 @@ def _returned(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:
 def _left(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:
     if after := span(facts, "closed_after_ms"):
         return [f"it gave no reason, but its connection was closed {after} later"]
+    if facts.get("evidence") == "awaited":
+        return [
+            f"it gave no reason, but its connection stayed open and the group had waited {span(facts, 'waited_ms')} "
+            "for it to rejoin, so its application was busy or blocked"
+        ]
     idle = span(facts, "idle_ms")
     if facts.get("evidence") == "connection open":
         return [

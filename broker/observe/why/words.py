@@ -345,7 +345,8 @@ class _Story:
         part = self.part(self.episode.culprit)
         if part is None or part.blamed_ms < WORTH_SAYING_MS:
             return ""
-        of_it = "all" if part.blamed_ms == self.episode.stood_ms else partition_time(part.blamed_ms).split(" ")[0]
+        own = partition_time(part.blamed_ms)
+        of_it = "all" if own == partition_time(self.episode.stood_ms) else own.split(" ")[0]
         return f", {of_it} of them on the account of {self.names[self.episode.culprit]}"
 
     def moving(self) -> str:

@@ -315,3 +315,13 @@ def test_who_is_to_blame_and_who_began_it_are_those_of_the_episode() -> None:
     first, *others = timeline.marks
     assert (lanes[first.culprit], lanes[first.trigger], first.stopped, first.longest_ms) == ("c", "b", 4, 1_900)
     assert [(mark.culprit, mark.trigger) for mark in others] == [(-1, -1), (-1, -1)]
+
+
+def test_one_that_all_waited_for_and_that_left_is_seen_waited_for() -> None:
+    """It is of the first episode that is shown, so it begins there as one that owned."""
+    busy = part("busy", fate="left", before=4)
+    others = [part("new", came_ms=0, fate="new", after=4), part("a", came_ms=600, before=5, after=5)]
+    triggers = [Trigger("member-joined", 1), Trigger("left-poll-timeout", 0, 57_000)]
+    waits = [Wait("join", 0, 57_000, 60_000, [0])]
+    left = rebalance(9, 0, 57_400, [busy, *others], triggers=triggers, waits=waits)
+    assert story(left, client="busy")[1:] == ["0 joining", "57000 gone left"]

@@ -47,6 +47,47 @@ def test_the_one_that_all_waited_for_is_the_culprit_and_not_the_one_that_joined(
     )
 
 
+def test_while_others_may_still_come_in_time_nobody_is_the_culprit() -> None:
+    story = stable("w1", "w2")
+    story.join("w3")
+    story.wait(2 * SECOND)
+    assert verdict(story.last).endswith("no culprit")
+    story.join("w1")
+    story.wait(3 * SECOND, beating=["w2"])
+    story.join("w4")
+    assert story.culprit() == "w2"
+
+
+def test_one_that_is_busy_until_it_leaves_without_a_word_is_told_to_poll() -> None:
+    """librdkafka on a topic without records: nothing was committed, so only the barrier shows that it is busy."""
+    story = stable("w1", "w2")
+    story.wait(400 * SECOND, beating=["w1", "w2"])
+    story.join("w3")
+    story.wait(1 * SECOND)
+    story.join("w1")
+    story.wait(56 * SECOND, beating=["w2"])
+    story.leave("w2", version=1)
+    story.sync("w1", "w3")
+    assert story.last.triggers[1].cause == "left-poll-timeout"
+    assert story.culprit() == "w2"
+    assert story.last.advice[0].text.startswith("Let w2 call poll() more often")
+    assert "the group had waited 57.0 s for it to rejoin, so its application was busy" in " ".join(story.last.sentences)
+
+
+def test_one_that_is_closed_while_it_is_awaited_was_closed() -> None:
+    story = stable("w1", "w2")
+    story.join("w3", "w1")
+    story.wait(20 * SECOND, beating=["w2"])
+    member_id = story["w2"].member_id
+    story.leave("w2", version=1)
+    story.sync("w1", "w3")
+    assert story.last.triggers[1].cause == "left-poll-timeout"
+    story.wait(50)
+    story["w2"].member_id = member_id
+    story.disconnect("w2")
+    assert story.last.triggers[1].cause == "left-closed"
+
+
 def test_whoever_hears_of_it_by_its_next_heartbeat_is_no_culprit() -> None:
     story = three()
     story.join("w4", "w1")

@@ -63,7 +63,7 @@ def test_a_rebalance_that_runs_is_the_last() -> None:
     running = story.last
     assert running.outcome == "running"
     assert running.duration_ms == -1
-    assert story.culprit(running) == "w3"
+    assert story.culprit(running) == "", "the others may still come in time"
     assert running.headline == "w3 joined; the rebalance is running and waits for w2."
     story.history.now_ms = lambda: story.world.wall_ms + 8_000
     assert story.last.headline == (
@@ -194,7 +194,7 @@ def test_a_group_that_is_there_is_not_forgotten_for_names_that_nobody_has() -> N
     for number in range(2 * MOST_STRANGERS):
         story.history(RequestRefused(group_id=f"nobody-{number}", **refused))
     story.join("w3")
-    assert story.culprit(story.last) == "w3"
+    assert story.culprit(story.last) == ""
     assert len(story.last.members) == 3
 
 
