@@ -204,7 +204,7 @@ def _nothing(asked: Asked) -> str:
 def print_episodes(episodes: Sequence[Episode]) -> None:
     """Print them, the oldest first, with the local clock's times."""
     from ottla.broker.observe.why.plain import clock
-    from ottla.broker.observe.why.words import tell, verdict
+    from ottla.broker.observe.why.words import felt, tell, verdict
 
     for at, episode in enumerate(episodes):
         headline, sentences = tell(episode)  # again, since the broker's clock may be in another time zone
@@ -212,7 +212,7 @@ def print_episodes(episodes: Sequence[Episode]) -> None:
             say()
         begun = clock(episode.started_ms)
         say(f"{episode.kind} {episode.number} at {begun}, {verdict(episode)}", dim=on_terminal())
-        say(headline, bold=True)
+        say(felt(episode) + headline, bold=True)
         for text in sentences:
             say(f"  {text}")
         for advice in episode.advice:

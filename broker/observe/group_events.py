@@ -240,6 +240,7 @@ class GroupEvents:
             "generation": self._groups.generation_of(alarm.group_id),
             "reason": f"{alarm.sentinel}: {told}" if told else alarm.sentinel,
             "topic": _clipped(alarm.subject),
+            "client": alarm.facts.get("member", "") if self._hashes is None else "",
         }
         if alarm.cleared_ms:
             row["lasted_ms"] = max(alarm.cleared_ms - alarm.since_ms, 0)

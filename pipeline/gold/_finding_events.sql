@@ -10,11 +10,14 @@ WITH barrier AS (
 a AS (
   SELECT *, substring_index(reason, ':', 1) AS name,
          lead(if(event = 'alarm_cleared', ts, NULL)) IGNORE NULLS OVER (
-           PARTITION BY cluster_id, group_id, substring_index(reason, ':', 1) ORDER BY ts) AS cleared
+           PARTITION BY cluster_id, group_id, substring_index(reason, ':', 1) ORDER BY ts) AS cleared,
+         lead(if(event = 'alarm_cleared', reason, NULL)) IGNORE NULLS OVER (
+           PARTITION BY cluster_id, group_id, substring_index(reason, ':', 1) ORDER BY ts) AS said_last
   FROM group_events WHERE event IN ('alarm_raised', 'alarm_cleared')),
 alarm AS (
   SELECT cluster_id, group_id, name AS kind, ts AS started_at, max(cleared) AS ended_at,
-         max(coalesce(nullif(client_id, ''), nullif(member_id, ''))) AS suspect, max(reason) AS evidence
+         max(coalesce(nullif(client_id, ''), nullif(member_id, ''))) AS suspect,
+         regexp_replace(max(coalesce(said_last, reason)), '^[a-z_]+: ', '') AS evidence
   FROM a WHERE event = 'alarm_raised'
            AND name NOT IN ('rebalance_storm', 'idle_partition', 'offset_jump', 'old_barrier', '')
   GROUP BY cluster_id, group_id, name, ts)

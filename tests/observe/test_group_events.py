@@ -243,7 +243,7 @@ def test_offsets_expire_and_are_deleted() -> None:
 
 def test_alarms(story: Told) -> None:
     story.forget()
-    alarm = Alarm("zombie", GROUP, "", 1_000, 1_000, "The group waits for b2.")
+    alarm = Alarm("zombie", GROUP, "", 1_000, 1_000, "The group waits for b2.", {"member": "b2"})
     story.written.events.on_alarm(alarm)
     alarm.cleared_ms = 4_500
     story.written.events.on_alarm(alarm)
@@ -254,7 +254,7 @@ def test_alarms(story: Told) -> None:
         1_000,
     )
     assert (cleared["event"], cleared["ts_ms"], cleared["lasted_ms"]) == ("alarm_cleared", 4_500, 3_500)
-    assert raised["generation"] == 2
+    assert (raised["generation"], raised["client"]) == (2, "b2")
     assert "lasted_ms" not in raised
 
 

@@ -282,6 +282,10 @@ function head(pen, data, view, scale, seen, colours, chosen) {
     const from = view.x(mark.start);
     const to = Math.max(view.x(endOf(mark, data.until)), from + 2);
     if (mark.kind !== "rebalance") {
+      if (mark.last > mark.start) {
+        pen.fillStyle = colours.bad;
+        pen.fillRect(from, HEAD - 9, view.x(mark.last) - from, 2);
+      }
       marker(pen, mark.kind, from, chosen.mark === mark.index, colours);
     }
     for (const barrier of mark.barriers) {

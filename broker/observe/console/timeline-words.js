@@ -100,7 +100,7 @@ export function details(data, mark, chooseLane, more = null, isAdvised = false) 
     const open = duration((barrier.closed < 0 ? data.until : barrier.closed) - barrier.opened);
     const parts = [h("i", { class: `key ${barrier.barrier === "sync" ? "syncing" : "joining"}`, "aria-hidden": "true" }), h("b", null, barrier.barrier === "initial delay" ? "Initial delay" : `${barrier.barrier === "sync" ? "Sync" : "Join"} barrier`), ` ${barrier.closed < 0 ? "open for" : "was open for"} ${open}`];
     const last = barrier.last.filter((one) => !barrier.absent.includes(one));
-    if (last.length) parts.push(barrier.closed < 0 ? ", waits for " : ", to the end for ", ...names(last));
+    if (last.length) parts.push(barrier.closed < 0 ? ", waits for " : "; last came ", ...names(last));
     if (barrier.absent.length) parts.push("; never came: ", ...names(barrier.absent));
     if (barrier.pending) parts.push(`; ${plural(barrier.pending, "id")} never used`);
     return h("li", null, parts);

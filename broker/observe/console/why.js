@@ -157,7 +157,7 @@ function barrier(one, wait, who) {
   const parts = [h("i", { class: `key ${wait.barrier === "sync" ? "syncing" : "joining"}`, "aria-hidden": "true" }), h("b", null, wait.barrier === "initial delay" ? "Initial delay" : `${wait.barrier === "sync" ? "Sync" : "Join"} barrier`), closed < 0 ? " is open" : ` was open for ${duration(closed - wait.opened_ms)}`];
   if (wait.limit_ms) parts.push(h("span", { class: "muted" }, `${closed < 0 ? "," : " of"} at most ${duration(wait.limit_ms)}`));
   const last = (wait.last ?? []).filter((index) => !wait.absent?.includes(index));
-  if (last.length) parts.push(closed < 0 ? ", waits for " : ", to the end for ", h("b", null, some(last.map(who))));
+  if (last.length) parts.push(closed < 0 ? ", waits for " : "; last came ", h("b", null, some(last.map(who))));
   if (wait.absent?.length) parts.push("; never came: ", h("b", { class: "bad-text" }, some(wait.absent.map(who))));
   if (wait.pending_ids?.length) parts.push(`; ${plural(wait.pending_ids.length, "id was", "ids were")} issued and never used`);
   return h("li", null, parts);

@@ -39,6 +39,7 @@ LOOKS: dict[str | Kind, Look] = {
     REMOVED: Look("✗", "x", "bold red", "removed"),
     LEFT: Look("╴", "-", "dim", "left"),
 }
+REFUSED = Look("▼", "r", "bold red", "refused")
 BARRIERS = {JOIN: Look("━", "-", "yellow", "join barrier"), SYNC: Look("━", "=", "magenta", "sync barrier")}
 SPARKS = ("▁▂▃▄▅▆▇█", "123456789")
 WEIGHTS = {Kind.JOINING: 2.0, Kind.SYNCING: 2.0, Kind.SILENT: 2.0}
@@ -113,6 +114,9 @@ class Drawing:
             _put(times, column, self._clock(self._timeline.from_ms + mark.start), "dim")
             if mark.generation >= 0:
                 _put(generations, column, str(mark.generation), "bold")
+            if mark.kind == "refusal":
+                for at in range(column, self._column(max(mark.last, mark.start)) + 1):
+                    barriers[at] = (REFUSED.ascii if self._is_ascii else REFUSED.sign, REFUSED.style)
             for barrier in mark.barriers:
                 look = BARRIERS[SYNC if barrier.barrier == "sync" else JOIN]
                 end = self._timeline.until if barrier.closed < 0 else max(barrier.closed - 1, barrier.opened)
@@ -201,13 +205,14 @@ class Drawing:
 
     def _legend(self) -> Line:
         line: Line = []
-        for look in LOOKS.values():
+        refused = [REFUSED] if any(mark.kind == "refusal" for mark in self._timeline.marks) else []
+        for look in [*LOOKS.values(), *refused]:
             line += [(look.ascii if self._is_ascii else look.sign, look.style), (f" {look.words}   ", "dim")]
-        flow = self._timeline.flow
+        flow, top = self._timeline.flow, SPARKS[self._is_ascii][-1]
         if flow is not None and (most := max(flow.commits, default=0)) > 0:
-            line.append((f"commits up to {most} in {flow.bucket_ms // 1000} s   ", "dim"))
+            line.append((f"{top} {most} commits in {flow.bucket_ms // 1000} s   ", "dim"))
         if flow is not None and (most := max(flow.lag, default=0)) > 0:
-            line.append((f"lag up to {most}", "dim"))
+            line.append((f"{top} a lag of {most}", "dim"))
         return line
 
     def _stories(self) -> Iterator[Line]:

@@ -31,6 +31,8 @@ MANY_MEMBERS, BURST_MS = 5, 1_000
 """So many of a kind, with no more time between two of them, are told together."""
 WORTH_SAYING_MS = 1_000
 """A barrier that was open for less is not in the headline."""
+MOST_FLOWS = 5
+"""So many ways of partitions from member to member are named."""
 
 
 def tell(episode: Episode, zone: tzinfo | None = None) -> tuple[str, list[str]]:
@@ -52,6 +54,14 @@ def verdict(episode: Episode) -> str:
     triggered = f", triggered by {listed(members, 3)}" if members else ""
     blamed = f"culprit {names[episode.culprit]}" if 0 <= episode.culprit < len(names) else "no culprit"
     return f"cause {episode.cause}{triggered}, {blamed}"
+
+
+def felt(episode: Episode) -> str:
+    """The cost to those who wait for records, as a sentence before the headline; empty for less than a second."""
+    if not episode.stopped or episode.stood_ms < WORTH_SAYING_MS:
+        return ""
+    still = "have stood still" if episode.outcome == "running" else "stood still"
+    return f"{count(episode.stopped, 'partition')} {still} for up to {duration(episode.longest_ms)}. "
 
 
 class _Story:
@@ -373,11 +383,11 @@ class _Story:
         for move in episode.moves:
             pair = move.owner_before, move.owner_after
             flows[pair] = flows.get(pair, 0) + 1
-        largest = sorted(flows.items(), key=lambda row: (-row[1], row[0]))[:3]
+        largest = sorted(flows.items(), key=lambda row: (-row[1], row[0]))[:MOST_FLOWS]
         shown = ", ".join(f"{number:,} {self.flow(*pair)}" for pair, number in largest)
         more = len(flows) - len(largest)
         left = sum(flows.values()) - sum(number for _, number in largest)
-        rest = f" and {left:,} between others" if more > 0 else ""
+        rest = f" and {left:,} more" if more > 0 else ""
         what = "were handed out" if all(before < 0 for before, _ in flows) else "changed hands"
         what = what.replace("were", "was") if episode.moved == 1 else what
         return sentence([f"{count(episode.moved, 'partition')} {what}: {shown}{rest}"])

@@ -223,11 +223,14 @@ def test_a_static_member_keeps_its_lane() -> None:
 
 def test_the_refused_have_no_lane() -> None:
     refusal = rebalance(
-        2, 500, 0, [part("late", fate="refused")], kind="refusal", outcome="refused", culprit=0, waits=[], times=7
-    )
+        2, 500, 0, [part("late", fate="refused")], kind="refusal", outcome="refused", culprit=0, waits=[], times=7,
+        last_ms=T0 + 9_500,
+    )  # fmt: skip
     timeline = build("billing", [first("a"), refusal])
     assert [lane.client_id for lane in timeline.lanes] == ["a"]
-    assert (timeline.marks[1].culprit, timeline.marks[1].times) == (-1, 7)
+    mark = timeline.marks[1]
+    assert (mark.culprit, mark.times, mark.generation) == (-1, 7, -1)
+    assert (mark.start, mark.last) == (T0 + 500 - timeline.from_ms, T0 + 9_500 - timeline.from_ms)
 
 
 def test_a_group_that_was_loaded() -> None:

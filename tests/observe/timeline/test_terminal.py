@@ -62,7 +62,7 @@ def test_lanes_in_a_pipe() -> None:
     # It joined, waited, synced, owned; was to blame for a rebalance that the other began; fell silent and was removed.
     assert _runs(rows["b"]) == " jSs#Js!#?x!"
     assert all(line.isascii() for line in lines)
-    assert "commits up to 1 in 5 s" in "\n".join(lines)
+    assert "1 commits in 5 s" in "\n".join(lines)
     assert [line.split("  ")[-1].strip() for line in lines[-3:]] == ["a started the group", "b was slow", "b expired"]
 
 
@@ -146,3 +146,11 @@ def test_a_culprit_that_is_gone_at_once_is_marked_beside_its_end() -> None:
     told = [rebalance(1, 0, 10, parts, culprit=1, triggers=[Trigger("left-closed", 1)])]
     rows = drawn(build("billing", told, now_ms=T0 + 60_000), 20)
     assert [_runs(row[12:]) for row in rows if row.startswith("b ")] == ["#-!"]
+
+
+def test_a_refusal_is_drawn_from_its_first_to_its_last_time() -> None:
+    fields = {"kind": "refusal", "outcome": "refused", "waits": [], "times": 300, "last_ms": T0 + 600_000}
+    lines = drawn(build("billing", [rebalance(1, 0, 0, [part("late", fate="refused")], **fields)]))
+    (row,) = [line for line in lines if line.startswith("barrier")]
+    assert row.count("r") - "barrier".count("r") > 50
+    assert "r refused" in "".join(lines)

@@ -74,6 +74,26 @@ def test_one_that_is_busy_until_it_leaves_without_a_word_is_told_to_poll() -> No
     assert "the group had waited 57.0 s for it to rejoin, so its application was busy" in " ".join(story.last.sentences)
 
 
+def test_one_that_comes_and_goes_since_it_is_busy_is_told_to_poll() -> None:
+    story = stable("w1", "w2")
+    for _ in range(4):
+        story.leave("w2", "consumer poll timeout has expired.")
+        again(story, "w1")
+        story.wait(3_000, beating=["w1"])
+        story.join("w2")
+        again(story, "w1")
+        story.sync("w2")
+        story.wait(5_000, beating=["w1", "w2"])
+    assert story.last.cause == "flapping-member"
+    assert story.last.advice[0].text.startswith("Let w2 call poll() more often")
+    story.leave("w2", "the consumer is being closed")
+    again(story, "w1")
+    story.wait(3_000, beating=["w1"])
+    story.join("w1")
+    story.sync("w1")
+    assert story.last.cause == "leader-rejoined", "nobody came or went"
+
+
 def test_one_that_is_closed_while_it_is_awaited_was_closed() -> None:
     story = stable("w1", "w2")
     story.join("w3", "w1")
