@@ -71,10 +71,10 @@ export function newestTrouble(data) {
 export function verdict(data) {
   const stood = data.marks.reduce((sum, mark) => sum + mark.stood_ms, 0);
   const refused = data.marks.reduce((sum, mark) => sum + (mark.kind === "refusal" ? mark.times : 0), 0);
-  const most = data.lanes.reduce((best, lane) => ((lane.blamed_ms ?? 0) > (best?.blamed_ms ?? 0) ? lane : best), null);
+  const most = data.lanes.reduce((best, lane) => (lane.blamedMs > (best?.blamedMs ?? 0) ? lane : best), null);
   const worst = data.marks.reduce((best, mark) => (weight(mark) > weight(best) ? mark : best), { kind: "", stood_ms: 0 });
   const cost = [stood >= FELT_MS && `${partitionTime(stood)} stood still`, refused && `members were refused ${plural(refused, "time")}`].filter(Boolean).join("; ") || "nobody had to wait for a second";
-  const blame = most?.blamed_ms >= FELT_MS ? `, the most on account of ${most.name} (${partitionTime(most.blamed_ms)})` : "";
+  const blame = most?.blamedMs >= FELT_MS ? `, the most on account of ${most.name} (${partitionTime(most.blamedMs)})` : "";
   return { text: `${counted(data.marks)}: ${cost}${blame}.`, worst: weight(worst) >= FELT_MS ? worst : null };
 }
 

@@ -142,9 +142,9 @@ function story(one, timeline) {
   const names = memberNames(one.members);
   const who = (index) => names[index] ?? "nobody";
   return [
-    one.advice.length ? h("div", { class: "advice" }, h("h3", null, "What to do"), one.advice.map((advice) => h("p", null, advice.text, advice.setting && h("span", { class: "setting" }, h("code", null, `${advice.setting}${advice.value ? ` = ${advice.value}` : ""}`), h("span", { class: "muted small" }, (advice.of_client ?? true) ? " of the client" : " of the broker"))))) : null,
+    one.advice.length ? h("div", { class: "advice" }, h("h3", null, "What to do"), one.advice.map((advice) => h("p", null, advice.text, advice.setting && !advice.text.includes(advice.setting) && h("span", { class: "setting" }, h("code", null, `${advice.setting}${advice.value ? ` = ${advice.value}` : ""}`), h("span", { class: "muted small" }, (advice.of_client ?? true) ? " of the client" : " of the broker"))))) : null,
     one.sentences.length ? h("div", { class: "story" }, one.sentences.map((text) => h("p", null, text))) : null,
-    h("p", null, h("a", { href: timeline }, "In the timeline")),
+    h("p", { class: "way" }, h("a", { href: timeline }, "In the timeline")),
     one.waits.length ? h("ul", { class: "barriers" }, one.waits.map((wait) => barrier(one, wait, who))) : null,
     one.members.length ? membersOf(one) : null,
     one.moves.length ? movesOf(one, who) : null,

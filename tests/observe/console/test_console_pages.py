@@ -242,7 +242,7 @@ def test_members_with_one_name_are_told_apart(blank: Open) -> None:
     with Stage(show) as stage:
         page = blank(f"{stage.url}/#/groups/g")
         expect(page.locator(".now")).to_contain_text("waits for rdkafka-abcdefgh.")
-        expect(page.locator(".barriers")).to_contain_text("to the end for rdkafka-abcdefgh")
+        expect(page.locator(".barriers")).to_contain_text("last came rdkafka-abcdefgh")
 
 
 def test_time_that_passes_is_not_read_aloud(visit: Open) -> None:
