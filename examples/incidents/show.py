@@ -22,7 +22,7 @@ def show(verdicts: Sequence[Verdict]) -> None:
         _incident(number, verdict)
     click.echo()
     print_table(
-        ("incident", "group", "culprit", "cause", "told"), [row for verdict in verdicts for row in _rows(verdict)]
+        ("incident", "group", "culprit", "what it did", "told"), [row for verdict in verdicts for row in _rows(verdict)]
     )
 
 
@@ -75,7 +75,7 @@ def _finding(finding: Finding) -> None:
     if finding.wrong:
         _line("✗", "red", f"{truth.culprit}, {truth.causes[0]}: {'; '.join(finding.wrong)}")
     elif finding.told is not None:
-        _line("✓", "green", f"the culprit is {truth.culprit}, the cause {finding.told.cause}")
+        _line("✓", "green", f"the culprit is {truth.culprit}, and what it did is {finding.told.cause}")
 
 
 def _line(mark: str, colour: str, text: str) -> None:

@@ -90,7 +90,7 @@ def test_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     assert "$ ottla why payments" in text
     assert "payments-2 crashed." in text and "What to do: Lower session.timeout.ms." in text
-    assert "✓ the culprit is payments-2, the cause session-expired-connection-lost" in text
+    assert "✓ the culprit is payments-2, and what it did is session-expired-connection-lost" in text
     assert "✗ payments-2, session-expired-connection-lost: nothing is told" in text
 
 
