@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
+from ottla.clients import given
 from ottla.clients.assignors import make_assignors
 from ottla.clients.client import Client
 from ottla.clients.consumer_offsets import ConsumerOffsets
@@ -171,9 +172,7 @@ class Consumer(ConsumerOffsets):
         Raises:
             OptionError: neither or both of topics and pattern, no group_id, or partitions were assigned by hand.
         """
-        if isinstance(topics, str):
-            raise OptionError(f"topics={topics!r}: allowed is a list of names, such as [{topics!r}]")
-        names = list(topics)
+        names = given.several("topics", topics, str)
         if bool(names) == (pattern is not None):
             raise OptionError("subscribe() takes either topics or a pattern")
         if self._options.group_id is None:
@@ -220,7 +219,7 @@ class Consumer(ConsumerOffsets):
         Raises:
             OptionError: the consumer has a subscription.
         """
-        self._subscription.assign(TopicPartition(*tp) for tp in partitions)
+        self._subscription.assign(given.partitions("partitions", partitions))
         self._apply_subscription()
 
     def subscription(self) -> frozenset[str]:
@@ -302,7 +301,7 @@ class Consumer(ConsumerOffsets):
         if max_records is not None and max_records < 1:
             raise OptionError(f"max_records={max_records!r}: allowed is at least 1")
         limit = self._options.max_poll_records if max_records is None else max_records
-        only = frozenset(TopicPartition(*tp) for tp in partitions) or None
+        only = frozenset(given.partitions("partitions", partitions)) or None
         self._enter()
         try:
             return self._intercepted(await self._next(limit, only, timeout_ms))
@@ -315,7 +314,7 @@ class Consumer(ConsumerOffsets):
 
     async def getone(self, *partitions: TopicPartition) -> ConsumerRecord[Any, Any]:
         """The next record; waits for it. Raises as `getmany` does."""
-        only = frozenset(TopicPartition(*tp) for tp in partitions) or None
+        only = frozenset(given.partitions("partitions", partitions)) or None
         self._enter()
         try:
             while True:

@@ -15,19 +15,16 @@ from difflib import get_close_matches
 from typing import Any, ClassVar, Self
 
 from ottla.clients.errors import OptionError
+from ottla.clients.given import is_int
 from ottla.protocol.compression import MAX_DECOMPRESSED_BYTES, Codec
 
 INT32_MAX = 2**31 - 1
 Check = tuple[str, Callable[[Any], bool]]
 
 
-def _is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def between(low: int, high: int = INT32_MAX) -> Check:
     """An integer in a range, both ends inclusive."""
-    return f"an integer from {low} to {high}", lambda value: _is_int(value) and low <= value <= high
+    return f"an integer from {low} to {high}", lambda value: is_int(value) and low <= value <= high
 
 
 def one_of(*allowed: Any) -> Check:

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
 from typing import Any, Self
 
+from ottla.clients import given
 from ottla.clients.accumulator import Accumulator, Headers
 from ottla.clients.backoff import Backoff
 from ottla.clients.client import Client
@@ -249,10 +250,7 @@ class Producer:
             ProducerFenced: another producer has the transactional_id.
         """
         calls = self._transactional()
-        places = {
-            TopicPartition(*tp): OffsetAndMetadata(offset) if isinstance(offset, int) else OffsetAndMetadata(*offset)
-            for tp, offset in offsets.items()
-        }
+        places = given.offsets(offsets)
         await calls.send_offsets(places, ConsumerGroupMetadata(group) if isinstance(group, str) else group)
 
     async def commit_transaction(self) -> None:

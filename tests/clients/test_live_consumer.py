@@ -288,6 +288,14 @@ async def test_committing_without_being_a_member(broker: Broker, name: str) -> N
         assert [await consumer.position(tp) for tp in (a, b)] == [3, 4]
         with pytest.raises(OptionError, match="offset=-3"):
             await consumer.commit({a: -3})
+        for wrong, words in (
+            ({"t1": 3}, "^partition='t1': allowed is a TopicPartition"),
+            ({a: "3"}, "^offset='3' of "),
+            ({a: (3, "note", -1, 0)}, r"^offset=\(3, 'note', -1, 0\) of "),
+            ("t1", "^offsets='t1': allowed is a dict"),
+        ):
+            with pytest.raises(OptionError, match=words):
+                await consumer.commit(wrong)  # type: ignore[arg-type]
         with pytest.raises(KafkaError, match=r"offset\.metadata\.max\.bytes"):
             await consumer.commit({a: OffsetAndMetadata(1, "x" * 5_000)})
     async with Consumer(**options) as consumer:
