@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from types import NoneType
 from typing import Any, TypeVar
 
 from ottla.clients.errors import OptionError
@@ -10,6 +11,7 @@ from ottla.clients.structs import OffsetAndMetadata
 from ottla.protocol.records import TopicPartition
 
 T = TypeVar("T")
+Headers = Sequence[tuple[str, bytes | None]]
 MAX_NAME_BYTES = 0x7FFF
 
 
@@ -17,12 +19,19 @@ def is_int(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def is_name(value: Any) -> bool:
+def is_name(value: Any, most: int = MAX_NAME_BYTES) -> bool:
     """Whether it is a text that can be sent."""
     try:
-        return isinstance(value, str) and len(value.encode()) <= MAX_NAME_BYTES
+        return isinstance(value, str) and len(value.encode()) <= most
     except UnicodeEncodeError:
         return False
+
+
+def name(key: str, given: str) -> str:
+    """One name."""
+    if not is_name(given):
+        raise OptionError(f"{key}={given!r}: allowed is a name: one text, of at most {MAX_NAME_BYTES:,} bytes")
+    return given
 
 
 def several(key: str, given: Iterable[T], kind: type[T] | tuple[type[T], ...], words: str = "names") -> list[T]:
@@ -66,6 +75,26 @@ def by_partition(key: str, given: Mapping[Any, T]) -> dict[TopicPartition, T]:
 def offsets(given: Mapping[Any, Any]) -> dict[TopicPartition, OffsetAndMetadata]:
     """Offsets to commit, each alone or with metadata."""
     return {tp: _offset(tp, value) for tp, value in by_partition("offsets", given).items()}
+
+
+def headers(given: Any) -> Headers:
+    """The headers of a record."""
+    if not given:
+        return ()
+    if not isinstance(given, Sequence) or not all(_is_header(one) for one in given):
+        raise OptionError(
+            f"headers={given!r}: allowed is a list of pairs of a name and bytes or None, such as [('name', b'value')]"
+        )
+    return given
+
+
+def _is_header(one: Any) -> bool:
+    return (
+        isinstance(one, (tuple, list))
+        and len(one) == 2
+        and is_name(one[0], 1 << 30)
+        and isinstance(one[1], (bytes, bytearray, memoryview, NoneType))
+    )
 
 
 def _offset(tp: TopicPartition, value: Any) -> OffsetAndMetadata:
