@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from ottla.clients.admin_calls import UNKNOWN, Outcomes
 from ottla.clients.admin_configs import AdminConfigs
@@ -12,7 +11,7 @@ from ottla.clients.admin_history import AdminHistory
 from ottla.clients.admin_structs import ClusterDescription, CreatedTopic, NewTopic
 from ottla.clients.admin_transactions import AdminTransactions
 from ottla.clients.errors import KafkaError, OptionError, UnsupportedByBroker, error_of
-from ottla.clients.given import by_partition, mapping, several
+from ottla.clients.given import by_partition, is_int, mapping, several
 from ottla.clients.offsets import MAX_TIMESTAMP, list_offsets
 from ottla.clients.structs import BrokerInfo, OffsetAndTimestamp, TopicInfo
 from ottla.clients.subscription import EARLIEST, LATEST
@@ -197,7 +196,7 @@ class Admin(AdminGroups, AdminHistory, AdminConfigs, AdminTransactions):
         times: dict[TopicPartition, int] = {}
         for tp, when in by_partition("wanted", wanted).items():
             known = _TIMES.get(when) if isinstance(when, str) else when
-            if known is None:
+            if known is None or not is_int(known):
                 raise OptionError(
                     f"timestamp={when!r}: allowed is a Unix time in ms, or {', '.join(map(repr, _TIMES))}"
                 )
@@ -283,15 +282,15 @@ def _counts_on_defaults(topic: NewTopic) -> bool:
 
 
 def _creatable(topic: NewTopic) -> CreatableTopic:
-    configs: Any = topic.topic_configs
-    by_hand = topic.replica_assignments
+    configs = mapping("topic_configs", topic.topic_configs, "values by key")
+    by_hand = mapping("replica_assignments", topic.replica_assignments or {}, "lists of brokers by partition")
     return CreatableTopic(
         name=topic.name,
         num_partitions=-1 if by_hand else topic.num_partitions,
         replication_factor=-1 if by_hand else topic.replication_factor,
         assignments=[
             CreatableReplicaAssignment(partition_index=partition, broker_ids=brokers)
-            for partition, brokers in (by_hand or {}).items()
+            for partition, brokers in by_hand.items()
         ],
         configs=[CreatableTopicConfig(name=name, value=value) for name, value in configs.items()],
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import NoneType
 from typing import TypeVar
 
 from ottla.clients.admin_calls import AdminCalls, Outcomes
@@ -243,6 +244,9 @@ def _settings(
         by_thing = mapping(key, given, "with a dict of settings for each")
         for thing in several(key, by_thing, kind, "names" if kind is str else "ids"):
             found[thing] = mapping(f"settings of {thing!r}", by_thing[thing], "values by key")
+            for name, value in found[thing].items():
+                if not isinstance(value, (str, NoneType, ConfigChange)):
+                    raise OptionError(f"{name}={value!r}: allowed is a text, such as {str(value)!r}, or None")
     return found
 
 

@@ -298,7 +298,7 @@ class Consumer(ConsumerOffsets):
             KafkaError: the group or the broker refuses this consumer.
             ClientClosed: the consumer does not run.
         """
-        if max_records is not None and max_records < 1:
+        if max_records is not None and not (given.is_int(max_records) and max_records >= 1):
             raise OptionError(f"max_records={max_records!r}: allowed is at least 1")
         limit = self._options.max_poll_records if max_records is None else max_records
         only = frozenset(given.partitions("partitions", partitions)) or None

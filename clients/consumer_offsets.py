@@ -191,7 +191,7 @@ class ConsumerOffsets:
         """
         wanted = given.by_partition("timestamps", timestamps)
         for tp, timestamp in wanted.items():
-            if timestamp < 0:
+            if not given.is_int(timestamp) or timestamp < 0:
                 raise OptionError(f"timestamp={timestamp!r} of {tp[0]}-{tp[1]}: allowed is a Unix time in ms, from 0")
         found = await self._list(wanted)
         return {tp: None if one.offset < 0 else one for tp, one in found.items()}
