@@ -37,6 +37,8 @@ class Consumer(ConsumerOffsets):
             print(record.key, record.value)
     ```
 
+    Topics are separate arguments; for a list of them write ``Consumer(*topics, …)``.
+
     Asking for the next records says that the ones before are finished: only those are committed automatically, and
     only then does a rebalance take partitions away. If the body of an ``async with`` raises, the records that it was
     working on stay uncommitted.
@@ -46,7 +48,7 @@ class Consumer(ConsumerOffsets):
     One task should read at a time: a second one's call would say that the first one is finished.
 
     Args:
-        topics: to subscribe to; the same as `subscribe` before `start`.
+        topics: names to subscribe to, as separate arguments; the same as `subscribe` before `start`.
         options: those of `ConsumerOptions`.
 
     Raises:
@@ -54,6 +56,12 @@ class Consumer(ConsumerOffsets):
     """
 
     def __init__(self, *topics: str, **options: Any) -> None:
+        for one in topics:
+            if not given.is_name(one):
+                raise OptionError(
+                    f"topics={one!r}: allowed are names as separate arguments, such as Consumer('a', 'b'); "
+                    "a list is written Consumer(*topics)"
+                )
         self._options = ConsumerOptions.of(options)
         self._assignors = make_assignors(self._options.partition_assignment_strategy)
         self._subscription = SubscriptionState()

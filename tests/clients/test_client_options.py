@@ -76,8 +76,15 @@ def test_the_clients_say_it_when_they_are_made() -> None:
     for make in (Producer, Consumer, Admin):
         with pytest.raises(OptionError, match="no such option"):
             make(bootstrap_server="x")
-    with pytest.raises(OptionError, match="partition_assignment_strategy"):
-        Consumer(partition_assignment_strategy="best")
+    for strategy in ("best", 7, [], ["range", 7], ["range", "range"]):
+        with pytest.raises(OptionError, match=r"^partition_assignment_strategy=.*: allowed are one or more of range, "):
+            Consumer(partition_assignment_strategy=strategy)
+
+
+@pytest.mark.parametrize("topics", [["t1"], ("t1",), 3, None])
+def test_topics_are_separate_arguments(topics: Any) -> None:
+    with pytest.raises(OptionError, match=r"^topics=.*: allowed are names.*separate arguments.*Consumer\(\*topics"):
+        Consumer(topics, group_id="g")
 
 
 @pytest.mark.parametrize(
