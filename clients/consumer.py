@@ -184,7 +184,7 @@ class Consumer(ConsumerOffsets):
         if bool(names) == (pattern is not None):
             raise OptionError("subscribe() takes either topics or a pattern")
         if self._options.group_id is None:
-            raise OptionError("group_id=None: subscribe() needs a group; assign() reads partitions without one")
+            raise OptionError("group_id=None: topics need a group_id; without one, assign() chooses the partitions")
         if listener is not None and not isinstance(listener, ConsumerRebalanceListener):
             raise OptionError(f"listener={listener!r}: allowed is a ConsumerRebalanceListener")
         if pattern is not None:

@@ -225,7 +225,7 @@ class ProducerOptions(ClientOptions):
 class ConsumerOptions(ClientOptions):
     """Options of a consumer, besides those of every client.
 
-    group_id: the consumer group; None reads without one.
+    group_id: the consumer group. Topics need one; with None, ``assign`` chooses the partitions.
     group_instance_id: a name that outlives restarts; it makes the consumer a static member (KIP-345).
     client_rack: the rack in which the consumer runs; sent with its subscription and its fetches.
     auto_offset_reset: where to begin if the group has committed no offset, or one that the log does not have any more.
