@@ -234,7 +234,7 @@ class ConsumerOptions(ClientOptions):
         are done with records when you ask for the next ones.
     auto_commit_interval_ms: the time between two such commits.
     session_timeout_ms: the coordinator removes this member if it hears nothing of it for so long.
-    heartbeat_interval_ms: the time between two heartbeats; a third of session_timeout_ms at most.
+    heartbeat_interval_ms: the time between two heartbeats. It must be less than session_timeout_ms; a third is advised.
     max_poll_interval_ms: how long you may take between two calls for records; then the consumer leaves the group.
     rebalance_timeout_ms: how long the group waits for this member in a rebalance. None means max_poll_interval_ms.
     max_poll_records: the most records that one ``getmany`` or ``poll`` returns.
@@ -285,7 +285,10 @@ class ConsumerOptions(ClientOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
-            self.refuse("heartbeat_interval_ms", "less than session_timeout_ms, a third of it at most for safety")
+            self.refuse(
+                "heartbeat_interval_ms",
+                f"less than session_timeout_ms={self.session_timeout_ms}; a third of that is advised",
+            )
         if self.group_instance_id is not None and self.group_id is None:
             self.refuse("group_instance_id", "None, as there is no group_id")
 
