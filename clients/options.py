@@ -108,8 +108,11 @@ class ClientOptions:
         for name, value in given.items():
             if name not in known:
                 near = get_close_matches(name.replace(".", "_"), known, n=3)
-                hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(sorted(known))}"
-                raise OptionError(f"{name}={value!r}: a {cls.role} has no such option; {hint}")
+                having = [one for one in ClientOptions.__subclasses__() if name in one.__dataclass_fields__]
+                hints = [f"it is one of {' and '.join(one.role.capitalize() for one in having)}"] if having else []
+                hints += [f"did you mean {' or '.join(near)}?"] if near else []
+                hint = "; ".join(hints) or "docs/client.md lists those that it has"
+                raise OptionError(f"{name}={value!r}: {cls.role.capitalize()} has no such option; {hint}")
         return cls(**given)
 
     def __post_init__(self) -> None:

@@ -63,8 +63,12 @@ def test_a_bad_value(options: type[ClientOptions], given: dict[str, Any], key: s
     [
         (ConsumerOptions, "group.id", "did you mean group_id"),
         (ConsumerOptions, "auto_offset_rest", "did you mean auto_offset_reset"),
-        (ProducerOptions, "group_id", "a producer has no such option"),
-        (ConsumerOptions, "acks", "a consumer has no such option"),
+        (ProducerOptions, "group_id", "Producer has no such option; it is one of Consumer$"),
+        (ConsumerOptions, "acks", "Consumer has no such option; it is one of Producer$"),
+        (ConsumerOptions, "key_serializer", "it is one of Producer; did you mean key_deserializer"),
+        (ProducerOptions, "default_api_timeout_ms", "it is one of Consumer and Admin; did you mean "),
+        (ConsumerOptions, "servers", "Consumer has no such option; "),
+        (AdminOptions, "zzz", "^zzz='x': Admin has no such option; docs/client.md lists those that it has$"),
     ],
 )
 def test_an_unknown_option(options: type[ClientOptions], name: str, hint: str) -> None:
