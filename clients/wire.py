@@ -208,6 +208,8 @@ class Conversation:
             ProtocolError: the bytes are no answer to what was asked: close the connection.
             KafkaError: the broker refuses to tell its versions.
         """
+        if not (self.ready or self._frames.buffered_bytes) and data[:4] == b"HTTP":
+            raise MalformedFrame("it speaks HTTP, not Kafka's protocol (is it another port of the broker?)")
         self._frames.feed(data)
         while (frame := self._frames.next()) is not None:
             if not self._open:
