@@ -21,10 +21,11 @@ the next one begins with what `set_producer_id` is then given. Batches go out on
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ottla.clients.backoff import Backoff
+from ottla.clients.given import Headers
 from ottla.protocol.compression import Codec
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import BatchBuilder, TopicPartition, decode_batch, record_size_bound
@@ -35,7 +36,6 @@ MAX_EPOCH = 0x7FFF
 NO_SEQUENCE = -1
 CONCURRENT_PAUSE_MS = 20
 """How long a batch waits for the end of the transaction before its own: moments, as a rule."""
-Headers = Sequence[tuple[str, bytes | None]]
 
 
 class Batch:

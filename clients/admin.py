@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from ottla.clients.admin_calls import UNKNOWN, Outcomes
 from ottla.clients.admin_configs import AdminConfigs
@@ -12,6 +11,7 @@ from ottla.clients.admin_history import AdminHistory
 from ottla.clients.admin_structs import ClusterDescription, CreatedTopic, NewTopic
 from ottla.clients.admin_transactions import AdminTransactions
 from ottla.clients.errors import KafkaError, OptionError, UnsupportedByBroker, error_of
+from ottla.clients.given import by_partition, is_int, mapping, several
 from ottla.clients.offsets import MAX_TIMESTAMP, list_offsets
 from ottla.clients.structs import BrokerInfo, OffsetAndTimestamp, TopicInfo
 from ottla.clients.subscription import EARLIEST, LATEST
@@ -76,7 +76,8 @@ class Admin(AdminGroups, AdminHistory, AdminConfigs, AdminTransactions):
         if isinstance(topics, Mapping):
             wanted = {name: NewTopic(name, count) for name, count in topics.items()}
         else:
-            wanted = {t.name: t for t in (NewTopic(one) if isinstance(one, str) else one for one in topics)}
+            given = several("topics", topics, (str, NewTopic), "names or NewTopic objects")
+            wanted = {t.name: t for t in (NewTopic(one) if isinstance(one, str) else one for one in given)}
         low = DEFAULTS_SINCE if any(_counts_on_defaults(topic) for topic in wanted.values()) else 0
 
         async def attempt(names: list[str]) -> Outcomes[str, CreatedTopic]:
@@ -122,7 +123,7 @@ class Admin(AdminGroups, AdminHistory, AdminConfigs, AdminTransactions):
                 for topic in answer.responses
             }
 
-        await self._for_each(topics, attempt)
+        await self._for_each(several("topics", topics, str), attempt)
 
     async def create_partitions(self, counts: Mapping[str, int], *, validate_only: bool = False) -> None:
         """Add partitions to topics.
@@ -149,7 +150,7 @@ class Admin(AdminGroups, AdminHistory, AdminConfigs, AdminTransactions):
                 for topic in answer.results
             }
 
-        await self._for_each(counts, attempt)
+        await self._for_each(mapping("counts", counts, "numbers by topic"), attempt)
 
     async def list_topics(self, *, include_internal: bool = True) -> list[str]:
         """The names of all topics, in order."""
@@ -162,8 +163,10 @@ class Admin(AdminGroups, AdminHistory, AdminConfigs, AdminTransactions):
 
     async def describe_topics(self, topics: Iterable[str] | None = None) -> dict[str, TopicInfo]:
         """Topics with their partitions; by default all."""
+        names = None if topics is None else several("topics", topics, str)
         client = self._running()
-        names = await self.list_topics() if topics is None else list(topics)
+        if names is None:
+            names = await self.list_topics()
 
         async def attempt(pending: list[str]) -> Outcomes[str, TopicInfo]:
             await client.ask(frozenset(pending))
@@ -191,13 +194,13 @@ class Admin(AdminGroups, AdminHistory, AdminConfigs, AdminTransactions):
             OptionError: a time or an isolation level that there is not.
         """
         times: dict[TopicPartition, int] = {}
-        for tp, when in wanted.items():
+        for tp, when in by_partition("wanted", wanted).items():
             known = _TIMES.get(when) if isinstance(when, str) else when
-            if known is None:
+            if known is None or not is_int(known):
                 raise OptionError(
                     f"timestamp={when!r}: allowed is a Unix time in ms, or {', '.join(map(repr, _TIMES))}"
                 )
-            times[TopicPartition(*tp)] = known
+            times[tp] = known
         if isolation_level not in ("read_uncommitted", "read_committed"):
             raise OptionError(f"isolation_level={isolation_level!r}: allowed is 'read_uncommitted', 'read_committed'")
         return await list_offsets(
@@ -210,7 +213,7 @@ class Admin(AdminGroups, AdminHistory, AdminConfigs, AdminTransactions):
 
     async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Delete the records before an offset; -1 deletes all. Returns by partition the first offset that is left."""
-        given = {TopicPartition(*tp): offset for tp, offset in before.items()}
+        given = by_partition("before", before)
 
         async def attempt(pending: list[TopicPartition]) -> Outcomes[TopicPartition, int]:
             client = self._running()
@@ -279,15 +282,15 @@ def _counts_on_defaults(topic: NewTopic) -> bool:
 
 
 def _creatable(topic: NewTopic) -> CreatableTopic:
-    configs: Any = topic.topic_configs
-    by_hand = topic.replica_assignments
+    configs = mapping("topic_configs", topic.topic_configs, "values by key")
+    by_hand = mapping("replica_assignments", topic.replica_assignments or {}, "lists of brokers by partition")
     return CreatableTopic(
         name=topic.name,
         num_partitions=-1 if by_hand else topic.num_partitions,
         replication_factor=-1 if by_hand else topic.replication_factor,
         assignments=[
             CreatableReplicaAssignment(partition_index=partition, broker_ids=brokers)
-            for partition, brokers in (by_hand or {}).items()
+            for partition, brokers in by_hand.items()
         ],
         configs=[CreatableTopicConfig(name=name, value=value) for name, value in configs.items()],
     )

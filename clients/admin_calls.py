@@ -11,6 +11,7 @@ from ottla.clients.backoff import Backoff
 from ottla.clients.client import Client
 from ottla.clients.coordinator import coordinator_in
 from ottla.clients.errors import ClientClosed, KafkaError, SomeFailed
+from ottla.clients.given import name
 from ottla.clients.options import AdminOptions
 from ottla.clients.structs import BrokerInfo
 from ottla.protocol.errors import ErrorCode
@@ -158,11 +159,12 @@ class AdminCalls:
 
     async def _coordinator(self, key: str, kind: int = GROUP_KEY) -> BrokerInfo:
         """Look up a group's coordinator, or a transactional id's, once."""
+        what = "group" if kind == GROUP_KEY else "transactional id"
+        name(what, key)
         client = self._running()
         request = FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key])
         low = 0 if kind == GROUP_KEY else 1
         answer = await client.send(self._any_node(), request, FindCoordinatorResponse, low=low)
-        what = "group" if kind == GROUP_KEY else "transactional id"
         found = coordinator_in(answer, f"find the coordinator of {what} {key!r}")
         client.learn_broker(found)
         return found

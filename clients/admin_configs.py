@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import NoneType
+from typing import TypeVar
 
 from ottla.clients.admin_calls import AdminCalls, Outcomes
 from ottla.clients.admin_structs import ConfigChange, ConfigEntry
 from ottla.clients.errors import KafkaError, OptionError, error_of
+from ottla.clients.given import mapping, several
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages import alter_client_quotas, alter_configs, incremental_alter_configs
 from ottla.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
@@ -23,6 +26,7 @@ OPERATIONS = {"set": 0, "delete": 1, "append": 2, "subtract": 3}
 Thing = str | int
 """A topic by its name, or a broker by its id."""
 Change = str | None | ConfigChange
+C = TypeVar("C", bound=Change)
 
 
 class AdminConfigs(AdminCalls):
@@ -38,8 +42,8 @@ class AdminConfigs(AdminCalls):
             brokers: ids of brokers.
             keys: the settings to ask for; by default all.
         """
-        wanted_keys = None if keys is None else list(keys)
-        things: list[Thing] = [*topics, *brokers]
+        wanted_keys = None if keys is None else several("keys", keys, str)
+        things: list[Thing] = [*several("topics", topics, str), *several("brokers", brokers, int, "ids")]
 
         async def attempt(pending: list[Thing]) -> Outcomes[Thing, dict[str, ConfigEntry]]:
             by_node, errors = self._by_node(pending)
@@ -75,11 +79,11 @@ class AdminConfigs(AdminCalls):
         """
         parts = [
             alter_client_quotas.AlterClientQuotasRequestEntityData(entity_type=kind, entity_name=name)
-            for kind, name in entity.items()
+            for kind, name in mapping("entity", entity, "names by kind").items()
         ]
         ops = [
             alter_client_quotas.OpData(key=key, value=value or 0.0, remove=value is None)
-            for key, value in quotas.items()
+            for key, value in mapping("quotas", quotas, "limits by name").items()
         ]
         entry = alter_client_quotas.AlterClientQuotasRequestEntryData(entity=parts, ops=ops)
         request = alter_client_quotas.AlterClientQuotasRequest(entries=[entry], validate_only=False)
@@ -144,8 +148,7 @@ class AdminConfigs(AdminCalls):
         Raises:
             KafkaError: INVALID_CONFIG, if there is no such setting or it cannot have that value.
         """
-        wanted: dict[Thing, Mapping[str, str | None]] = dict((topics or {}).items())
-        wanted.update((brokers or {}).items())
+        wanted = _settings(topics, brokers)
 
         async def attempt(pending: list[Thing]) -> Outcomes[Thing, None]:
             by_node, errors = self._by_node(pending)
@@ -189,8 +192,7 @@ class AdminConfigs(AdminCalls):
             OptionError: an operation that there is not.
             KafkaError: INVALID_CONFIG, if there is no such setting or it cannot have that value.
         """
-        changes: dict[Thing, Mapping[str, Change]] = dict((topics or {}).items())
-        changes.update((brokers or {}).items())
+        changes = _settings(topics, brokers)
         wanted = {thing: [_change(key, change) for key, change in new.items()] for thing, new in changes.items()}
 
         async def attempt(pending: list[Thing]) -> Outcomes[Thing, None]:
@@ -231,6 +233,21 @@ class AdminConfigs(AdminCalls):
                     ErrorCode.BROKER_NOT_AVAILABLE,
                 )
         return by_node, errors
+
+
+def _settings(
+    topics: Mapping[str, Mapping[str, C]] | None, brokers: Mapping[int, Mapping[str, C]] | None
+) -> dict[Thing, Mapping[str, C]]:
+    """What is given for topics and for brokers, in one."""
+    found: dict[Thing, Mapping[str, C]] = {}
+    for key, kind, given in (("topics", str, topics or {}), ("brokers", int, brokers or {})):
+        by_thing = mapping(key, given, "with a dict of settings for each")
+        for thing in several(key, by_thing, kind, "names" if kind is str else "ids"):
+            found[thing] = mapping(f"settings of {thing!r}", by_thing[thing], "values by key")
+            for name, value in found[thing].items():
+                if not isinstance(value, (str, NoneType, ConfigChange)):
+                    raise OptionError(f"{name}={value!r}: allowed is a text, such as {str(value)!r}, or None")
+    return found
 
 
 def _type_of(thing: Thing) -> int:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from ottla.clients import given
 from ottla.clients.admin_calls import AdminCalls, Outcomes
 from ottla.clients.admin_structs import GroupDescription, GroupListing, MemberDescription
 from ottla.clients.commits import offset_fetch_request, read_offsets
-from ottla.clients.errors import KafkaError, OptionError, error_of
+from ottla.clients.errors import KafkaError, error_of
 from ottla.clients.structs import BrokerInfo, OffsetAndMetadata
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
 from ottla.protocol.errors import ErrorCode, MalformedFrame
@@ -48,7 +49,7 @@ class AdminGroups(AdminCalls):
             states: only groups in one of these states, such as ``Stable`` or ``Empty`` (KIP-518).
             types: only groups of one of these types, ``classic`` or ``consumer`` (KIP-848).
         """
-        wanted, kinds = list(states), list(types)
+        wanted, kinds = given.several("states", states, str), given.several("types", types, str)
         low = TYPES_SINCE if kinds else STATES_SINCE if wanted else 0
 
         async def attempt() -> list[GroupListing]:
@@ -80,7 +81,7 @@ class AdminGroups(AdminCalls):
                     outcomes[group.group_id] = _described(group, brokers[node_id])
             return outcomes
 
-        return await self._for_each(group_ids, attempt)
+        return await self._for_each(given.several("group_ids", group_ids, str), attempt)
 
     async def delete_groups(self, group_ids: Iterable[str]) -> None:
         """Delete groups with their offsets.
@@ -101,7 +102,7 @@ class AdminGroups(AdminCalls):
                     )
             return outcomes
 
-        await self._for_each(group_ids, attempt)
+        await self._for_each(given.several("group_ids", group_ids, str), attempt)
 
     async def list_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None
@@ -111,7 +112,7 @@ class AdminGroups(AdminCalls):
         Args:
             partitions: the partitions to ask for; by default all. Those without an offset are left out.
         """
-        wanted = None if partitions is None else [TopicPartition(*tp) for tp in partitions]
+        wanted = None if partitions is None else given.partitions("partitions", partitions)
 
         async def attempt() -> dict[TopicPartition, OffsetAndMetadata]:
             coordinator = await self._coordinator(group_id)
@@ -131,17 +132,13 @@ class AdminGroups(AdminCalls):
         Raises:
             KafkaError: UNKNOWN_MEMBER_ID while the group has members, or as the broker refuses an offset.
         """
-        given = {TopicPartition(*tp): offset for tp, offset in offsets.items()}
-        for tp, offset in given.items():
-            if (offset if isinstance(offset, int) else offset.offset) < 0:
-                raise OptionError(f"offset={offset!r} of {tp.topic}-{tp.partition}: allowed is an offset from 0")
+        wanted = given.offsets(offsets)
 
         async def attempt(pending: list[TopicPartition]) -> Outcomes[TopicPartition, None]:
             coordinator = await self._coordinator(group_id)
             by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
             for tp in pending:
-                value = given[tp]
-                offset = OffsetAndMetadata(value) if isinstance(value, int) else value
+                offset = wanted[tp]
                 by_topic.setdefault(tp.topic, []).append(
                     OffsetCommitRequestPartition(
                         partition_index=tp.partition,
@@ -161,7 +158,7 @@ class AdminGroups(AdminCalls):
                 for p in topic.partitions
             }
 
-        await self._for_each(given, attempt)
+        await self._for_each(wanted, attempt)
 
     async def delete_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
         """Delete committed offsets of topics to which no member of the group subscribes (KIP-496).
@@ -188,7 +185,7 @@ class AdminGroups(AdminCalls):
                 for p in topic.partitions
             }
 
-        await self._for_each([TopicPartition(*tp) for tp in partitions], attempt)
+        await self._for_each(given.partitions("partitions", partitions), attempt)
 
 
 def _offset_outcome(group_id: str, topic: str, value: int) -> KafkaError | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
+from ottla.clients import given
 from ottla.clients.admin_calls import TRANSACTION_KEY, AdminCalls, Outcomes
 from ottla.clients.admin_structs import ProducerDescription, TransactionDescription, TransactionListing
 from ottla.clients.errors import KafkaError, error_of
@@ -59,8 +60,8 @@ class AdminTransactions(AdminCalls):
             UnsupportedByBroker: the broker is too old for longer_than_ms or pattern.
         """
         request = ListTransactionsRequest(
-            state_filters=list(states),
-            producer_id_filters=list(producer_ids),
+            state_filters=given.several("states", states, str),
+            producer_id_filters=given.several("producer_ids", producer_ids, int, "ids"),
             duration_filter=-1 if longer_than_ms is None else longer_than_ms,
             transactional_id_pattern=pattern,
         )
@@ -101,7 +102,7 @@ class AdminTransactions(AdminCalls):
                     outcomes[one.transactional_id] = _described(one, brokers[node_id])
             return outcomes
 
-        return await self._for_each(transactional_ids, attempt)
+        return await self._for_each(given.several("transactional_ids", transactional_ids, str), attempt)
 
     async def describe_producers(
         self, partitions: Iterable[TopicPartition]
@@ -126,7 +127,7 @@ class AdminTransactions(AdminCalls):
                 for one in topic.partitions
             }
 
-        return await self._at_leaders([TopicPartition(*tp) for tp in partitions], ask)
+        return await self._at_leaders(given.partitions("partitions", partitions), ask)
 
     async def abort_transaction(
         self, partition: TopicPartition, *, producer_id: int, producer_epoch: int, coordinator_epoch: int = 0
@@ -159,7 +160,7 @@ class AdminTransactions(AdminCalls):
                 for one in topic.partitions
             }
 
-        await self._at_leaders([TopicPartition(*partition)], ask)
+        await self._at_leaders([given.partition(partition)], ask)
 
     async def _at_leaders(
         self,

@@ -12,6 +12,7 @@ from ottla.clients.backoff import Backoff
 from ottla.clients.cluster import ClusterMetadata
 from ottla.clients.connection import ClientConnection
 from ottla.clients.errors import ClientClosed, KafkaConnectionError, KafkaError, error_of
+from ottla.clients.given import name
 from ottla.clients.options import ClientOptions
 from ottla.clients.structs import BrokerInfo
 from ottla.clients.tasks import Tasks
@@ -357,10 +358,11 @@ class Client:
 
         Raises:
             KafkaError: there is no such topic after ``timeout_ms``, its name is invalid, or access is denied.
+            OptionError: it is no name.
         """
         deadline = self.now_ms() + timeout_ms
         backoff = Backoff(self.options.retry_backoff_ms, self.options.retry_backoff_max_ms)
-        self.topics.add(topic)
+        self.topics.add(name("topic", topic))
         while not (count := self.cluster.partition_count(topic)):
             failure: KafkaError | None = None
             try:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
+from ottla.clients import given
 from ottla.clients.assignors import make_assignors
 from ottla.clients.client import Client
 from ottla.clients.consumer_offsets import ConsumerOffsets
@@ -36,6 +37,8 @@ class Consumer(ConsumerOffsets):
             print(record.key, record.value)
     ```
 
+    Topics are separate arguments; for a list of them write ``Consumer(*topics, …)``.
+
     Asking for the next records says that the ones before are finished: only those are committed automatically, and
     only then does a rebalance take partitions away. If the body of an ``async with`` raises, the records that it was
     working on stay uncommitted.
@@ -45,7 +48,7 @@ class Consumer(ConsumerOffsets):
     One task should read at a time: a second one's call would say that the first one is finished.
 
     Args:
-        topics: to subscribe to; the same as `subscribe` before `start`.
+        topics: names to subscribe to, as separate arguments; the same as `subscribe` before `start`.
         options: those of `ConsumerOptions`.
 
     Raises:
@@ -53,6 +56,12 @@ class Consumer(ConsumerOffsets):
     """
 
     def __init__(self, *topics: str, **options: Any) -> None:
+        for one in topics:
+            if not given.is_name(one):
+                raise OptionError(
+                    f"topics={one!r}: allowed are names as separate arguments, such as Consumer('a', 'b'); "
+                    "a list is written Consumer(*topics)"
+                )
         self._options = ConsumerOptions.of(options)
         self._assignors = make_assignors(self._options.partition_assignment_strategy)
         self._subscription = SubscriptionState()
@@ -171,13 +180,11 @@ class Consumer(ConsumerOffsets):
         Raises:
             OptionError: neither or both of topics and pattern, no group_id, or partitions were assigned by hand.
         """
-        if isinstance(topics, str):
-            raise OptionError(f"topics={topics!r}: allowed is a list of names, such as [{topics!r}]")
-        names = list(topics)
+        names = given.several("topics", topics, str)
         if bool(names) == (pattern is not None):
             raise OptionError("subscribe() takes either topics or a pattern")
         if self._options.group_id is None:
-            raise OptionError("group_id=None: subscribe() needs a group; assign() reads partitions without one")
+            raise OptionError("group_id=None: topics need a group_id; without one, assign() chooses the partitions")
         if listener is not None and not isinstance(listener, ConsumerRebalanceListener):
             raise OptionError(f"listener={listener!r}: allowed is a ConsumerRebalanceListener")
         if pattern is not None:
@@ -220,7 +227,7 @@ class Consumer(ConsumerOffsets):
         Raises:
             OptionError: the consumer has a subscription.
         """
-        self._subscription.assign(TopicPartition(*tp) for tp in partitions)
+        self._subscription.assign(given.partitions("partitions", partitions))
         self._apply_subscription()
 
     def subscription(self) -> frozenset[str]:
@@ -299,10 +306,10 @@ class Consumer(ConsumerOffsets):
             KafkaError: the group or the broker refuses this consumer.
             ClientClosed: the consumer does not run.
         """
-        if max_records is not None and max_records < 1:
+        if max_records is not None and not (given.is_int(max_records) and max_records >= 1):
             raise OptionError(f"max_records={max_records!r}: allowed is at least 1")
         limit = self._options.max_poll_records if max_records is None else max_records
-        only = frozenset(TopicPartition(*tp) for tp in partitions) or None
+        only = frozenset(given.partitions("partitions", partitions)) or None
         self._enter()
         try:
             return self._intercepted(await self._next(limit, only, timeout_ms))
@@ -315,7 +322,7 @@ class Consumer(ConsumerOffsets):
 
     async def getone(self, *partitions: TopicPartition) -> ConsumerRecord[Any, Any]:
         """The next record; waits for it. Raises as `getmany` does."""
-        only = frozenset(TopicPartition(*tp) for tp in partitions) or None
+        only = frozenset(given.partitions("partitions", partitions)) or None
         self._enter()
         try:
             while True:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 
+from ottla.clients import given
 from ottla.clients.client import Client
 from ottla.clients.coordinator import Coordinator
 from ottla.clients.errors import ClientClosed, KafkaTimeout, OptionError
@@ -144,19 +145,19 @@ class ConsumerOffsets:
         """
         self._running()
         group = self._need_group("commit()")
-        given: dict[TopicPartition, OffsetAndMetadata] = {}
+        wanted: dict[TopicPartition, OffsetAndMetadata] = {}
         if offsets is None:
             for state in self._subscription.states():
                 if state.position is not None:
-                    given[state.tp] = OffsetAndMetadata(state.position, "", state.position_epoch)
+                    wanted[state.tp] = OffsetAndMetadata(state.position, "", state.position_epoch)
         else:
-            given = {TopicPartition(*tp): _offset(tp, value) for tp, value in offsets.items()}
-        await group.offsets.commit(given, self._options.default_api_timeout_ms)
-        group.handover.committed(given)
+            wanted = given.offsets(offsets)
+        await group.offsets.commit(wanted, self._options.default_api_timeout_ms)
+        group.handover.committed(wanted)
 
     async def committed(self, tp: TopicPartition) -> int | None:
         """The committed offset of a partition, None if there is none."""
-        found = (await self.committed_offsets([tp]))[TopicPartition(*tp)]
+        found = (await self.committed_offsets([tp]))[given.partition(tp)]
         return None if found is None else found.offset
 
     async def committed_offsets(
@@ -169,7 +170,7 @@ class ConsumerOffsets:
         """
         self._running()
         group = self._need_group("committed()")
-        wanted = [TopicPartition(*tp) for tp in partitions]
+        wanted = given.partitions("partitions", partitions)
         return await group.offsets.committed(wanted, self._options.default_api_timeout_ms)
 
     def _need_group(self, what: str) -> Coordinator:
@@ -188,20 +189,21 @@ class ConsumerOffsets:
             OptionError: a time is negative.
             KafkaTimeout: no answer within default_api_timeout_ms.
         """
-        for tp, timestamp in timestamps.items():
-            if timestamp < 0:
+        wanted = given.by_partition("timestamps", timestamps)
+        for tp, timestamp in wanted.items():
+            if not given.is_int(timestamp) or timestamp < 0:
                 raise OptionError(f"timestamp={timestamp!r} of {tp[0]}-{tp[1]}: allowed is a Unix time in ms, from 0")
-        found = await self._list({TopicPartition(*tp): timestamp for tp, timestamp in timestamps.items()})
+        found = await self._list(wanted)
         return {tp: None if one.offset < 0 else one for tp, one in found.items()}
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """By partition the first offset that can be read. Raises KafkaTimeout after default_api_timeout_ms."""
-        found = await self._list({TopicPartition(*tp): EARLIEST for tp in partitions})
+        found = await self._list(dict.fromkeys(given.partitions("partitions", partitions), EARLIEST))
         return {tp: one.offset for tp, one in found.items()}
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """By partition the offset behind the last record that can be read. Raises KafkaTimeout as above."""
-        found = await self._list({TopicPartition(*tp): LATEST for tp in partitions})
+        found = await self._list(dict.fromkeys(given.partitions("partitions", partitions), LATEST))
         return {tp: one.offset for tp, one in found.items()}
 
     async def _list(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
@@ -228,10 +230,3 @@ class ConsumerOffsets:
     async def partitions_for_topic(self, topic: str) -> set[int]:
         """The numbers of a topic's partitions. Raises KafkaTimeout after default_api_timeout_ms."""
         return set(await self._running().topic_partitions(topic, self._options.default_api_timeout_ms))
-
-
-def _offset(tp: TopicPartition, value: int | OffsetAndMetadata | tuple[int, str]) -> OffsetAndMetadata:
-    made = OffsetAndMetadata(value) if isinstance(value, int) else OffsetAndMetadata(*value)
-    if not isinstance(made.offset, int) or made.offset < 0 or not isinstance(made.metadata, str):
-        raise OptionError(f"offset={value!r} of {tp[0]}-{tp[1]}: allowed is an offset from 0, with a text if wanted")
-    return made

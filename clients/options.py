@@ -15,19 +15,16 @@ from difflib import get_close_matches
 from typing import Any, ClassVar, Self
 
 from ottla.clients.errors import OptionError
+from ottla.clients.given import is_int
 from ottla.protocol.compression import MAX_DECOMPRESSED_BYTES, Codec
 
 INT32_MAX = 2**31 - 1
 Check = tuple[str, Callable[[Any], bool]]
 
 
-def _is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def between(low: int, high: int = INT32_MAX) -> Check:
     """An integer in a range, both ends inclusive."""
-    return f"an integer from {low} to {high}", lambda value: _is_int(value) and low <= value <= high
+    return f"an integer from {low} to {high}", lambda value: is_int(value) and low <= value <= high
 
 
 def one_of(*allowed: Any) -> Check:
@@ -45,7 +42,10 @@ FLAG: Check = ("True or False", lambda value: isinstance(value, bool))
 TEXT: Check = ("a text that is not empty", lambda value: isinstance(value, str) and value != "")
 ANY_TEXT: Check = ("a text", lambda value: isinstance(value, str))
 CALLABLE: Check = ("a function", callable)
-ANYTHING: Check = ("anything", lambda value: True)
+STRATEGY: Check = (
+    "'range', 'roundrobin', 'sticky', 'cooperative-sticky', an Assignor object, or a list of these, each once",
+    lambda value: True,  # make_assignors checks it: who does not consume need not import assignors
+)
 SERVERS: Check = (
     "'host:port', several separated by commas, or a list of them",
     lambda value: (
@@ -108,8 +108,11 @@ class ClientOptions:
         for name, value in given.items():
             if name not in known:
                 near = get_close_matches(name.replace(".", "_"), known, n=3)
-                hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(sorted(known))}"
-                raise OptionError(f"{name}={value!r}: a {cls.role} has no such option; {hint}")
+                having = [one for one in ClientOptions.__subclasses__() if name in one.__dataclass_fields__]
+                hints = [f"it is one of {' and '.join(one.role.capitalize() for one in having)}"] if having else []
+                hints += [f"did you mean {' or '.join(near)}?"] if near else []
+                hint = "; ".join(hints) or "docs/client.md lists those that it has"
+                raise OptionError(f"{name}={value!r}: {cls.role.capitalize()} has no such option; {hint}")
         return cls(**given)
 
     def __post_init__(self) -> None:
@@ -225,7 +228,7 @@ class ProducerOptions(ClientOptions):
 class ConsumerOptions(ClientOptions):
     """Options of a consumer, besides those of every client.
 
-    group_id: the consumer group; None reads without one.
+    group_id: the consumer group. Topics need one; with None, ``assign`` chooses the partitions.
     group_instance_id: a name that outlives restarts; it makes the consumer a static member (KIP-345).
     client_rack: the rack in which the consumer runs; sent with its subscription and its fetches.
     auto_offset_reset: where to begin if the group has committed no offset, or one that the log does not have any more.
@@ -234,13 +237,12 @@ class ConsumerOptions(ClientOptions):
         are done with records when you ask for the next ones.
     auto_commit_interval_ms: the time between two such commits.
     session_timeout_ms: the coordinator removes this member if it hears nothing of it for so long.
-    heartbeat_interval_ms: the time between two heartbeats; a third of session_timeout_ms at most.
+    heartbeat_interval_ms: the time between two heartbeats. It must be less than session_timeout_ms; a third is advised.
     max_poll_interval_ms: how long you may take between two calls for records; then the consumer leaves the group.
     rebalance_timeout_ms: how long the group waits for this member in a rebalance. None means max_poll_interval_ms.
     max_poll_records: the most records that one ``getmany`` or ``poll`` returns.
     default_api_timeout_ms: how long ``commit``, ``position`` and the like may take, retries included.
-    partition_assignment_strategy: one assignor or several, in order of preference: range, roundrobin, sticky,
-        cooperative-sticky, or Assignor objects.
+    partition_assignment_strategy: one assignor or several, in order of preference.
     fetch_min_bytes: the broker waits until it has so many bytes for a fetch, but at most fetch_max_wait_ms.
     fetch_max_wait_ms: the longest that it waits.
     fetch_max_bytes: the most bytes that a fetch brings; one whole batch comes in any case.
@@ -269,7 +271,7 @@ class ConsumerOptions(ClientOptions):
     rebalance_timeout_ms: int | None = opt(None, or_none(between(1)))
     max_poll_records: int = opt(500, between(1))
     default_api_timeout_ms: int = opt(60_000, between(1))
-    partition_assignment_strategy: Any = opt(("range", "cooperative-sticky"), ANYTHING)
+    partition_assignment_strategy: Any = opt(("range", "cooperative-sticky"), STRATEGY)
     fetch_min_bytes: int = opt(1, between(0))
     fetch_max_bytes: int = opt(52_428_800, between(0))
     fetch_max_wait_ms: int = opt(500, between(0))
@@ -286,7 +288,10 @@ class ConsumerOptions(ClientOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
-            self.refuse("heartbeat_interval_ms", "less than session_timeout_ms, a third of it at most for safety")
+            self.refuse(
+                "heartbeat_interval_ms",
+                f"less than session_timeout_ms={self.session_timeout_ms}; a third of that is advised",
+            )
         if self.group_instance_id is not None and self.group_id is None:
             self.refuse("group_instance_id", "None, as there is no group_id")
 

@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from ottla.clients.accumulator import Accumulator, Headers
+from ottla.clients import given
+from ottla.clients.accumulator import Accumulator
 from ottla.clients.backoff import Backoff
 from ottla.clients.client import Client
 from ottla.clients.errors import (
@@ -22,6 +23,7 @@ from ottla.clients.errors import (
     OptionError,
     ProducerFenced,
 )
+from ottla.clients.given import Headers
 from ottla.clients.options import ProducerOptions
 from ottla.clients.partitioner import DefaultPartitioner
 from ottla.clients.sender import Sender
@@ -169,10 +171,15 @@ class Producer:
         client = self._running()
         if self._transaction is not None:
             self._transaction.check_open("send()")
+        given.name("topic", topic)
+        if timestamp_ms is not None and not (given.is_int(timestamp_ms) and 0 <= timestamp_ms < 1 << 63):
+            raise OptionError(
+                f"timestamp_ms={timestamp_ms!r}: allowed is a Unix time in ms, an integer from 0, or None"
+            )
         options = self._options
         key_bytes = _serialized("key", options.key_serializer, key)
         value_bytes = _serialized("value", options.value_serializer, value)
-        headers = headers or ()
+        headers = given.headers(headers)
         size = record_size_bound(key_bytes, value_bytes, headers)
         if size > options.max_request_size:
             raise KafkaError(
@@ -183,7 +190,7 @@ class Producer:
         count = client.cluster.partition_count(topic)
         if count is None or topic not in client.topics:
             count = len(await client.topic_partitions(topic, options.max_block_ms))
-        if partition is not None and not 0 <= partition < count:
+        if partition is not None and not (given.is_int(partition) and 0 <= partition < count):
             raise OptionError(f"partition={partition!r}: {topic!r} has partitions 0 to {count - 1}")
         await self._room(size, deadline)
         if partition is None:
@@ -249,10 +256,7 @@ class Producer:
             ProducerFenced: another producer has the transactional_id.
         """
         calls = self._transactional()
-        places = {
-            TopicPartition(*tp): OffsetAndMetadata(offset) if isinstance(offset, int) else OffsetAndMetadata(*offset)
-            for tp, offset in offsets.items()
-        }
+        places = given.offsets(offsets)
         await calls.send_offsets(places, ConsumerGroupMetadata(group) if isinstance(group, str) else group)
 
     async def commit_transaction(self) -> None:

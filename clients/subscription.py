@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 
 from ottla.clients.errors import OptionError
+from ottla.clients.given import partition
 from ottla.protocol.records import TopicPartition
 
 EARLIEST = -2
@@ -225,7 +226,7 @@ class SubscriptionState:
         Raises:
             OptionError: the partition is not assigned.
         """
-        state = self._states.get(TopicPartition(*tp))
+        state = self._states.get(partition(tp))
         if state is None:
             raise OptionError(f"{tp[0]}-{tp[1]} is not assigned to this consumer")
         return state

@@ -11,18 +11,20 @@ broken peer, and ends the connection.
 
 from __future__ import annotations
 
+import struct
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
-from ottla.clients.errors import KafkaError, KafkaTimeout, UnsupportedByBroker, error_code, error_of
+from ottla.clients.errors import KafkaError, KafkaTimeout, OptionError, UnsupportedByBroker, error_code, error_of
 from ottla.protocol.apis import Api, ApiKey, api
 from ottla.protocol.errors import ErrorCode, MalformedFrame, ProtocolError
 from ottla.protocol.framing import FrameReader
 from ottla.protocol.headers import frame_request, skip_tags
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from ottla.protocol.schema import Message
+from ottla.protocol.primitives import ArrayLeaf, Fixed, Leaf, Sized
+from ottla.protocol.schema import Message, StructLeaf
 
 NEWEST: dict[ApiKey, int] = {
     # Later versions name topics by id only. Names are enough for a client, and every broker takes these versions.
@@ -171,6 +173,7 @@ class Conversation:
 
         Raises:
             UnsupportedByBroker: no version in common.
+            OptionError: a value in the request cannot be sent.
         """
         version = self.version(type(request), low, high)
         row = api_of(type(request))
@@ -187,7 +190,12 @@ class Conversation:
     def _write(self, row: Api, version: int, request: Message) -> int:
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         layout = type(request).layout(version)
-        body = layout.encode(request)
+        try:
+            body = layout.encode(request)
+        except (struct.error, AttributeError, TypeError, UnicodeEncodeError):
+            if wrong := _misfit(layout.construct, request, row.key.name):
+                raise OptionError(f"{wrong} ({row.key.name})") from None
+            raise
         self._output.append(
             frame_request(row.key, version, self._correlation_id, self.client_id, body, flexible=layout.flexible)
         )
@@ -200,6 +208,8 @@ class Conversation:
             ProtocolError: the bytes are no answer to what was asked: close the connection.
             KafkaError: the broker refuses to tell its versions.
         """
+        if not (self.ready or self._frames.buffered_bytes) and data[:4] == b"HTTP":
+            raise MalformedFrame("it speaks HTTP, not Kafka's protocol (is it another port of the broker?)")
         self._frames.feed(data)
         while (frame := self._frames.next()) is not None:
             if not self._open:
@@ -264,6 +274,37 @@ class Conversation:
         open_requests, self._open = self._open, deque()
         for request in open_requests:
             request.done(error)
+
+
+def _misfit(leaf: Leaf, value: Any, name: str) -> str:
+    """The first value of a request that its field cannot hold, and what that holds; nothing if all fit."""
+    if isinstance(leaf, StructLeaf) and value is not None:
+        tagged = [(field.name, one) for field, one in leaf.tagged]
+        parts = [(one, getattr(value, part), part) for part, one in [*leaf.fields, *tagged]]
+    elif isinstance(leaf, ArrayLeaf) and isinstance(value, list):
+        parts = [(leaf.item, one, name) for one in value]
+    else:
+        try:
+            leaf.build(value)
+        except Exception:
+            return f"{name}={value!r}: allowed is {_words(leaf)}"
+        return ""
+    return next(filter(None, (_misfit(*part) for part in parts)), "")
+
+
+def _words(leaf: Leaf) -> str:
+    match leaf:
+        case Sized():
+            words = f"{'a text' if leaf.text else 'bytes'}{', or None' if leaf.nullable else ''}"
+        case Fixed(code="d"):
+            words = "a number"
+        case Fixed(code="?"):
+            words = "True or False"
+        case Fixed():
+            words = f"an integer of {8 * leaf.minimum} bits"
+        case _:
+            words = "a list" if isinstance(leaf, ArrayLeaf) else "a UUID"
+    return words
 
 
 _UNSUPPORTED = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ottla.clients.assignors.base import Assignor, MemberSubscription, RebalanceProtocol
 from ottla.clients.assignors.cooperative_sticky import CooperativeStickyAssignor
@@ -25,7 +25,7 @@ def make_assignors(strategy: str | Assignor | Sequence[str | Assignor]) -> list[
     Raises:
         OptionError: an unknown name, none at all, or one twice.
     """
-    given = [strategy] if isinstance(strategy, (str, Assignor)) else list(strategy)
+    given = strategy if isinstance(strategy, Iterable) and not isinstance(strategy, str) else [strategy]
     allowed = f"one or more of {', '.join(ASSIGNORS)}, or Assignor objects"
     made: dict[str, Assignor] = {}
     for item in given:

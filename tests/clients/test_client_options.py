@@ -63,8 +63,12 @@ def test_a_bad_value(options: type[ClientOptions], given: dict[str, Any], key: s
     [
         (ConsumerOptions, "group.id", "did you mean group_id"),
         (ConsumerOptions, "auto_offset_rest", "did you mean auto_offset_reset"),
-        (ProducerOptions, "group_id", "a producer has no such option"),
-        (ConsumerOptions, "acks", "a consumer has no such option"),
+        (ProducerOptions, "group_id", "Producer has no such option; it is one of Consumer$"),
+        (ConsumerOptions, "acks", "Consumer has no such option; it is one of Producer$"),
+        (ConsumerOptions, "key_serializer", "it is one of Producer; did you mean key_deserializer"),
+        (ProducerOptions, "default_api_timeout_ms", "it is one of Consumer and Admin; did you mean "),
+        (ConsumerOptions, "servers", "Consumer has no such option; "),
+        (AdminOptions, "zzz", "^zzz='x': Admin has no such option; docs/client.md lists those that it has$"),
     ],
 )
 def test_an_unknown_option(options: type[ClientOptions], name: str, hint: str) -> None:
@@ -76,8 +80,15 @@ def test_the_clients_say_it_when_they_are_made() -> None:
     for make in (Producer, Consumer, Admin):
         with pytest.raises(OptionError, match="no such option"):
             make(bootstrap_server="x")
-    with pytest.raises(OptionError, match="partition_assignment_strategy"):
-        Consumer(partition_assignment_strategy="best")
+    for strategy in ("best", 7, [], ["range", 7], ["range", "range"]):
+        with pytest.raises(OptionError, match=r"^partition_assignment_strategy=.*: allowed are one or more of range, "):
+            Consumer(partition_assignment_strategy=strategy)
+
+
+@pytest.mark.parametrize("topics", [["t1"], ("t1",), 3, None])
+def test_topics_are_separate_arguments(topics: Any) -> None:
+    with pytest.raises(OptionError, match=r"^topics=.*: allowed are names.*separate arguments.*Consumer\(\*topics"):
+        Consumer(topics, group_id="g")
 
 
 @pytest.mark.parametrize(

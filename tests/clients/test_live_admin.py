@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import pytest
 
 from ottla.clients import (
@@ -33,6 +35,32 @@ async def test_the_cluster(broker: Broker) -> None:
     assert [f"{one.host}:{one.port}" for one in cluster.brokers] == [broker.bootstrap_servers]
     assert cluster.controller_id == cluster.brokers[0].node_id
     assert cluster.cluster_id
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda admin: admin.create_topics({"t": "three"}), "^num_partitions='three': .*an integer of 32 bits"),
+        (lambda admin: admin.create_topics({"t": 1 << 40}), "^num_partitions=1099511627776: .*an integer of 32 bits"),
+        (lambda admin: admin.create_topics({5: 1}), "^name=5: .*a text"),
+        (lambda admin: admin.create_topics([NewTopic("t", topic_configs={"a": 1})]), "^value=1: .*a text, or None"),
+        (lambda admin: admin.create_topics([NewTopic("t", topic_configs=["a"])]), r"^topic_configs=\['a'\]: .*a dict"),
+        (lambda admin: admin.create_partitions({"t": None}), "^count=None: .*an integer of 32 bits"),
+        (lambda admin: admin.incremental_alter_configs(topics={"t": {"a": 1}}), "^a=1: allowed is a text"),
+        (lambda admin: admin.alter_configs(topics={"t": {"a": 1}}), "^a=1: allowed is a text"),
+        (lambda admin: admin.alter_client_quotas({"user": "u"}, {"a": "x"}), "^value='x': .*a number"),
+        (lambda admin: admin.delete_records({("__consumer_offsets", 0): "x"}), "^offset='x': .*of 64 bits"),
+        (lambda admin: admin.list_offsets({("t", 0): 1.5}), "^timestamp=1.5: allowed is a Unix time"),
+        (lambda admin: admin.list_group_offsets(5), "^group=5: allowed is a name"),
+    ],
+)
+async def test_a_value_that_cannot_be_sent_is_named(
+    broker: Broker, call: Callable[[Admin], Awaitable[object]], words: str
+) -> None:
+    async with admin_of(broker) as admin:
+        with pytest.raises(OptionError, match=words):
+            await call(admin)
+        assert await admin.list_topics() is not None
 
 
 async def test_topics_from_beginning_to_end(broker: Broker, name: str) -> None:

@@ -288,6 +288,14 @@ async def test_committing_without_being_a_member(broker: Broker, name: str) -> N
         assert [await consumer.position(tp) for tp in (a, b)] == [3, 4]
         with pytest.raises(OptionError, match="offset=-3"):
             await consumer.commit({a: -3})
+        for wrong, words in (
+            ({"t1": 3}, "^partition='t1': allowed is a TopicPartition"),
+            ({a: "3"}, "^offset='3' of "),
+            ({a: (3, "note", -1, 0)}, r"^offset=\(3, 'note', -1, 0\) of "),
+            ("t1", "^offsets='t1': allowed is a dict"),
+        ):
+            with pytest.raises(OptionError, match=words):
+                await consumer.commit(wrong)  # type: ignore[arg-type]
         with pytest.raises(KafkaError, match=r"offset\.metadata\.max\.bytes"):
             await consumer.commit({a: OffsetAndMetadata(1, "x" * 5_000)})
     async with Consumer(**options) as consumer:
@@ -302,7 +310,7 @@ async def test_what_needs_a_group_says_so(broker: Broker, name: str) -> None:
         for call in (consumer.commit(), consumer.committed(tp)):
             with pytest.raises(OptionError, match="needs a group"):
                 await call
-    with pytest.raises(OptionError, match="group_id=None"):
+    with pytest.raises(OptionError, match=r"^group_id=None: topics need a group_id; without one, assign\(\)"):
         Consumer("topic")
     with pytest.raises(OptionError, match=r"allowed is a list of names, such as \['t'\]"):
         reader(broker, group_id="g").subscribe("t")

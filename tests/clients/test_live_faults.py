@@ -226,6 +226,14 @@ async def test_a_connection_that_does_not_come_about_is_given_up_soon() -> None:
                 await Admin(bootstrap_servers=server, socket_connection_setup_timeout_ms=50).start()
 
 
+async def test_the_http_port_of_a_broker_is_recognised() -> None:
+    with Broker(http=True) as broker:
+        server = broker.http_url.removeprefix("http://")
+        for most in (1024, 2**31 - 1):
+            with pytest.raises(KafkaConnectionError, match=f"{server} .*speaks HTTP.*another port of the broker"):
+                await Admin(bootstrap_servers=server, receive_message_max_bytes=most, request_timeout_ms=5_000).start()
+
+
 async def test_a_start_does_not_wait_for_ever(caplog: pytest.LogCaptureFixture) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))

@@ -97,6 +97,37 @@ async def test_a_partitioner_of_ones_own(broker: Broker, name: str) -> None:
             await producer.send(name, b"v", key=b"bad")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"topic": 5}, "^topic=5: allowed is a name"),
+        ({"topic": b"bytes"}, "^topic=b'bytes': allowed is a name"),
+        ({"topic": ["list"]}, r"^topic=\['list'\]: allowed is a name"),
+        ({"topic": "\ud800"}, "allowed is a name"),
+        ({"partition": "0"}, "^partition='0': 'NAME' has partitions 0 to 0"),
+        ({"partition": 0.0}, "^partition=0.0: "),
+        ({"timestamp_ms": 1.5}, "^timestamp_ms=1.5: allowed is .*from 0"),
+        ({"timestamp_ms": 1 << 63}, "^timestamp_ms="),
+        ({"headers": {"a": b"1"}}, r"^headers={'a': b'1'}: allowed is a list of pairs .*\[\('name', b'value'\)\]"),
+        ({"headers": [("a", "text")]}, "^headers="),
+        ({"headers": [("\ud800", b"1")]}, "^headers="),
+    ],
+    ids=lambda one: str(one) if isinstance(one, dict) else "",
+)
+async def test_a_wrong_type_does_not_harm_the_producer(
+    broker: Broker, name: str, arguments: dict[str, object], words: str
+) -> None:
+    places = await create(broker, name)
+    async with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        with pytest.raises(OptionError, match=words.replace("NAME", name)):
+            await producer.send(**{"topic": name, "value": b"x", **arguments})  # type: ignore[arg-type]
+        if "topic" in arguments:
+            with pytest.raises(OptionError, match=words):
+                await producer.partitions_for(arguments["topic"])  # type: ignore[arg-type]
+        await producer.send_and_wait(name, b"1", headers=[("a", b"1"), ("b", None)])
+    assert await all_of(broker, places, 1) == [1]
+
+
 async def test_what_cannot_be_sent_is_refused_at_once(broker: Broker, name: str) -> None:
     await create(broker, name)
     async with Producer(bootstrap_servers=broker.bootstrap_servers, max_request_size=1000) as producer:
