@@ -57,7 +57,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with Broker(settings=settings, data_dir=directory, topics={"orders": 1, "results": 1}) as broker:
         asyncio.run(write(broker.bootstrap_servers))
         asyncio.run(write_compacted(broker.bootstrap_servers))
-        wait_for(lambda: 0 < kept(directory) < 300, "compaction")
+        wait_for(lambda: is_compacted(directory), "compaction")
     yield directory
 
 
@@ -76,10 +76,11 @@ async def write_compacted(bootstrap: str) -> None:
             await producer.abort_transaction()
 
 
-def kept(data: Path) -> int:
-    """How many records the compacted topic has in its first segment."""
-    first = min(data.glob("logs/compacted-0/*.log"), default=None)
-    return sum(batch.header.record_count for batch in read_batches(first)) if first is not None else 0
+def is_compacted(data: Path) -> bool:
+    """Whether all records of the topic have come to its segments, and few are left in the first."""
+    segments = [list(read_batches(path)) for path in sorted(data.glob("logs/compacted-0/*.log"))]
+    last = max((batch.header.last_offset for batches in segments for batch in batches), default=0)
+    return last >= COMPACTED and sum(batch.header.record_count for batch in segments[0]) < 300
 
 
 async def write(bootstrap: str) -> None:
