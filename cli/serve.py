@@ -127,6 +127,8 @@ def command(
     raise_limit()
     log = logger(log_format, level=log_level)
     _warn(loaded, host, port, log)
+    if listen and not advertise:
+        advertised = _following(advertised, port, loaded.settings, log)
     ready = Path(ready_file) if ready_file else None
     if ready is not None:
         if not ready.parent.is_dir():
@@ -387,6 +389,27 @@ def _advertised(option: str | None, setting: str) -> tuple[str, int] | None:
             f"advertised address {option or setting!r}: clients need a host and a port they can connect to"
         )
     return address
+
+
+def _following(told: tuple[str, int] | None, port: int, settings: Settings, log: Any) -> tuple[str, int] | None:
+    """What clients are told where --listen may say another port than the settings.
+
+    Settings that advertise the port on which they listen map no port: the advertised one is then that of --listen.
+    """
+    if told is None or told[1] == port:
+        return told
+    key, configured = "advertised.listeners", f"{told[0]}:{told[1]}"
+    if "listeners" in settings.given and settings.listeners.endswith(f":{told[1]}"):
+        where = f"{told[0]}:{port}" if port else "the address that they reached"
+        log.info("The advertised port follows --listen", key=key, configured=configured, clients_connect_to=where)
+        return (told[0], port) if port else None
+    log.warning(
+        "Clients are told another port than --listen says: without port mapping, say --advertise HOST:PORT",
+        key=key,
+        configured=configured,
+        clients_connect_to=configured,
+    )
+    return told
 
 
 def _topic(text: str, default: int) -> tuple[str, int]:
