@@ -114,6 +114,8 @@ def command(
         raise click.UsageError("--ephemeral keeps nothing on disk: leave out --data-dir")
     try:
         options = _as_settings(insecure, http, http_token_file, record, metrics_compat)
+        if ephemeral or data_dir:
+            options.append("log.dirs=")  # those of the file are not used
         loaded = settings_of(config_file, (*pairs, *options))
         check_http(loaded.settings, http)
         wanted = [_topic(text, loaded.settings.num_partitions) for text in topics]

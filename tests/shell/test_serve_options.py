@@ -62,7 +62,7 @@ log.retention.check.interval.ms=300000
         (["--set", "listeners=PLAINTEXT://:9092,SSL://:9093"], "allowed is one PLAINTEXT://host:port"),
         (["--set", "listeners=CONTROLLER://:9093"], "allowed is one PLAINTEXT://host:port"),
         (["--set", "group.max.siz=3"], "there is no such setting; did you mean group.max.size?"),
-        (["--set", "log.dirs=/a,/b"], "allowed is one directory"),
+        (["--set", "log.dirs=/a,/b"], "allowed is one directory; name one, or say --data-dir DIR"),
         (["--ready-file", "/no/such/place/file"], "there is no directory"),
         (["--create-topic", "t:0"], "at least one partition"),
         (["--ephemeral", "--data-dir", "somewhere"], "leave out --data-dir"),
