@@ -20,6 +20,7 @@ exclude_internal_option = click.option("--exclude-internal", is_flag=True, help=
 
 class _Topics(CommandFirst):
     subject = "--topic"
+    renamed = {"alter": ("grow", "`ottla topics grow` adds partitions, `ottla configs alter` changes settings")}  # noqa: RUF012
 
 
 @click.group("topics", cls=_Topics)
