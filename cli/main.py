@@ -28,7 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "offsets": ("ottla.cli.offsets", "Read __consumer_offsets, of a broker or of files."),
     "replay": ("ottla.cli.replay", "Play a recording back: does the coordinator decide the same?"),
     "doctor": ("ottla.cli.doctor", "Check the machine, the disk and the settings."),
-    "recover": ("ottla.cli.recover", "Say what is damaged in a data directory, or give it up."),
+    "recover": ("ottla.cli.recover", "Say what is damaged in a data directory, or discard what is damaged."),
     "log": ("ottla.cli.log", "Look into segment files: print, check and follow them."),
     "help": ("ottla.cli.help", "Print a page of the documentation: settings, exit-codes, completion, …"),
 }

@@ -45,7 +45,12 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
     "--insecure", is_flag=True, help="Let other machines in, though there is no authentication: the network is trusted."
 )
 @click.option("--advertise", metavar="HOST:PORT", help="What clients are told to connect to (behind port mapping).")
-@click.option("--data-dir", metavar="DIR", type=click.Path(file_okay=False), help="Where the logs live. [./ottla-data]")
+@click.option(
+    "--data-dir",
+    metavar="DIR",
+    type=click.Path(file_okay=False),
+    help="Where topics, groups and offsets are kept. [./ottla-data]",
+)
 @click.option("--ephemeral", is_flag=True, help="Keep everything in memory; nothing outlives the process.")
 @click.option(
     "--config",
