@@ -45,6 +45,7 @@ RENAMED = {
     "--timeout-ms": "--timeout, with a unit: --timeout 500ms",
 }
 """What options were called before, or are called elsewhere, and what to say instead."""
+_NO_NUMBER = re.compile(r"(.*) is not a valid (integer|float)", re.DOTALL)
 _NO_COMMAND = re.compile(r"No such command ('.*'|\".*\")", re.DOTALL)
 
 
@@ -113,6 +114,8 @@ def _harmless_errors() -> Iterator[None]:
                 raise click.UsageError(f"There is no {error.option_name}: say {said}.", error.ctx) from None
         if isinstance(error, click.UsageError) and error.ctx and (unknown := _NO_COMMAND.match(error.message)):
             error = _no_command(unknown[1], error.ctx)
+        if isinstance(error, click.BadParameter) and (wrong := _NO_NUMBER.match(error.message)):
+            error.message = f"{wrong[1]}: write {_number(error.param)}."
         # A failure may have lines of ours, of which each is printable; what is wrong with an argument is one.
         lines = [error.message] if isinstance(error, click.UsageError) else error.message.split("\n")
         error.message = "\n".join(map(printable, lines))  # type: ignore[misc]
@@ -127,6 +130,15 @@ def _no_command(unknown: str, context: click.Context) -> click.UsageError:
     meant = near(unknown[1:-1], group.list_commands(context)) if isinstance(group, click.Group) else ""
     advice = f"did you mean `{path} {meant}`?" if meant else f"`{path} --help` lists those that exist."
     return click.UsageError(f"There is no command {unknown}; {advice}", context)
+
+
+def _number(parameter: click.Parameter | None) -> str:
+    """What number a parameter takes, in words."""
+    kind = parameter.type if parameter else None
+    noun = "a number" if isinstance(kind, click.types.FloatParamType) else "a whole number"
+    low, high = getattr(kind, "min", None), getattr(kind, "max", None)
+    start = "" if low is None else f" from {low}"
+    return noun + start + (f" to {high}" if high is not None else " up" if start else "")
 
 
 @click.group(

@@ -57,6 +57,10 @@ def test_the_right_command_is_named(typed: str, right: str) -> None:
         ("pipeline glod", "There is no command 'glod'; did you mean `ottla pipeline gold`?"),
         ("lake compct", "There is no command 'compct'; did you mean `ottla lake compact`?"),
         ("log xyzzy", "There is no command 'xyzzy'; `ottla log --help` lists those that exist."),
+        ("why g --last x", "Invalid value for '--last': 'x': write a whole number from 1 up."),
+        ("groups wait g --lag 1.5", "Invalid value for '--lag': '1.5': write a whole number from 0 up."),
+        ("pipeline query lag --limit x", "'x': write a whole number from 1 to 999999."),
+        ("groups reset-offsets g --shift-by x", "Invalid value for '--shift-by': 'x': write a whole number."),
         ("xy\x1bzzy", r"There is no command 'xy\x1bzzy'; `ottla --help` lists those that exist."),
     ],
 )
