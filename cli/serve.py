@@ -210,8 +210,8 @@ async def _serve(
         await broker.start()
     except CannotStart as error:
         log.error("Cannot start", reason=str(error))
-        if isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EADDRINUSE:
-            _tell_taken(host, port)
+        if _is_taken(error):
+            _tell_taken(host, port, loaded.settings.ottla_http_listen)
         return 1
     started.set()
     if not stopping.is_set():
@@ -235,29 +235,51 @@ def _let_signals_end_it(loop: asyncio.AbstractEventLoop) -> None:
         loop.remove_signal_handler(number)
 
 
-def _tell_taken(host: str, port: int) -> None:
-    """Say who has the port, and how to go on: the next command would speak to that one."""
-    from ottla.cli.greeting import Who, free_port, greet, holder
-
-    who = greet(host or "localhost", port)
-    process = holder(port)
-    lines = [f"Port {port} is taken by {who.value}{process and f' ({process})'}."]
-    if port == 9092 and who is Who.OTTLA:
-        lines.append("Commands that name no broker speak to that one.")
-    if (other := free_port(host, port)) is not None:
-        address = f"{host or 'localhost'}:{other}"
-        lines += [
-            "To have your own beside it, and to let the other commands find it:",
-            f"  {_with_listen(sys.argv[1:], address if host else f':{other}')}",
-            f"  export OTTLA_BOOTSTRAP_SERVERS={address}",
-        ]
-    Refused(*lines).show()
+def _is_taken(error: BaseException | None) -> bool:
+    """Whether a start failed since another process has the port."""
+    while error is not None and not isinstance(error, OSError):
+        error = error.__cause__
+    return error is not None and error.errno == errno.EADDRINUSE
 
 
-def _with_listen(words: Sequence[str], address: str) -> str:
-    """The same command line, but that it listens there."""
-    kept = [word for at, word in enumerate(words) if word != "--listen" and words[at - 1 : at] != ["--listen"]]
-    return shlex.join(["ottla", *(word for word in kept if not word.startswith("--listen=")), "--listen", address])
+def _tell_taken(host: str, port: int, http: str) -> None:
+    """Say who has the ports, and how to go on: the next command would speak to that one.
+
+    Args:
+        http: where HTTP was to be served; empty for nowhere.
+    """
+    from ottla.broker.observe.http.address import parse_address
+    from ottla.cli.greeting import Who, bind_error, free_port, greet, holder
+
+    http_host, http_port = parse_address(http, "--http") if http else ("", 0)
+    words, used = sys.argv[1:], {port, http_port}
+    lines, advice, export = [], "To have your own beside it:", []
+    if bind_error(host, port) == errno.EADDRINUSE:
+        who, process = greet(host or "localhost", port), holder(port)
+        lines.append(f"Port {port} is taken by {who.value}{process and f' ({process})'}.")
+        if port == 9092 and who is Who.OTTLA:
+            lines.append("Commands that name no broker speak to that one.")
+        if (other := free_port(host, port, used)) is not None:
+            used.add(other)
+            address = f"{host or 'localhost'}:{other}"
+            words = _with(words, "--listen", address if host else f":{other}")
+            advice = "To have your own beside it, and to let the other commands find it:"
+            export = [f"  export OTTLA_BOOTSTRAP_SERVERS={address}"]
+    if http and bind_error(http_host, http_port) == errno.EADDRINUSE:
+        process = holder(http_port)
+        lines.append(f"Port {http_port}, for HTTP, is taken{process and f' by {process}'}.")
+        if (other := free_port(http_host, http_port, used)) is not None:
+            words = _with(words, "--http", f"{http.removesuffix(str(http_port))}{other}")
+    if words != sys.argv[1:]:
+        lines += [advice, f"  {shlex.join(['ottla', *words])}", *export]
+    if lines:
+        Refused(*lines).show()
+
+
+def _with(words: Sequence[str], option: str, value: str) -> list[str]:
+    """The same command line, but with this value of an option."""
+    kept = [word for at, word in enumerate(words) if word != option and words[at - 1 : at] != [option]]
+    return [*(word for word in kept if not word.startswith(f"{option}=")), option, value]
 
 
 def _collect_garbage_rarely() -> None:

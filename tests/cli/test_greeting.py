@@ -136,3 +136,29 @@ def test_a_port_that_is_taken_says_by_whom_and_what_to_do(ottla: Any, broker: Br
     assert re.search(
         r"^    ottla serve --ephemeral --listen (127.0.0.1:\d+)\n    export OTTLA_BOOTSTRAP_SERVERS=\1$", done, re.M
     )
+
+
+@pytest.mark.e2e
+def test_all_ports_that_are_taken_are_told_at_once_with_one_command_that_works(ottla: Any, broker: Broker) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as console:
+        http = console.getsockname()[1]
+        words = ["serve", "--ephemeral", "--listen", broker.bootstrap_servers, "--http", str(http)]
+        done = ottla.process(*words, expect=1).stderr.decode()
+    assert f"Port {broker.port} is taken by an Ottla broker" in done
+    assert f"Port {http}, for HTTP, is taken" in done
+    found = re.search(
+        r"^    ottla serve --ephemeral --listen 127.0.0.1:(\d+) --http (\d+)\n    export OTTLA_", done, re.M
+    )
+    assert found is not None, done
+    assert len({found[1], found[2], str(broker.port), str(http)}) == 4
+
+
+@pytest.mark.e2e
+def test_a_port_for_http_that_is_taken_leaves_the_other_as_it_is(ottla: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as console:
+        http = f"127.0.0.1:{console.getsockname()[1]}"
+        done = ottla.process("serve", "--ephemeral", "--listen", "0", "--http", http, expect=1).stderr.decode()
+    assert re.search(
+        r"To have your own beside it:\n    ottla serve --ephemeral --listen 0 --http 127.0.0.1:\d+\n", done
+    )
+    assert "export" not in done
