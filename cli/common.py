@@ -251,8 +251,15 @@ def no_broker(bootstrap: str, error: Exception) -> Refused:
     """What to say when no broker answers at an address."""
     from ottla.cli.greeting import Who, greet
 
+    told = sorted(set(_REFUSED.findall(str(error))) - set(bootstrap.replace(" ", "").split(",")))
     for host, port in _addresses(bootstrap):
         match greet(host, port):
+            case Who.OTTLA | Who.BROKER if told:
+                return Refused(
+                    f"The broker at {bootstrap} answers, and sends clients to {', '.join(told)}, "
+                    f"where no broker answers ({reason(str(error))}).",
+                    "Start it with an address that this machine reaches: --advertise HOST:PORT (advertised.listeners).",
+                )
             case Who.CLOSES:
                 return Refused(
                     f"{bootstrap} closes the connection at once.",
@@ -277,6 +284,7 @@ def reason(text: str) -> str:
     return text.removeprefix("no broker answers: ")
 
 
+_REFUSED = re.compile(r"cannot connect to (\S+:\d+): ")
 _SELF_EXPLAINING = ("INVALID_CONFIG", "INVALID_PARTITIONS", "INVALID_REPLICATION_FACTOR", "INVALID_TOPIC_EXCEPTION")
 """Errors whose name says less than what brokers send with them."""
 

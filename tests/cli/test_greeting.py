@@ -8,16 +8,19 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from ottla.broker import dispatch
+from ottla.broker import app, dispatch
 from ottla.broker.handlers import HANDLERS
 from ottla.cli import common
 from ottla.cli.greeting import Who, free_port, greet, holder
 from ottla.cli.main import command
+from ottla.cli.output import Refused
+from ottla.clients import Admin
 from ottla.protocol.apis import ApiKey
 from ottla.testing.broker import Broker
 from tests.cli.conftest import Ottla
@@ -125,6 +128,25 @@ def test_a_broker_without_room_is_not_said_to_be_missing(ottla_broker_factory: C
     refused = Ottla(broker.bootstrap_servers).run("topics", "list", expect=1).stderr
     assert refused.startswith(f"Error: {broker.bootstrap_servers} closes the connection at once.\n")
     assert "max.connections.per.ip" in refused
+
+
+def test_a_broker_that_sends_clients_elsewhere_is_named_and_so_is_where(
+    monkeypatch: pytest.MonkeyPatch, ottla_broker_factory: Callable[..., Broker], unused_tcp_port: int
+) -> None:
+    monkeypatch.setattr(app, "Broker", partial(app.Broker, advertised=("127.0.0.1", unused_tcp_port)))
+    bootstrap = ottla_broker_factory().bootstrap_servers
+
+    async def ask() -> None:
+        async with Admin(bootstrap_servers=bootstrap, default_api_timeout_ms=100) as admin:
+            await admin.list_groups()
+
+    with pytest.raises(Refused) as refused:
+        common.run(ask(), bootstrap)
+    assert refused.value.lines[0] == (
+        f"The broker at {bootstrap} answers, and sends clients to 127.0.0.1:{unused_tcp_port}, "
+        "where no broker answers (connection refused)."
+    )
+    assert "--advertise HOST:PORT" in refused.value.lines[1]
 
 
 @pytest.mark.e2e
