@@ -115,7 +115,7 @@ def _harmless_errors() -> Iterator[None]:
         if isinstance(error, click.UsageError) and error.ctx and (unknown := _NO_COMMAND.match(error.message)):
             error = _no_command(unknown[1], error.ctx)
         if isinstance(error, click.BadParameter) and (wrong := _NO_NUMBER.match(error.message)):
-            error.message = f"{wrong[1]}: write {_number(error.param)}."
+            error.message = f"{wrong[1]}: write {_number(error.param)}."  # type: ignore[misc]
         # A failure may have lines of ours, of which each is printable; what is wrong with an argument is one.
         lines = [error.message] if isinstance(error, click.UsageError) else error.message.split("\n")
         error.message = "\n".join(map(printable, lines))  # type: ignore[misc]
