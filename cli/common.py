@@ -164,9 +164,11 @@ def with_admin(bootstrap: str, work: Callable[[Admin], Awaitable[T]]) -> T:
     """
 
     async def main() -> T:
+        from ottla.cli.silence import waiting_told
         from ottla.clients import Admin
 
-        async with Admin(bootstrap_servers=bootstrap) as admin:
+        admin = Admin(bootstrap_servers=bootstrap)
+        async with waiting_told(admin, bootstrap), admin:
             return await work(admin)
 
     return run(main(), bootstrap)

@@ -15,8 +15,8 @@ import pytest
 from click.testing import CliRunner
 
 from ottla.broker import app, dispatch
-from ottla.broker.handlers import HANDLERS
-from ottla.cli import common
+from ottla.broker.handlers import HANDLERS, Handler, handler
+from ottla.cli import common, silence
 from ottla.cli.greeting import Who, free_port, greet, holder
 from ottla.cli.main import command
 from ottla.cli.output import Refused
@@ -147,6 +147,27 @@ def test_a_broker_that_sends_clients_elsewhere_is_named_and_so_is_where(
         "where no broker answers (connection refused)."
     )
     assert "--advertise HOST:PORT" in refused.value.lines[1]
+
+
+@pytest.mark.parametrize("api", [ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_GROUP_HISTORY])
+def test_what_a_command_waits_for_is_told(
+    monkeypatch: pytest.MonkeyPatch, ottla_broker_factory: Callable[..., Broker], api: ApiKey
+) -> None:
+    told = threading.Event()
+
+    def late(key: ApiKey) -> Handler:
+        served = handler(key)
+        return (
+            served._replace(handle=lambda *given: (told.wait(10), served.handle(*given))[1]) if key is api else served
+        )
+
+    monkeypatch.setattr(dispatch, "handler", late)
+    monkeypatch.setattr(silence, "PATIENCE_MS", 20)
+    monkeypatch.setattr(silence, "note", lambda text: (said.append(text), told.set()))
+    said: list[str] = []
+    bootstrap = ottla_broker_factory().bootstrap_servers
+    Ottla(bootstrap).run("why", "billing", expect=1)
+    assert said == [f"Waiting for {bootstrap} to answer {api.name.title().replace('_', '')}; Ctrl-C stops that."]
 
 
 @pytest.mark.e2e
