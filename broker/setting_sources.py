@@ -164,7 +164,7 @@ def load(*sources: Mapping[str, str] | Iterable[tuple[str, str]]) -> Loaded:
                     raise BadSetting(f"{key}={text!r}: not a whole number") from None
                 values[target] = parse_value(target, str(number * factor if number >= 0 else number))
     if "," in values.get("log.dirs", ""):
-        raise BadSetting(f"log.dirs={values['log.dirs']!r}: allowed is one directory")
+        raise BadSetting(f"log.dirs={values['log.dirs']!r}: allowed is one directory; name one, or say --data-dir DIR")
     left_out = _leave_out_controllers(values, controllers)
     settings = Settings(given=frozenset(values), **{FIELDS[key].name: value for key, value in values.items()})
     if settings.group_min_session_timeout_ms > settings.group_max_session_timeout_ms:

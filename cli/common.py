@@ -15,7 +15,7 @@ from ottla.cli.completion import complete_topics
 from ottla.cli.output import Refused
 
 if TYPE_CHECKING:
-    from ottla.clients import Admin
+    from ottla.clients import Admin, KafkaError
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -164,9 +164,11 @@ def with_admin(bootstrap: str, work: Callable[[Admin], Awaitable[T]]) -> T:
     """
 
     async def main() -> T:
+        from ottla.cli.silence import waiting_told
         from ottla.clients import Admin
 
-        async with Admin(bootstrap_servers=bootstrap) as admin:
+        admin = Admin(bootstrap_servers=bootstrap)
+        async with waiting_told(admin, bootstrap), admin:
             return await work(admin)
 
     return run(main(), bootstrap)
@@ -191,9 +193,9 @@ def run(main: Coroutine[Any, Any, T], bootstrap: str) -> T:
     except KafkaConnectionError as error:
         raise no_broker(bootstrap, error) from None
     except SomeFailed as error:
-        raise Refused(*(_sentence(str(one)) for one in error.errors.values())) from None
+        raise Refused(*(_sentence(_plain(one)) for one in error.errors.values())) from None
     except KafkaError as error:
-        raise Refused(_sentence(str(error))) from None
+        raise Refused(_sentence(_plain(error))) from None
     except OptionError as error:
         raise click.UsageError(_sentence(str(error))) from None
 
@@ -251,8 +253,15 @@ def no_broker(bootstrap: str, error: Exception) -> Refused:
     """What to say when no broker answers at an address."""
     from ottla.cli.greeting import Who, greet
 
+    told = sorted(set(_REFUSED.findall(str(error))) - set(bootstrap.replace(" ", "").split(",")))
     for host, port in _addresses(bootstrap):
         match greet(host, port):
+            case Who.OTTLA | Who.BROKER if told:
+                return Refused(
+                    f"The broker at {bootstrap} answers, and sends clients to {', '.join(told)}, "
+                    f"where no broker answers ({reason(str(error))}).",
+                    "Start it with an address that this machine reaches: --advertise HOST:PORT (advertised.listeners).",
+                )
             case Who.CLOSES:
                 return Refused(
                     f"{bootstrap} closes the connection at once.",
@@ -275,6 +284,19 @@ def reason(text: str) -> str:
     if "Errno 111" in text or "refused" in text.lower():
         return "connection refused"
     return text.removeprefix("no broker answers: ")
+
+
+_REFUSED = re.compile(r"cannot connect to (\S+:\d+): ")
+_SELF_EXPLAINING = ("INVALID_CONFIG", "INVALID_PARTITIONS", "INVALID_REPLICATION_FACTOR", "INVALID_TOPIC_EXCEPTION")
+"""Errors whose name says less than what brokers send with them."""
+
+
+def _plain(error: KafkaError) -> str:
+    """What an error says, without its name where more is said."""
+    tried, named, said = str(error).partition(f": {error.code.text}; ")
+    if named and error.code.name in _SELF_EXPLAINING:
+        return f"Cannot {tried}: {said[:1].lower()}{said[1:]}"
+    return str(error)
 
 
 _PLACE = re.compile(r"(?P<topic>[\w.-]+)-(?P<partition>\d+): (?P<what>.+)", re.ASCII | re.DOTALL)

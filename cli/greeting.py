@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import time
+from collections.abc import Collection
 from enum import Enum
 from pathlib import Path
 
@@ -85,16 +87,20 @@ def _listening(table: Path, port: int) -> list[str]:
     return [row[9] for row in rows if row[3] == LISTENS and int(row[1].rpartition(":")[2], 16) == port]
 
 
-def free_port(host: str, port: int) -> int | None:
-    """The next port that nobody has at the moment."""
+def bind_error(host: str, port: int) -> int:
+    """Why a broker could not listen there at the moment, as in errno; 0 if it could."""
     from ottla.broker.net.listener import bind
 
-    for other in range(port + 1, min(port + 100, 65_536)):
-        try:
-            sockets = bind(host, other)
-        except OSError:
-            continue
-        for sock in sockets:
-            sock.close()
-        return other
-    return None
+    try:
+        sockets = bind(host, port)
+    except OSError as error:
+        return error.errno or errno.EIO
+    for sock in sockets:
+        sock.close()
+    return 0
+
+
+def free_port(host: str, port: int, used: Collection[int] = ()) -> int | None:
+    """The next port that nobody has at the moment, and that is not to be used for something else."""
+    ports = (other for other in range(port + 1, min(port + 100, 65_536)) if other not in used)
+    return next((other for other in ports if not bind_error(host, other)), None)

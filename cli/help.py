@@ -45,14 +45,14 @@ def _named(title: str) -> str:
 
 
 def _fitting(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    return [name for name in (*topics(), *_commands()) if name.startswith(incomplete)]
+    return [name for name in (*topics(), *_commands(), *_causes()) if name.startswith(incomplete)]
 
 
 @click.command("help")
-@click.argument("words", metavar="[TOPIC|SETTING|COMMAND]", nargs=-1, shell_complete=_fitting)
+@click.argument("words", metavar="[TOPIC|SETTING|CAUSE|COMMAND]", nargs=-1, shell_complete=_fitting)
 @click.pass_context
 def command(context: click.Context, words: tuple[str, ...]) -> None:
-    """Print a page of the documentation, what a setting does, or the help of a command.
+    """Print a page of the documentation, what a setting does, what a cause of a rebalance means, or a command's help.
 
     Without TOPIC it says what there is to read.
     """
@@ -64,13 +64,19 @@ def command(context: click.Context, words: tuple[str, ...]) -> None:
     name = _named(" ".join(words)).removesuffix(".md")
     if name in known:
         page(known[name].text)
-    elif (about := _setting(name)) is not None:
+    elif (about := _setting(name) or _causes().get(name)) is not None:
         page(about)
     elif (found := _help_of(context, words)) is not None:
         say(*found.split("\n"))
     else:
-        meant = near(name, [*known, *_commands()])
+        owners = _owners(context, words[0]) if len(words) == 1 else []
+        if len(owners) == 1 and (found := _help_of(context, (*owners, *words))) is not None:
+            say(*found.split("\n"))
+            return
+        meant = near(name, [*known, *_commands(), *_causes()])
         advice = f"did you mean {meant!r}?" if meant else "`ottla help` says what there is."
+        if owners:
+            advice = f"name one of: {', '.join(f'ottla help {owner} {name}' for owner in owners)}"
         raise click.UsageError(f"There is no topic and no command {' '.join(words)!r}; {advice}")
 
 
@@ -81,6 +87,12 @@ def _setting(key: str) -> str | None:
         if len(row) == 3 and row[0] == f"| `{key}`":
             return f"# {key}\n\n{row[2].removesuffix(' |')}\n\nThe default is {row[1] or 'empty'}.\n"
     return None
+
+
+def _causes() -> dict[str, str]:
+    """The sections of docs/why.md about the causes of rebalances, by their names."""
+    sections = (section.partition("\n#")[0] for section in topics()["why"].text.split("\n### ")[1:])
+    return {section.partition("\n")[0]: f"# {section.rstrip()}\n" for section in sections}
 
 
 def _commands() -> list[str]:
@@ -99,3 +111,9 @@ def _help_of(context: click.Context, words: tuple[str, ...]) -> str | None:
             return None
         inner = click.Context(found, info_name=word, parent=inner)
     return None if found is None else found.get_help(inner)
+
+
+def _owners(context: click.Context, word: str) -> list[str]:
+    """The commands that have a command of this name."""
+    assert context.parent is not None
+    return [name for name in _commands() if _help_of(context, (name, word)) is not None]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -26,7 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "offsets": ("ottla.cli.offsets", "Read __consumer_offsets, of a broker or of files."),
     "replay": ("ottla.cli.replay", "Play a recording back: does the coordinator decide the same?"),
     "doctor": ("ottla.cli.doctor", "Check the machine, the disk and the settings."),
-    "recover": ("ottla.cli.recover", "Say what is damaged in a data directory, or give it up."),
+    "recover": ("ottla.cli.recover", "Say what is damaged in a data directory, or discard what is damaged."),
     "log": ("ottla.cli.log", "Look into segment files: print, check and follow them."),
     "help": ("ottla.cli.help", "Print a page of the documentation: settings, exit-codes, completion, …"),
 }
@@ -43,6 +45,8 @@ RENAMED = {
     "--timeout-ms": "--timeout, with a unit: --timeout 500ms",
 }
 """What options were called before, or are called elsewhere, and what to say instead."""
+_NO_NUMBER = re.compile(r"(.*) is not a valid (integer|float)", re.DOTALL)
+_NO_COMMAND = re.compile(r"No such command ('.*'|\".*\")", re.DOTALL)
 
 
 class LazyGroup(click.Group):
@@ -51,6 +55,19 @@ class LazyGroup(click.Group):
     def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
         with _harmless_errors():
             return super().make_context(*arguments, **extra)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse options of a command that stand before it: here they go after it.
+
+        Raises:
+            click.UsageError: with the command line as it is written here.
+        """
+        ours = {name for one in self.get_params(ctx) for name in one.opts}
+        at = next((at for at, word in enumerate(args) if word in COMMANDS), 0)
+        if at and args[0].startswith("-") and args[0] not in ours and not ctx.resilient_parsing:
+            right = shlex.join(["ottla", *args[at:], *args[:at]])
+            raise click.UsageError(f"Options go after the command; try: {right}", ctx)
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -95,10 +112,33 @@ def _harmless_errors() -> Iterator[None]:
             said = RENAMED.get(error.option_name, "")
             if any(said.split(",")[0].split(" ")[0] in one.opts for one in error.ctx.command.params):
                 raise click.UsageError(f"There is no {error.option_name}: say {said}.", error.ctx) from None
+        if isinstance(error, click.UsageError) and error.ctx and (unknown := _NO_COMMAND.match(error.message)):
+            error = _no_command(unknown[1], error.ctx)
+        if isinstance(error, click.BadParameter) and (wrong := _NO_NUMBER.match(error.message)):
+            error.message = f"{wrong[1]}: write {_number(error.param)}."  # type: ignore[misc]
         # A failure may have lines of ours, of which each is printable; what is wrong with an argument is one.
         lines = [error.message] if isinstance(error, click.UsageError) else error.message.split("\n")
         error.message = "\n".join(map(printable, lines))  # type: ignore[misc]
-        raise
+        raise error from None
+
+
+def _no_command(unknown: str, context: click.Context) -> click.UsageError:
+    """What to say of a command that does not exist, which is given in quotes: which one was meant."""
+    from ottla.cli.common import near
+
+    group, path = context.command, context.command_path
+    meant = near(unknown[1:-1], group.list_commands(context)) if isinstance(group, click.Group) else ""
+    advice = f"did you mean `{path} {meant}`?" if meant else f"`{path} --help` lists those that exist."
+    return click.UsageError(f"There is no command {unknown}; {advice}", context)
+
+
+def _number(parameter: click.Parameter | None) -> str:
+    """What number a parameter takes, in words."""
+    kind = parameter.type if parameter else None
+    noun = "a number" if isinstance(kind, click.types.FloatParamType) else "a whole number"
+    low, high = getattr(kind, "min", None), getattr(kind, "max", None)
+    start = "" if low is None else f" from {low}"
+    return noun + start + (f" to {high}" if high is not None else " up" if start else "")
 
 
 @click.group(

@@ -286,7 +286,7 @@ def _lake(config: Config) -> Lake:
     return lake
 
 
-@command.command("gold", short_help="Make of it: lag, rebalances, storms, findings.")
+@command.command("gold", short_help="Compute lag, rebalances, storms, findings from what was read.")
 @since_option("Build days from this one on. [those that have changed]")
 @click.option("--full", is_flag=True, help="Build all days anew.")
 @with_config(GOLD, SPARK)

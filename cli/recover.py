@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 @click.command("recover")
 @click.argument("data_dir", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--accept-loss", is_flag=True, help="Give up what is damaged, so that a broker starts.")
+@click.option("--accept-loss", is_flag=True, help="Discard what is damaged, so that a broker starts.")
 @format_option
 def command(data_dir: Path, accept_loss: bool, output_format: str) -> None:
-    """Say what is damaged in DATA_DIR and what giving it up would cost; with --accept-loss do so.
+    """Say what is damaged in DATA_DIR and what discarding it would cost; with --accept-loss discard it.
 
     After a crash a broker cuts off by itself what it had not acknowledged. It refuses to start if acknowledged records
-    are damaged: restore the directory from a backup, or give these records up.
+    are damaged: restore the directory from a backup, or discard these records.
 
     This reads every batch of every log. Damage within a log costs the batches that it hit. Damage in the journal, or at
     the end of a log, costs everything from the first missing record on. Damaged files are kept.

@@ -45,7 +45,12 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
     "--insecure", is_flag=True, help="Let other machines in, though there is no authentication: the network is trusted."
 )
 @click.option("--advertise", metavar="HOST:PORT", help="What clients are told to connect to (behind port mapping).")
-@click.option("--data-dir", metavar="DIR", type=click.Path(file_okay=False), help="Where the logs live. [./ottla-data]")
+@click.option(
+    "--data-dir",
+    metavar="DIR",
+    type=click.Path(file_okay=False),
+    help="Where topics, groups and offsets are kept. [./ottla-data]",
+)
 @click.option("--ephemeral", is_flag=True, help="Keep everything in memory; nothing outlives the process.")
 @click.option(
     "--config",
@@ -114,6 +119,8 @@ def command(
         raise click.UsageError("--ephemeral keeps nothing on disk: leave out --data-dir")
     try:
         options = _as_settings(insecure, http, http_token_file, record, metrics_compat)
+        if ephemeral or data_dir:
+            options.append("log.dirs=")  # those of the file are not used
         loaded = settings_of(config_file, (*pairs, *options))
         check_http(loaded.settings, http)
         wanted = [_topic(text, loaded.settings.num_partitions) for text in topics]
@@ -127,6 +134,8 @@ def command(
     raise_limit()
     log = logger(log_format, level=log_level)
     _warn(loaded, host, port, log)
+    if listen and not advertise:
+        advertised = _following(advertised, port, loaded.settings, log)
     ready = Path(ready_file) if ready_file else None
     if ready is not None:
         if not ready.parent.is_dir():
@@ -201,8 +210,8 @@ async def _serve(
         await broker.start()
     except CannotStart as error:
         log.error("Cannot start", reason=str(error))
-        if isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EADDRINUSE:
-            _tell_taken(host, port)
+        if _is_taken(error):
+            _tell_taken(host, port, loaded.settings.ottla_http_listen)
         return 1
     started.set()
     if not stopping.is_set():
@@ -226,29 +235,51 @@ def _let_signals_end_it(loop: asyncio.AbstractEventLoop) -> None:
         loop.remove_signal_handler(number)
 
 
-def _tell_taken(host: str, port: int) -> None:
-    """Say who has the port, and how to go on: the next command would speak to that one."""
-    from ottla.cli.greeting import Who, free_port, greet, holder
-
-    who = greet(host or "localhost", port)
-    process = holder(port)
-    lines = [f"Port {port} is taken by {who.value}{process and f' ({process})'}."]
-    if port == 9092 and who is Who.OTTLA:
-        lines.append("Commands that name no broker speak to that one.")
-    if (other := free_port(host, port)) is not None:
-        address = f"{host or 'localhost'}:{other}"
-        lines += [
-            "To have your own beside it, and to let the other commands find it:",
-            f"  {_with_listen(sys.argv[1:], address if host else f':{other}')}",
-            f"  export OTTLA_BOOTSTRAP_SERVERS={address}",
-        ]
-    Refused(*lines).show()
+def _is_taken(error: BaseException | None) -> bool:
+    """Whether a start failed since another process has the port."""
+    while error is not None and not isinstance(error, OSError):
+        error = error.__cause__
+    return error is not None and error.errno == errno.EADDRINUSE
 
 
-def _with_listen(words: Sequence[str], address: str) -> str:
-    """The same command line, but that it listens there."""
-    kept = [word for at, word in enumerate(words) if word != "--listen" and words[at - 1 : at] != ["--listen"]]
-    return shlex.join(["ottla", *(word for word in kept if not word.startswith("--listen=")), "--listen", address])
+def _tell_taken(host: str, port: int, http: str) -> None:
+    """Say who has the ports, and how to go on: the next command would speak to that one.
+
+    Args:
+        http: where HTTP was to be served; empty for nowhere.
+    """
+    from ottla.broker.observe.http.address import parse_address
+    from ottla.cli.greeting import Who, bind_error, free_port, greet, holder
+
+    http_host, http_port = parse_address(http, "--http") if http else ("", 0)
+    words, used = sys.argv[1:], {port, http_port}
+    lines, advice, export = [], "To have your own beside it:", []
+    if bind_error(host, port) == errno.EADDRINUSE:
+        who, process = greet(host or "localhost", port), holder(port)
+        lines.append(f"Port {port} is taken by {who.value}{process and f' ({process})'}.")
+        if port == 9092 and who is Who.OTTLA:
+            lines.append("Commands that name no broker speak to that one.")
+        if (other := free_port(host, port, used)) is not None:
+            used.add(other)
+            address = f"{host or 'localhost'}:{other}"
+            words = _with(words, "--listen", address if host else f":{other}")
+            advice = "To have your own beside it, and to let the other commands find it:"
+            export = [f"  export OTTLA_BOOTSTRAP_SERVERS={address}"]
+    if http and bind_error(http_host, http_port) == errno.EADDRINUSE:
+        process = holder(http_port)
+        lines.append(f"Port {http_port}, for HTTP, is taken{process and f' by {process}'}.")
+        if (other := free_port(http_host, http_port, used)) is not None:
+            words = _with(words, "--http", f"{http.removesuffix(str(http_port))}{other}")
+    if words != sys.argv[1:]:
+        lines += [advice, f"  {shlex.join(['ottla', *words])}", *export]
+    if lines:
+        Refused(*lines).show()
+
+
+def _with(words: Sequence[str], option: str, value: str) -> list[str]:
+    """The same command line, but with this value of an option."""
+    kept = [word for at, word in enumerate(words) if word != option and words[at - 1 : at] != [option]]
+    return [*(word for word in kept if not word.startswith(f"{option}=")), option, value]
 
 
 def _collect_garbage_rarely() -> None:
@@ -387,6 +418,27 @@ def _advertised(option: str | None, setting: str) -> tuple[str, int] | None:
             f"advertised address {option or setting!r}: clients need a host and a port they can connect to"
         )
     return address
+
+
+def _following(told: tuple[str, int] | None, port: int, settings: Settings, log: Any) -> tuple[str, int] | None:
+    """What clients are told where --listen may say another port than the settings.
+
+    Settings that advertise the port on which they listen map no port: the advertised one is then that of --listen.
+    """
+    if told is None or told[1] == port:
+        return told
+    key, configured = "advertised.listeners", f"{told[0]}:{told[1]}"
+    if "listeners" in settings.given and settings.listeners.endswith(f":{told[1]}"):
+        where = f"{told[0]}:{port}" if port else "the address that they reached"
+        log.info("The advertised port follows --listen", key=key, configured=configured, clients_connect_to=where)
+        return (told[0], port) if port else None
+    log.warning(
+        "Clients are told another port than --listen says: without port mapping, say --advertise HOST:PORT",
+        key=key,
+        configured=configured,
+        clients_connect_to=configured,
+    )
+    return told
 
 
 def _topic(text: str, default: int) -> tuple[str, int]:

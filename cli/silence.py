@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.cli.output import note
+
+if TYPE_CHECKING:
+    from ottla.clients import Admin
 
 PATIENCE_MS = 3_000
 LOOK_EVERY_S = 0.25
@@ -50,6 +53,21 @@ async def silence_told(client: Reaching, bootstrap: str) -> AsyncIterator[None]:
         yield
     finally:
         watching.cancel()
+
+
+@asynccontextmanager
+async def waiting_told(admin: Admin, bootstrap: str) -> AsyncIterator[None]:
+    """Say on standard error what a command waits for, once, when the block has lasted a while."""
+
+    def tell() -> None:
+        address, api = admin.last_request or (bootstrap, "its first request")
+        note(f"Waiting for {address} to answer {api}; Ctrl-C stops that.")
+
+    timer = asyncio.get_running_loop().call_later(PATIENCE_MS / 1000, tell)
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 async def _watch(client: Reaching, silence: Silence) -> None:

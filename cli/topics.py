@@ -10,7 +10,7 @@ import click
 from ottla.cli.common import bootstrap_option, format_option, names, topic_option, topics_exist, with_admin
 from ottla.cli.completion import complete_topics
 from ottla.cli.kafka_habits import CommandFirst
-from ottla.cli.output import Cell, note, print_json, print_table, say
+from ottla.cli.output import Cell, Refused, note, print_json, print_table, say
 
 if TYPE_CHECKING:
     from ottla.clients import Admin, KafkaError, OffsetAndTimestamp, TopicInfo, TopicPartition
@@ -20,6 +20,7 @@ exclude_internal_option = click.option("--exclude-internal", is_flag=True, help=
 
 class _Topics(CommandFirst):
     subject = "--topic"
+    renamed = {"alter": ("grow", "`ottla topics grow` adds partitions, `ottla configs alter` changes settings")}  # noqa: RUF012
 
 
 @click.group("topics", cls=_Topics)
@@ -172,11 +173,19 @@ def grow(topics: tuple[str, ...], more: tuple[str, ...], partitions: int, bootst
     async def ask(admin: Admin) -> None:
         topics_exist(wanted, await admin.list_topics())
         before = await admin.describe_topics(wanted)
+        counts = {name: len(topic.partitions) for name, topic in before.items() if len(topic.partitions) >= partitions}
+        if counts:
+            raise Refused(*(_has_grown(name, count) for name, count in counts.items()))
         await admin.create_partitions(dict.fromkeys(wanted, partitions))
         for name in wanted:
             say(f"Topic {name!r} has grown from {len(before[name].partitions)} to {partitions} partitions.")
 
     with_admin(bootstrap, ask)
+
+
+def _has_grown(name: str, count: int) -> str:
+    number = f"{count} partition{'s' * (count != 1)}"
+    return f"Topic {name!r} has {number} already. A topic can only grow: say --partitions {count + 1} or more."
 
 
 # -- what is asked, and how it is shown

@@ -40,6 +40,14 @@ class AdminCalls:
         self._client: Client | None = None
         self._state = "new"
 
+    @property
+    def last_request(self) -> tuple[str, str] | None:
+        """The address to which the last request went, and its API, such as FindCoordinator; None before there was one.
+
+        While a call takes long, this is what it waits for.
+        """
+        return None if self._client is None else self._client.last_request
+
     async def start(self) -> None:
         """Connect to the cluster.
 

@@ -63,6 +63,7 @@ class Client:
         self._refresh_backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms)
         self._refreshed_at_ms = 0.0
         self._unanswered_since_ms: float | None = None
+        self._last_request: tuple[int, type[Message]] | None = None
         self._housekeeping: asyncio.TimerHandle | None = None
         self._missing: asyncio.TimerHandle | None = None
         self._missing_backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms)
@@ -76,6 +77,18 @@ class Client:
         """For how long all brokers have been asked in vain, in ms; 0 while one answers."""
         since = self._unanswered_since_ms
         return 0.0 if since is None else self.now_ms() - since
+
+    @property
+    def last_request(self) -> tuple[str, str] | None:
+        """The address and the API of the last request besides those for metadata; None before there was one."""
+        if self._last_request is None:
+            return None
+        node_id, request = self._last_request
+        try:
+            host, port = self._address(node_id)
+        except KafkaConnectionError:  # it is not in the cluster any more
+            return None
+        return f"{host}:{port}", request.__name__.removesuffix("Request")
 
     async def start(self) -> None:
         """Reach one bootstrap server and learn about the cluster.
@@ -135,6 +148,7 @@ class Client:
         answered: bool = True,
     ) -> R:
         """Send a request to a broker, connecting first if need be. Errors as of `ClientConnection.send`."""
+        self._last_request = node_id, type(request)
         connection = await self.connection(node_id, role)
         return await connection.send(
             request,

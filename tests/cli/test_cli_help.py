@@ -66,6 +66,19 @@ def test_a_setting_has_its_row() -> None:
     assert said.startswith("# group.max.session.timeout.ms\n\nThe longest") and "The default is `1800000`." in said
 
 
+@pytest.mark.parametrize("cause", ["left-poll-timeout", "member-joined", "unknown"])
+def test_a_cause_has_its_section(cause: str) -> None:
+    said = run("help", cause).stdout
+    assert said.startswith(f"# {cause}\n") and "- *What to do:*" in said and "\n#" not in said
+
+
+def test_a_command_of_one_command_is_found_by_its_name_alone() -> None:
+    assert run("help", "reset-offsets").stdout == run("help", "groups", "reset-offsets").stdout
+    several = run("help", "list")
+    assert several.exit_code == 2
+    assert "name one of: ottla help topics list, ottla help groups list," in " ".join(several.stderr.split())
+
+
 def test_what_there_is_no_help_on() -> None:
     done = run("help", "exitcode")
     assert (done.exit_code, "did you mean 'exit-codes'?" in done.stderr) == (2, True)

@@ -199,7 +199,7 @@ def test_a_line_typed_at_a_terminal_is_sent_at_once(ottla: Any) -> None:
     [
         ("orders", ["-p", "9"], "has no partition 9: it has 0 to 2."),
         ("orders", ["-K", ":"], "no key separator ':'"),
-        ("not a topic", [], "invalid topic"),
+        ("not a topic", [], "Cannot look up topic 'not a topic': a topic's name is 1 to 249 letters"),
     ],
 )
 def test_refused_records(ottla: Any, tmp_path: Path, topic: str, options: list[str], complaint: str) -> None:

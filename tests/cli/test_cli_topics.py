@@ -52,10 +52,21 @@ def test_describe_of_everything_leaves_nothing_out(ottla: Any) -> None:
     assert [topic["topic"] for topic in ottla.json("topics", "describe")] == ["__consumer_offsets", "orders"]
 
 
+def test_a_name_that_no_topic_may_have_is_refused_in_a_sentence(ottla: Any) -> None:
+    refused = ottla.run("topics", "create", "or ders", expect=1).stderr
+    assert refused == (
+        "Error: Cannot create topic 'or ders': topic name has characters other than "
+        "ASCII letters, digits, '.', '_' and '-'.\n"
+    )
+
+
 def test_grow_adds_partitions_and_never_takes_any(ottla: Any) -> None:
     text = ottla.run("topics", "grow", "orders", "--partitions", "5").stdout
     assert text == "Topic 'orders' has grown from 3 to 5 partitions.\n"
-    assert "can only grow" in ottla.run("topics", "grow", "orders", "--partitions", "4", expect=1).stderr
+    for fewer in ("4", "5"):
+        refused = ottla.run("topics", "grow", "orders", "--partitions", fewer, expect=1).stderr
+        said = "Topic 'orders' has 5 partitions already. A topic can only grow: say --partitions 6 or more."
+        assert refused == f"Error: {said}\n"
     ottla.run("topics", "grow", "orders", expect=2)
 
 

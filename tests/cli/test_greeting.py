@@ -8,16 +8,19 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from ottla.broker import dispatch
-from ottla.broker.handlers import HANDLERS
-from ottla.cli import common
+from ottla.broker import app, dispatch
+from ottla.broker.handlers import HANDLERS, Handler, handler
+from ottla.cli import common, silence
 from ottla.cli.greeting import Who, free_port, greet, holder
 from ottla.cli.main import command
+from ottla.cli.output import Refused
+from ottla.clients import Admin
 from ottla.protocol.apis import ApiKey
 from ottla.testing.broker import Broker
 from tests.cli.conftest import Ottla
@@ -127,6 +130,46 @@ def test_a_broker_without_room_is_not_said_to_be_missing(ottla_broker_factory: C
     assert "max.connections.per.ip" in refused
 
 
+def test_a_broker_that_sends_clients_elsewhere_is_named_and_so_is_where(
+    monkeypatch: pytest.MonkeyPatch, ottla_broker_factory: Callable[..., Broker], unused_tcp_port: int
+) -> None:
+    monkeypatch.setattr(app, "Broker", partial(app.Broker, advertised=("127.0.0.1", unused_tcp_port)))
+    bootstrap = ottla_broker_factory().bootstrap_servers
+
+    async def ask() -> None:
+        async with Admin(bootstrap_servers=bootstrap, default_api_timeout_ms=100) as admin:
+            await admin.list_groups()
+
+    with pytest.raises(Refused) as refused:
+        common.run(ask(), bootstrap)
+    assert refused.value.lines[0] == (
+        f"The broker at {bootstrap} answers, and sends clients to 127.0.0.1:{unused_tcp_port}, "
+        "where no broker answers (connection refused)."
+    )
+    assert "--advertise HOST:PORT" in refused.value.lines[1]
+
+
+@pytest.mark.parametrize("api", [ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_GROUP_HISTORY])
+def test_what_a_command_waits_for_is_told(
+    monkeypatch: pytest.MonkeyPatch, ottla_broker_factory: Callable[..., Broker], api: ApiKey
+) -> None:
+    told = threading.Event()
+
+    def late(key: ApiKey) -> Handler:
+        served = handler(key)
+        return (
+            served._replace(handle=lambda *given: (told.wait(10), served.handle(*given))[1]) if key is api else served
+        )
+
+    monkeypatch.setattr(dispatch, "handler", late)
+    monkeypatch.setattr(silence, "PATIENCE_MS", 20)
+    monkeypatch.setattr(silence, "note", lambda text: (said.append(text), told.set()))
+    said: list[str] = []
+    bootstrap = ottla_broker_factory().bootstrap_servers
+    Ottla(bootstrap).run("why", "billing", expect=1)
+    assert said == [f"Waiting for {bootstrap} to answer {api.name.title().replace('_', '')}; Ctrl-C stops that."]
+
+
 @pytest.mark.e2e
 def test_a_port_that_is_taken_says_by_whom_and_what_to_do(ottla: Any, broker: Broker) -> None:
     done = ottla.process("serve", "--ephemeral", "--listen", broker.bootstrap_servers, expect=1).stderr.decode()
@@ -136,3 +179,29 @@ def test_a_port_that_is_taken_says_by_whom_and_what_to_do(ottla: Any, broker: Br
     assert re.search(
         r"^    ottla serve --ephemeral --listen (127.0.0.1:\d+)\n    export OTTLA_BOOTSTRAP_SERVERS=\1$", done, re.M
     )
+
+
+@pytest.mark.e2e
+def test_all_ports_that_are_taken_are_told_at_once_with_one_command_that_works(ottla: Any, broker: Broker) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as console:
+        http = console.getsockname()[1]
+        words = ["serve", "--ephemeral", "--listen", broker.bootstrap_servers, "--http", str(http)]
+        done = ottla.process(*words, expect=1).stderr.decode()
+    assert f"Port {broker.port} is taken by an Ottla broker" in done
+    assert f"Port {http}, for HTTP, is taken" in done
+    found = re.search(
+        r"^    ottla serve --ephemeral --listen 127.0.0.1:(\d+) --http (\d+)\n    export OTTLA_", done, re.M
+    )
+    assert found is not None, done
+    assert len({found[1], found[2], str(broker.port), str(http)}) == 4
+
+
+@pytest.mark.e2e
+def test_a_port_for_http_that_is_taken_leaves_the_other_as_it_is(ottla: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as console:
+        http = f"127.0.0.1:{console.getsockname()[1]}"
+        done = ottla.process("serve", "--ephemeral", "--listen", "0", "--http", http, expect=1).stderr.decode()
+    assert re.search(
+        r"To have your own beside it:\n    ottla serve --ephemeral --listen 0 --http 127.0.0.1:\d+\n", done
+    )
+    assert "export" not in done

@@ -30,6 +30,7 @@ from ottla.cli.main import command
             "groups reset-offsets g --topic t --to-earliest --execute",
         ),
         ("topics --create --topic orders --partitions 3", "topics create orders --partitions 3"),
+        ("topics --alter --topic orders --partitions 6", "topics grow orders --partitions 6"),
     ],
 )
 def test_the_right_command_is_named(typed: str, right: str) -> None:
@@ -38,6 +39,35 @@ def test_the_right_command_is_named(typed: str, right: str) -> None:
     assert done.exit_code == 2
     said = f"Error: A command comes first, not {arguments[1].partition('=')[0]}; try: ottla {right}"
     assert done.output.splitlines()[-1] == said
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("-b h:9092 why g", "Options go after the command; try: ottla why g -b h:9092"),
+        ("--bootstrap-server=h:9092 groups list", "try: ottla groups list --bootstrap-server=h:9092"),
+        ("-b h:9092", "No such option"),
+        (
+            "topics alter orders",
+            "There is no `ottla topics alter`: `ottla topics grow` adds partitions, `ottla configs",
+        ),
+        ("group list", "There is no command 'group'; did you mean `ottla groups`?"),
+        ("wy", "There is no command 'wy'; did you mean `ottla why`?"),
+        ("topics lst", "There is no command 'lst'; did you mean `ottla topics list`?"),
+        ("pipeline glod", "There is no command 'glod'; did you mean `ottla pipeline gold`?"),
+        ("lake compct", "There is no command 'compct'; did you mean `ottla lake compact`?"),
+        ("log xyzzy", "There is no command 'xyzzy'; `ottla log --help` lists those that exist."),
+        ("why g --last x", "Invalid value for '--last': 'x': write a whole number from 1 up."),
+        ("groups wait g --lag 1.5", "Invalid value for '--lag': '1.5': write a whole number from 0 up."),
+        ("pipeline query lag --limit x", "'x': write a whole number from 1 to 999999."),
+        ("groups reset-offsets g --shift-by x", "Invalid value for '--shift-by': 'x': write a whole number."),
+        ("xy\x1bzzy", r"There is no command 'xy\x1bzzy'; `ottla --help` lists those that exist."),
+    ],
+)
+def test_a_slip_is_told_the_right_words(typed: str, said: str) -> None:
+    done = CliRunner().invoke(command, shlex.split(typed), prog_name="ottla")
+    assert done.exit_code == 2
+    assert said in done.output
 
 
 @pytest.mark.parametrize("arguments", [["groups", "--help"], ["groups", "-h"], ["topics", "--help"]])

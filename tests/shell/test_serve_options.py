@@ -62,7 +62,7 @@ log.retention.check.interval.ms=300000
         (["--set", "listeners=PLAINTEXT://:9092,SSL://:9093"], "allowed is one PLAINTEXT://host:port"),
         (["--set", "listeners=CONTROLLER://:9093"], "allowed is one PLAINTEXT://host:port"),
         (["--set", "group.max.siz=3"], "there is no such setting; did you mean group.max.size?"),
-        (["--set", "log.dirs=/a,/b"], "allowed is one directory"),
+        (["--set", "log.dirs=/a,/b"], "allowed is one directory; name one, or say --data-dir DIR"),
         (["--ready-file", "/no/such/place/file"], "there is no directory"),
         (["--create-topic", "t:0"], "at least one partition"),
         (["--ephemeral", "--data-dir", "somewhere"], "leave out --data-dir"),
@@ -83,7 +83,9 @@ def test_a_bad_line_of_a_properties_file(tmp_path: Path) -> None:
     assert "group.max.size='none'" in result.output
 
 
-def warnings_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str) -> list[dict[str, Any]]:
+def warnings_of(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str, *options: str, where: str = "--ephemeral"
+) -> list[dict[str, Any]]:
     """What is logged of a properties file that a broker starts with."""
 
     def run(main: Coroutine[Any, Any, int]) -> int:
@@ -93,9 +95,73 @@ def warnings_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str) -> l
     monkeypatch.setattr("ottla.cli.serve._run", run)
     file = tmp_path / "server.properties"
     file.write_text(text)
-    result = CliRunner().invoke(command, ["--ephemeral", "--log-format", "json", "--config", str(file)])
+    result = CliRunner().invoke(command, [*where.split(), "--log-format", "json", "--config", str(file), *options])
     assert result.exit_code == 0, result.output
     return [json.loads(line) for line in result.stderr.splitlines()]
+
+
+@pytest.fixture
+def advertised(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What clients of each broker that starts are told."""
+    told: list[Any] = []
+
+    async def serve(loaded: Any, **options: Any) -> int:
+        return 0
+
+    def note(loaded: Any, **options: Any) -> Coroutine[Any, Any, int]:
+        told.append(options["advertised"])
+        return serve(loaded)
+
+    monkeypatch.setattr("ottla.cli.serve._serve", note)
+    return told
+
+
+MAPPED = STOCK.replace("listeners=PLAINTEXT://localhost:9092,", "listeners=PLAINTEXT://localhost:19092,", 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "told", "said"),
+    [
+        (STOCK, "--listen localhost:9092", ("localhost", 9092), []),
+        (STOCK, "--listen localhost:29192", ("localhost", 29192), ["The advertised port follows --listen"]),
+        (STOCK, "--listen localhost:0", None, ["The advertised port follows --listen"]),
+        (STOCK, "--listen localhost:29192 --advertise here:9092", ("here", 9092), []),
+        (MAPPED, "", ("localhost", 9092), []),
+        (MAPPED, "--listen 29192", ("localhost", 9092), ["Clients are told another port than --listen says"]),
+        (
+            "advertised.listeners=PLAINTEXT://here:9092\n",
+            "--listen 29192",
+            ("here", 9092),
+            ["Clients are told another port than --listen says"],
+        ),
+    ],
+)
+def test_clients_are_told_the_port_that_is_listened_on(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    advertised: list[Any],
+    text: str,
+    options: str,
+    told: tuple[str, int] | None,
+    said: list[str],
+) -> None:
+    """Who moves a broker with --listen must not have its clients sent to the broker that has the old port."""
+    lines = warnings_of(monkeypatch, tmp_path, text, *options.split())
+    assert advertised == [told]
+    lines = [line for line in lines if line.get("key") == "advertised.listeners"]
+    assert [line["event"].partition(":")[0] for line in lines] == said
+    for line in lines:
+        assert line["configured"] == text.partition("advertised.listeners=PLAINTEXT://")[2].split(",")[0].split()[0]
+        assert line["clients_connect_to"] == (
+            "the address that they reached" if told is None else f"{told[0]}:{told[1]}"
+        )
+
+
+@pytest.mark.parametrize("where", ["--ephemeral", "--data-dir somewhere"])
+def test_directories_of_the_file_do_not_matter_where_others_are_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, where: str
+) -> None:
+    assert warnings_of(monkeypatch, tmp_path, "log.dirs=/a,/b\n", where=where) == []
 
 
 def test_the_listeners_of_controllers_are_told_to_be_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
