@@ -233,7 +233,7 @@ def golden(lake: Path) -> Path:
 
 def test_answers_need_no_java_and_say_of_when_they_are(golden: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(sys.modules["ottla.pipeline.session"], "java_home", lambda: pytest.fail("Java is looked for"))
-    said = ottla("query", "rebalances", "--json", "--lake", str(golden))
+    said = ottla("query", "rebalances", "--format", "json", "--lake", str(golden))
     (row,) = json.loads(said.stdout)
     assert (row["cluster_id"], row["rebalances"], row["ended_at"]) == ("c", 3, "2026-11-22T10:00:00.000Z")
     built = datetime.fromisoformat(touched.noted(Lake(str(golden)))["at"])
