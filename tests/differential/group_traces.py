@@ -189,7 +189,7 @@ def trace_protocol_votes(t: Trace) -> None:
         (("sticky", "range"), ("range", "sticky")),
         (("cooperative-sticky", "roundrobin"), ("roundrobin", "cooperative-sticky")),
         (("a", "b", "c"), ("c", "b", "a")),
-        (("zz", "yy"), ("yy", "zz")),
+        (("zz", "yx"), ("yx", "zz")),  # of names in one bucket of a hash map, such as zz and yy, member ids decide
         (("range", "x"), ("y", "range")),
     ]
     for number, (first, second) in enumerate(lists):
