@@ -1,8 +1,9 @@
 """Run interop suites: ``python -m tests.interop.run franz_go kafkajs``, or ``all``.
 
 Each gets a fresh broker of its own, with its log on disk. What a run found is kept in docs/compatibility/ and printed
-as docs/compatibility.md. ``all`` has the longest suites run a sample, which changes with the day and is not kept. The
-exit code is 1 if a test failed that has no known reason.
+as docs/compatibility.md. ``all`` has the longest suites run a sample, which changes with the day and is not kept;
+``--long N`` has only N of those run that took more than two minutes when all of their tests ran. The exit code is 1 if
+a test failed that has no known reason.
 """
 
 from __future__ import annotations
@@ -17,14 +18,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from random import Random
 
 from ottla.testing import BrokerProcess
 from tests.interop.report import write_page
 from tests.interop.results import Record, known_reason, unexpected
+from tests.interop.results import load as read_records
 from tests.interop.suite import EVERY_SUITE, NotAvailable, Place, Result, Run, Suite
 
 HERE = Path(__file__).parent
 BROKERS_LOG = "(broker's log)"
+LONG_S = 120
 _SIGNS = {"passed": "ok  ", "failed": "FAIL", "skipped": "skip"}
 
 
@@ -36,6 +40,15 @@ def names() -> list[str]:
 def load(name: str) -> Suite:
     suite: Suite = importlib.import_module(f"tests.interop.{name.replace('-', '_')}.suite").SUITE
     return suite
+
+
+def of_the_day(wanted: list[str], most: int, seed: str) -> list[str]:
+    """All suites, but of the long ones only so many, by the seed."""
+    records = {record.name: record.seconds for record in read_records()}
+    long = [name for name in wanted if records.get(name, 0) > LONG_S]
+    chosen = Random(seed).sample(long, min(most, len(long)))
+    print(f"sample={seed}: of long suites {', '.join(chosen)}, without {', '.join(sorted({*long} - {*chosen}))}")
+    return [name for name in wanted if name not in long or name in chosen]
 
 
 def place_of(name: str) -> Place:
@@ -142,6 +155,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--bootstrap", default="", metavar="HOST:PORT", help="use this broker; results are not kept")
     parser.add_argument("--option", action="append", default=[], metavar="KEY=VALUE", help="an option of the suite")
     parser.add_argument("--again", type=int, default=0, metavar="N", help="run a suite that fails so many times more")
+    parser.add_argument("--long", type=int, metavar="N", help="with all: N of the long suites, by the day")
     given = parser.parse_args(arguments)
     wanted = names() if "all" in given.names else [name.replace("-", "_") for name in given.names]
     if unknown := sorted(set(wanted) - set(names())):
@@ -149,6 +163,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = dict(pair.partition("=")[::2] for pair in given.option)
     if "all" in given.names:
         options.setdefault("sample", datetime.now(UTC).strftime("%Y%m%d"))
+        if given.long is not None:
+            wanted = of_the_day(wanted, given.long, options["sample"])
     keep = not given.bootstrap
     bad = []
     for name in wanted:

@@ -10,7 +10,7 @@ import pytest
 from tests.interop import report, results
 from tests.interop.programs import go_test, json_lines, junit, rust_tests
 from tests.interop.results import Record, known_reason, unexpected
-from tests.interop.run import load, names, run_suite
+from tests.interop.run import LONG_S, load, names, of_the_day, run_suite
 from tests.interop.suite import NotAvailable, Place, Result, Run, Suite, checked, needs
 
 
@@ -190,6 +190,15 @@ def test_a_sample_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert not results.load()
     assert run_suite(sampled)
     assert [record.passed for record in results.load()] == [1]
+
+
+def test_of_long_suites_some_run_each_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    long = [f"long-{number}" for number in range(6)]
+    records = [results.Record(name, name, "Java", "1.0", "", seconds=LONG_S + 1.0) for name in long]
+    monkeypatch.setattr("tests.interop.run.read_records", lambda: [*records, results.Record("short", "", "", "", "")])
+    chosen = [of_the_day(["new", *long, "short"], 2, seed) for seed in ("1", "1", "2")]
+    assert chosen[0] == chosen[1] != chosen[2]
+    assert all({"new", "short"} < {*some} and len(some) == 4 for some in chosen)
 
 
 def test_a_suite_that_fails_every_time_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
