@@ -1,7 +1,6 @@
 """Kafka Connect in distributed mode and MirrorMaker 2, the newest of Maven Central.
 
-``--option only=PART`` tells the stories that have it in their names, ``--option sample=SEED`` one of the two. A step
-rests on those before it.
+``--option only=PART`` tells the stories that have it in their names. A step rests on those before it.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from random import Random
 from typing import Protocol, TypeVar
 
 from tests.interop.connect import distributed, mirror
@@ -38,9 +36,6 @@ def versions(place: Place) -> str:
 
 def run(run: Run) -> Iterator[Result]:
     only = run.options.get("only", "")
-    if seed := run.options.get("sample"):
-        only = Random(seed).choice(("connect", "mirror"))
-        run.say(f"sample={seed}: {only}")
     if only in "connect":
         yield from _tell("connect", distributed.Connect(run), distributed.STEPS)
     if only in "mirror":
@@ -77,5 +72,4 @@ SUITE = Suite(
     versions=versions,
     settings={"group.min.session.timeout.ms": 500},
     run=run,
-    sampled=True,
 )
