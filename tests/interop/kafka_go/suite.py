@@ -22,7 +22,17 @@ SAMPLED = 3
 TIMEOUT_S = 540
 
 NO_SASL = "SASL is not offered"
-KNOWN = {"TestUnsupportedSASLMechanism": NO_SASL}
+HALVES = "it wants half of the records for each of two readers, who share three partitions"
+KNOWN = {
+    "TestUnsupportedSASLMechanism": NO_SASL,
+    "TestWriter/writing_a_message_with_SASL_Plain_authentication": NO_SASL,
+    "TestWriter": NO_SASL,  # which has that one in it
+    "TestReaderConsumerGroup/consumer_group_rebalance": HALVES,
+    "TestReaderConsumerGroup": HALVES,
+    "TestReaderReadCompactedMessage": "it wants segment.bytes=200, which Kafka refuses, too, since 4.0 (KIP-1030)",
+}
+PANICS = "^TestReaderConsumerGroup$/^(verify_offset_committed|consumer_group_commits_on_close)"
+"""A helper of theirs calls a function that it leaves nil, whatever the broker does; that ends all the other tests."""
 
 
 def missing() -> str:
@@ -64,7 +74,7 @@ def run(run: Run) -> Iterator[Result]:
     chosen = run.options.get("run", "")
     if seed := run.options.get("sample"):
         chosen = f"^({'|'.join(sampled(names_of_tests(module(run.place)), SAMPLED, seed, run.say))})$"
-    command += [f"-test.run={chosen}", f"-test.timeout={TIMEOUT_S}s"]
+    command += [f"-test.run={chosen}", f"-test.skip={PANICS}", f"-test.timeout={TIMEOUT_S}s"]
     yield from go_test(command, cwd=module(run.place), env=environment, timeout_s=TIMEOUT_S + 30)
 
 
