@@ -22,6 +22,7 @@ from tests.wire.requests import request
 
 
 @pytest.mark.e2e
+@pytest.mark.slow
 def test_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (fuzz, fuzz_guest):  # other tests run beside this one
         monkeypatch.setattr(module, "LATE_S", 4.0)
