@@ -1,4 +1,4 @@
-"""Settings of the whole test command: what hypothesis may do.
+"""Settings of the whole test command: what hypothesis may do, and that Ctrl-C is heard.
 
 By default every run tries the same examples, so a failure on one machine is a failure on all. ``OTTLA_TESTS=long``
 tries ten times as many, chosen at random; a failure then prints the line that reproduces it. Nothing is remembered
@@ -6,6 +6,7 @@ between runs, and nothing is written into the source tree.
 """
 
 import os
+import signal
 import tempfile
 from pathlib import Path
 
@@ -26,6 +27,10 @@ settings.register_profile(
 )
 settings.register_profile("long", settings.get_profile("ottla"), derandomize=False, max_examples=1000)
 settings.load_profile("long" if LONG else "ottla")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell that runs the tests in the background has them ignore it, and with them every command that they run.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -191,15 +191,6 @@ def test_changes_are_told_once() -> None:
     assert changes({}) == [("b", None)]
 
 
-TELLING = """
-import asyncio, signal, sys
-from ottla.cli.main import main
-signal.signal(signal.SIGUSR1, lambda *_: [task.print_stack(file=sys.stderr) for task in asyncio.all_tasks()])
-main()
-"""
-"""The command; at SIGUSR1 it says where its tasks are."""
-
-
 class Watching:
     """`ottla groups watch` in a process of its own."""
 
@@ -214,7 +205,7 @@ class Watching:
         }
         arguments = ("groups", "watch", "--interval", "0.1s", *arguments)
         self.process = subprocess.Popen(
-            [sys.executable, "-X", "faulthandler", "-c", TELLING, *arguments],
+            [sys.executable, "-X", "faulthandler", "-m", "ottla.cli", *arguments],
             stdout=writer,
             stderr=self.notes,
             env=environment,
@@ -249,8 +240,6 @@ class Watching:
         try:
             code = self.process.wait(20)
         except subprocess.TimeoutExpired:
-            self.process.send_signal(signal.SIGUSR1)
-            time.sleep(1)
             self.process.send_signal(signal.SIGABRT)  # faulthandler writes where each thread is
             self.process.wait(20)
             doing = os.pread(self.notes.fileno(), 65_536, 0).decode(errors="replace")
