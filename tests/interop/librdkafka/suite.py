@@ -23,7 +23,9 @@ TREE = "OTTLA_LIBRDKAFKA_TREE"
 TAKEN_FOR = "4.0.0"
 SAMPLED = 4
 """One in so many tests is in a sample."""
-TIMEOUT_S = 900
+TIMEOUT_S = 600
+FAULTY = ("0049", "0075", "0076", "0086", "0088", "0094")
+"""Those that use sockem: a test that ends while sockem closes a socket now and then locks up the whole runner."""
 
 RUNNER = 'trap "" PIPE; exec ./test-runner -L -Q -p4'
 """A connection that is closed while sockem, its faulty network, writes to it would end the runner with SIGPIPE."""
@@ -38,6 +40,7 @@ LEFT_OUT = "Filtered due to negative test flags"
 """What the runner says of tests that need no broker."""
 
 KAFKAS_SCRIPTS = "runs Kafka's own scripts out of an installation"
+LOCKS_UP = "its faulty network, sockem, now and then locks up the whole runner"
 THREE_REPLICAS = "wants topics with three replicas"
 KNOWN = {
     "0052_msg_timestamps": KAFKAS_SCRIPTS,
@@ -47,6 +50,7 @@ KNOWN = {
     "0119_consumer_auth": KAFKAS_SCRIPTS,
     "0103_transactions": THREE_REPLICAS,
     "0129_fetch_aborted_msgs": THREE_REPLICAS,
+    **{f"{number}_*": LOCKS_UP for number in FAULTY},
 }
 
 
@@ -108,6 +112,7 @@ def run(run: Run) -> Iterator[Result]:
         "TEST_KAFKA_VERSION": TAKEN_FOR,
         "LD_LIBRARY_PATH": f"{folder.parent / 'src'}:{folder.parent / 'src-cpp'}",
         "TESTS": ",".join(chosen(run, folder)),
+        "TESTS_SKIP": ",".join(FAULTY),
     }
     if not environment["TESTS"]:
         del environment["TESTS"]
