@@ -252,10 +252,10 @@ def ownership(tracker: Account) -> bool:
 def conclude(tracker: Account, run: Run, event: Event) -> None:
     """Name the cause and the culprit, now that everything about an episode is known."""
     episode = run.episode
-    late_ms = {one.member: one.until_ms - one.from_ms for one in run.late}
+    awaited_ms = {one.member: one.until_ms - one.from_ms for one in run.late}
     for trigger in episode.triggers:
         if trigger.cause == "left-without-reason":
-            _look_closer(tracker, episode, trigger, late_ms.get(trigger.member, 0))
+            _look_closer(tracker, episode, trigger, awaited_ms.get(trigger.member, 0))
     if not episode.triggers:
         episode.triggers.append(Trigger("unknown"))
     episode.cause = episode.triggers[0].cause
@@ -277,7 +277,8 @@ def reconsider(tracker: Account, episode: Episode) -> bool:
     for trigger in episode.triggers:
         if trigger.cause == "left-without-reason" or "evidence" in trigger.facts:
             _look_closer(tracker, episode, trigger, 0)
-    episode.cause = episode.triggers[0].cause
+    if episode.cause == before[0]:  # and not that of a pattern
+        episode.cause = episode.triggers[0].cause
     return before != [one.cause for one in episode.triggers]
 
 
@@ -295,10 +296,10 @@ def preview(run: Run, at_ms: int) -> None:
         episode.culprit = -1 if is_early else found
 
 
-def _look_closer(tracker: Account, episode: Episode, trigger: Trigger, late_ms: int) -> None:
+def _look_closer(tracker: Account, episode: Episode, trigger: Trigger, awaited_ms: int) -> None:
     """Clients without KIP-800 give no reason: what their connection did, and when, tells more.
 
-    A member that heartbeats and does not rejoin, though the group waits, is busy. ``late_ms`` is for how long that was.
+    A member that heartbeats and does not rejoin, though the group waits, is busy. ``awaited_ms`` is for how long that was.
     """
     if not 0 <= trigger.member < len(episode.members):
         return
@@ -315,9 +316,9 @@ def _look_closer(tracker: Account, episode: Episode, trigger: Trigger, late_ms: 
         return  # it polls nothing
     if gone.closed_ms != NEVER or known.lost_ms != NEVER:
         return
-    if late_ms:
+    if awaited_ms:
         trigger.cause = gone.cause = "left-poll-timeout"
-        trigger.facts |= {"evidence": "awaited", "waited_ms": str(late_ms)}
+        trigger.facts |= {"evidence": "awaited", "waited_ms": str(awaited_ms)}
         return
     if known.sign_ms == NEVER:
         return

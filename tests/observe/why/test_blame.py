@@ -94,6 +94,29 @@ def test_one_that_comes_and_goes_since_it_is_busy_is_told_to_poll() -> None:
     assert story.last.cause == "leader-rejoined", "nobody came or went"
 
 
+def test_what_a_connection_tells_later_is_of_that_departure_and_of_no_pattern() -> None:
+    """w2 comes and goes; the last time it leaves while it is awaited, and only then its connection is closed."""
+    story = stable("w1", "w2")
+    for _ in range(3):
+        story.leave("w2", "the consumer is being closed")
+        again(story, "w1")
+        story.join("w2")
+        again(story, "w1")
+        story.sync("w2")
+        story.wait(5_000, beating=["w1", "w2"])
+    story.join("w3", "w1")
+    story.wait(20 * SECOND, beating=["w2"])
+    member_id = story["w2"].member_id
+    story.leave("w2", version=1)
+    story.sync("w1", "w3")
+    assert story.last.cause == "flapping-member"
+    story.wait(50)
+    story["w2"].member_id = member_id
+    story.disconnect("w2")
+    assert [one.cause for one in story.last.triggers] == ["member-joined", "left-closed", "flapping-member"]
+    assert story.last.cause == "flapping-member"
+
+
 def test_one_that_is_closed_while_it_is_awaited_was_closed() -> None:
     story = stable("w1", "w2")
     story.join("w3", "w1")
