@@ -380,10 +380,11 @@ class Broker:
         engine, began_ms = self._engine, self._started_ms
         return View(
             lambda: Identity(engine.node_id, engine.cluster_id, self._version, self.listening, began_ms),
-            self._driver,
+            self._driver.coordinator,
             self._topics,
             self._clock,
             connections=lambda: len(self._listener.connections),
+            software_of=self._driver.members.software_of,
         )
 
     @cached_property

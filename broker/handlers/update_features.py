@@ -6,8 +6,6 @@ is refused with INVALID_UPDATE_VERSION.
 
 from __future__ import annotations
 
-from enum import IntEnum
-
 from ottla.broker.context import RequestContext
 from ottla.broker.handlers.api_versions import TRANSACTION_VERSION, transaction_level
 from ottla.broker.handlers.services import Services
@@ -22,14 +20,8 @@ from ottla.protocol.messages.update_features import (
 VERSIONS = range(3)
 EACH_UNTIL = 1
 """Up to this version the answer names each feature. KIP-1022"""
-
-
-class UpgradeType(IntEnum):
-    """What may become of a level (KIP-584). Version 0 has none: Kafka takes all of its updates for upgrades."""
-
-    UPGRADE = 1
-    SAFE_DOWNGRADE = 2
-    UNSAFE_DOWNGRADE = 3
+UPGRADE_TYPES = range(1, 4)
+"""Upgrade, safe and unsafe downgrade (KIP-584). Version 0 has none: Kafka takes all of its updates for upgrades."""
 
 
 def handle(request: UpdateFeaturesRequest, ctx: RequestContext, services: Services) -> UpdateFeaturesResponse:
@@ -45,7 +37,7 @@ def handle(request: UpdateFeaturesRequest, ctx: RequestContext, services: Servic
 def _problem(update: FeatureUpdateKey) -> str:
     """What is wrong with an update; the empty string if nothing is."""
     name, level = update.feature, update.max_version_level
-    if update.upgrade_type not in set(UpgradeType):
+    if update.upgrade_type not in UPGRADE_TYPES:
         return f"upgrade type {update.upgrade_type} of '{name}' is not known; there are 1, 2 and 3"
     if name != TRANSACTION_VERSION:
         return f"Ottla has no feature '{name}'; it has {TRANSACTION_VERSION} alone"

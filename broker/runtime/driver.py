@@ -90,7 +90,7 @@ class Driver:
             outcome=self._written,
             report=report,
         )
-        self._members = MemberConnections(coordinator, self._now)
+        self.members = MemberConnections(coordinator, self._now)
         self._report = report
         self._settling = False
         self._outcomes: list[Callable[[], None]] = []  # of appends, not yet told to the coordinator, in their order
@@ -98,15 +98,11 @@ class Driver:
         self._timer_ms: int | None = None
         self._stopped = False
 
-    def software_of(self, group_id: str, member_id: str) -> str:
-        """See `ottla.broker.runtime.member_connections.MemberConnections.software_of`."""
-        return self._members.software_of(group_id, member_id)
-
     # -- the group APIs; see GroupCoordinator for their meaning
 
     def join(self, request: JoinGroupRequest, ctx: RequestContext) -> JoinGroupResponse | None:
         answer = self.coordinator.join(request, ctx, *self._now())
-        self._members.joined(request, ctx, answer)
+        self.members.joined(request, ctx, answer)
         self.settle()
         return answer
 
@@ -289,7 +285,7 @@ class Driver:
     def silence(self) -> None:
         """Let no timer fire any more."""
         self._stopped = True
-        self._members.forget()
+        self.members.forget()
         if self._timer is not None:
             self._timer.cancel()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from ottla.broker.clock import Clock
 from ottla.broker.core.groups.committed import CommittedOffset
@@ -27,14 +27,6 @@ from ottla.broker.runtime.lags import RecordTimes
 from ottla.broker.runtime.topics import TopicManager
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE, decode_assignment, subscribed_topics
 from ottla.protocol.errors import MalformedFrame
-
-
-class Coordinating(Protocol):
-    """What a view needs of `ottla.broker.runtime.driver.Driver`."""
-
-    @property
-    def coordinator(self) -> GroupCoordinator: ...
-    def software_of(self, group_id: str, member_id: str) -> str: ...
 
 
 class Identity(NamedTuple):
@@ -66,17 +58,18 @@ class View:
     def __init__(
         self,
         identity: Callable[[], Identity],
-        driver: Coordinating,
+        coordinator: GroupCoordinator,
         topics: TopicManager,
         clock: Clock,
         *,
         connections: Callable[[], int],
+        software_of: Callable[[str, str], str],
     ) -> None:
         self.record_times = RecordTimes()
         self._identity = identity
-        self._machine = driver.coordinator.machine
+        self._machine = coordinator.machine
         self._groups = self._machine.groups
-        self._software_of = driver.software_of
+        self._software_of = software_of
         self._topics = topics
         self._clock = clock
         self._connections = connections

@@ -57,10 +57,11 @@ class ViewedWorld(World):
         self.services.groups = self.driver
         self.view = View(
             lambda: Identity(1, self.engine.cluster_id, "0.1", "h:9092", NOW_MS - 5),
-            self.driver,
+            self.coordinator,
             self.topics,
             self,
             connections=lambda: 3,
+            software_of=self.driver.members.software_of,
         )
         return self
 

@@ -299,7 +299,7 @@ def preview(run: Run, at_ms: int) -> None:
 def _look_closer(tracker: Account, episode: Episode, trigger: Trigger, awaited_ms: int) -> None:
     """Clients without KIP-800 give no reason: what their connection did, and when, tells more.
 
-    A member that heartbeats and does not rejoin, though the group waits, is busy. ``awaited_ms`` is for how long that was.
+    A member that heartbeats and does not rejoin, though the group waits (for ``awaited_ms``), is busy.
     """
     if not 0 <= trigger.member < len(episode.members):
         return

@@ -118,8 +118,14 @@ class Stage:
             GroupConfig(group_initial_rebalance_delay_ms=0, group_max_session_timeout_ms=SESSION_MS)
         )
         self.logs = Topics(**self.topics)
-        driver = SimpleNamespace(coordinator=self.world.coordinator, software_of=lambda group_id, member_id: "")
-        self.view = View(lambda: Identity(1, "c", "0", "h:1", 0), driver, self.logs, self, connections=lambda: 0)  # type: ignore[arg-type]
+        self.view = View(
+            lambda: Identity(1, "c", "0", "h:1", 0),
+            self.world.coordinator,
+            self.logs,  # type: ignore[arg-type]
+            self,
+            connections=lambda: 0,
+            software_of=lambda group_id, member_id: "",
+        )
         settings = Settings(ottla_sentinel_interval_ms=1_000, **self.settings)
         self.sentinels = Sentinels(lambda: self.view, settings, self.log, self.emitted.append)
         WatchedWorld.observers.add(self.sentinels)
