@@ -42,6 +42,8 @@ FEWEST_WAIT = 8
 """So many requests of a console at least may wait for their answers: browsers send six at once."""
 MOST_HEADER_BYTES = 131_072
 """Of the request line and the headers. The longest name that Kafka's protocol can hold takes 98,301 once encoded."""
+PIECE_BYTES = 16_384
+"""So much at once is given to h11, which lets headers be longer than their bound by that."""
 
 
 class HttpPort:
@@ -225,6 +227,7 @@ class _Connection(H11Protocol):
         self._unread_timer: asyncio.TimerHandle | None = None
         self._unread_bytes = 0
         self._turn = 0
+        self._refused = False
 
     @property
     def address(self) -> str:
@@ -258,9 +261,13 @@ class _Connection(H11Protocol):
         self._abort()
 
     def data_received(self, data: bytes) -> None:
-        if self.transport.is_closing():
+        if self._refused or self.transport.is_closing():
             return
-        super().data_received(data)
+        # h11 looks at the bound only while headers are not whole: in one piece they would pass at any length.
+        for start in range(0, len(data), PIECE_BYTES):
+            super().data_received(data[start : start + PIECE_BYTES])
+            if self._refused or self.transport.is_closing():
+                return
         if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
             self._wait_for_request()
         else:
@@ -306,7 +313,12 @@ class _Connection(H11Protocol):
             answer = h11.Response(status_code=400, headers=headers, reason=b"Bad Request")
             for event in (answer, h11.Data(data=body), h11.EndOfMessage()):
                 self.transport.write(self.conn.send(event) or b"")
-        self.transport.close()
+            # Closed with something unread, the connection would be reset, and the client might not see the answer.
+            self._refused = True
+            self.transport.write_eof()
+            self._wait_for_request()
+        else:
+            self.transport.close()
 
     def _abort(self) -> None:
         self.transport.abort()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import time
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
@@ -145,6 +147,18 @@ def test_the_longest_name_that_there_can_be_is_one_and_a_longer_one_a_problem(ge
     answer = get("/v1/groups/" + "%00" * 100_000)
     assert answer.status == 400
     assert "too long" in answer.detail
+
+
+def test_headers_are_bounded_in_whatever_pieces_they_come(broker: Broker) -> None:
+    path = "/v1/groups/" + "%00" * 70_000
+    host, port = broker.http_url.removeprefix("http://").split(":")
+    head = f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode()
+    for first in (len(head) // 3, len(head) // 2):
+        with socket.create_connection((host, int(port))) as client:
+            client.sendall(head[:first])
+            time.sleep(0.05)  # most often, the broker has read the first piece by then
+            client.sendall(head[first:])
+            assert client.recv(12) == b"HTTP/1.1 400"
 
 
 def test_nothing_can_be_changed(broker: Broker) -> None:
