@@ -41,7 +41,7 @@ def ask(python: str, question: str, lake: str) -> Took:
         click.ClickException: it failed.
     """
     began, before = time.monotonic(), _cpu_s()
-    command = [python, "-m", "ottla.cli", "pipeline", "query", question, "--json", "--lake", lake]
+    command = [python, "-m", "ottla.cli", "pipeline", "query", question, "--lake", lake]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
     wall_s = time.monotonic() - began
     if done.returncode:

@@ -66,33 +66,33 @@ class ObserveSettings:
     )  # fmt: skip
     ottla_sentinel_settle_ms: int = setting(
         30_000,
-        "How long different subscriptions in a group, or a topic without an owner, may last before that is said.",
+        "How long different subscriptions in a group, or a topic without an owner, may last before an alarm.",
         low=0,
         high=INT64_MAX,
     )
     ottla_sentinel_barrier_ms: int = setting(
-        60_000, "How long a group may wait for its members before that is said.", low=0, high=INT64_MAX
+        60_000, "How long a group may wait for its members before an alarm.", low=0, high=INT64_MAX
     )
     ottla_sentinel_idle_ms: int = setting(
         300_000,
-        "How long a partition with lag may stand still in a Stable group whose others move before that is said.",
+        "How long a partition with lag may stand still in a Stable group whose others move before an alarm.",
         low=0,
         high=INT64_MAX,
     )
     ottla_sentinel_storm_rebalances: int = setting(
-        10, "So many rebalances of a group in one window are a storm.", low=2, high=1_000
+        10, "So many rebalances of a group within the window are a storm.", low=2, high=1_000
     )
     ottla_sentinel_refusals: int = setting(
-        3, "So many members that a group turned away in one window are said.", low=1, high=1_000
+        3, "So many members turned away by a group within the window raise an alarm.", low=1, high=1_000
     )
     ottla_sentinel_storm_window_ms: int = setting(
         300_000,
-        "That window, for refusals, too; a flapping member must stay as long for its alarm to end.",
+        "The window for counting rebalances and refusals. A flapping member's alarm ends once it has stayed so long.",
         low=1,
         high=INT64_MAX,
     )
     ottla_sentinel_zombie_ms: int = setting(
-        5_000, "How long the JoinGroup of a client that is gone may be waited with before that is said.", low=0,
+        5_000, "How long the JoinGroup of a client that is gone may wait before an alarm.", low=0,
         high=INT64_MAX,
     )  # fmt: skip
     ottla_sentinel_quiet_ms: int = setting(

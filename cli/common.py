@@ -13,9 +13,14 @@ import click
 from ottla.broker.observe.printable import printable
 from ottla.cli.completion import complete_topics
 from ottla.cli.output import Refused
+from ottla.cli.resets import parse_duration_ms
 
 if TYPE_CHECKING:
     from ottla.clients import Admin, KafkaError
+
+    _OptionType = click.ParamType[float]
+else:
+    _OptionType = click.ParamType  # before click 8.2 it is not generic
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -61,6 +66,28 @@ def format_option(function: F) -> F:
         show_default=True,
         help="Tables for people, or JSON for programs.",
     )(function)
+
+
+class Duration(_OptionType):
+    """An option that is a duration, as ``30s``, ``1m30s`` or ``500ms``; its value is in seconds.
+
+    Args:
+        shortest, longest: the bounds, written as durations, too.
+    """
+
+    name = "duration"
+
+    def __init__(self, shortest: str = "0ms", longest: str = "5200w") -> None:
+        self.bounds = shortest, longest
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            found, low, high = (parse_duration_ms(one) / 1000 for one in (value, *self.bounds))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        if not low <= found <= high:
+            self.fail(f"{value!r} is not within {' to '.join(self.bounds)}.", param, ctx)
+        return found
 
 
 def names(positional: Sequence[str], optional: Sequence[str], what: str, noun: str = "") -> list[str]:

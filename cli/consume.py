@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from ottla.cli.common import bootstrap_option, names, run, topic_partitions, topics_exist
+from ottla.cli.common import Duration, bootstrap_option, names, run, topic_option, topic_partitions, topics_exist
 from ottla.cli.completion import complete_groups, complete_topics
 from ottla.cli.escapes import compile_format
-from ottla.cli.group_looks import seconds
 from ottla.cli.output import Refused, json_text, note, on_terminal
 from ottla.cli.silence import silence_told
 from ottla.cli.starts import Start, parse_start
@@ -50,15 +49,7 @@ class Wish:
 
 @click.command("consume")
 @click.argument("topics", metavar="[TOPIC[:PARTITIONS]]…", nargs=-1, shell_complete=complete_topics)
-@click.option(
-    "--topic",
-    "-t",
-    "more_topics",
-    metavar="TOPIC",
-    multiple=True,
-    shell_complete=complete_topics,
-    help="The same as an argument.",
-)
+@topic_option
 @click.option("--partition", "-p", "partitions", metavar="N[,N…]", help="Only these partitions of the topic.")
 @click.option(
     "--group",
@@ -84,7 +75,7 @@ class Wish:
     "--timeout",
     "timeout_s",
     metavar="DURATION",
-    callback=seconds,
+    type=Duration(),
     help="Stop when no record has come for this long: 10s.",
 )
 @click.option(
@@ -100,7 +91,7 @@ class Wish:
 @bootstrap_option
 def command(
     topics: tuple[str, ...],
-    more_topics: tuple[str, ...],
+    more: tuple[str, ...],
     partitions: str | None,
     group: str | None,
     from_beginning: bool,
@@ -124,7 +115,7 @@ def command(
       ottla consume orders --group billing --max-messages 100
       ottla consume orders:0,3 --offset -10 --exit --format '%p/%o %k: %s\\n'
     """
-    wanted = dict(topic_partitions(text) for text in names(topics, more_topics, "topic"))
+    wanted = dict(topic_partitions(text) for text in names(topics, more, "topic"))
     if partitions is not None:
         if len(wanted) != 1:
             raise click.UsageError("--partition needs exactly one topic; or write TOPIC:PARTITIONS for each.")

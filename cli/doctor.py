@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.common import format_option, with_admin
+from ottla.cli.common import Duration, format_option, with_admin
 from ottla.cli.damage import catalog_problem
 from ottla.cli.doctor_checks import (
     FAIL,
@@ -28,7 +28,6 @@ from ottla.cli.doctor_checks import (
     disk_lines,
     worst,
 )
-from ottla.cli.group_looks import seconds
 from ottla.cli.output import print_json, say
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ _COLORS = {OK: "green", WARN: "yellow", FAIL: "red"}
 @click.option("--disk/--no-disk", "with_disk", default=True, help="Measure the disk. [measured]")
 @click.option(
     "--disk-time",
-    callback=seconds,
+    type=Duration("10ms", "60s"),
     metavar="DURATION",
     default="1s",
     show_default=True,
@@ -81,7 +80,7 @@ def command(
     directory, port = _configured(findings, config_file, pairs, listen)
     findings += _of_directory(data_dir or directory)
     if with_disk:
-        findings.append(check_disk(data_dir or directory, min(max(disk_time, 0.01), 60.0)))
+        findings.append(check_disk(data_dir or directory, disk_time))
     # Where a broker is asked, it is the one that has the port.
     findings.append(check_port(*port) if bootstrap is None else check_broker(bootstrap, _ask))
     verdict = worst(findings)

@@ -5,23 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
-import click
-
-from ottla.cli.resets import parse_duration_ms
-
 if TYPE_CHECKING:
     from ottla.clients import Admin, GroupDescription
     from ottla.clients.errors import KafkaError
-
-
-def seconds(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
-    """Reads an option that is a duration: ``30s``, ``1m30s``, ``500ms``."""
-    if value is None:
-        return None
-    try:
-        return parse_duration_ms(value) / 1000
-    except ValueError as error:
-        raise click.BadParameter(str(error), context, parameter) from None
 
 
 class Look(NamedTuple):

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.common import bootstrap_option, format_option, one_name, reason, run, with_admin
+from ottla.cli.common import Duration, bootstrap_option, format_option, one_name, reason, run, with_admin
 from ottla.cli.completion import complete_groups
-from ottla.cli.group_looks import Look, count_of, look_at, may_pass, quoted, seconds
+from ottla.cli.group_looks import Look, count_of, look_at, may_pass, quoted
 from ottla.cli.group_words import group_option, no_group
 from ottla.cli.output import Refused, duration, print_json, say
 
@@ -66,7 +66,7 @@ class Outcome:
 @click.option("--members", type=click.IntRange(0), metavar="N", help="The group has exactly N members.")
 @click.option("--lag", type=click.IntRange(0), metavar="N", help="At most N records are left to read.")
 @click.option(
-    "--timeout", callback=seconds, metavar="DURATION", default="30s", show_default=True, help="Give up after this."
+    "--timeout", type=Duration(), metavar="DURATION", default="30s", show_default=True, help="Give up after this."
 )
 @format_option
 @bootstrap_option

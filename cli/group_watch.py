@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from ottla.cli.common import bootstrap_option, format_option, reason, run
+from ottla.cli.common import Duration, bootstrap_option, format_option, reason, run
 from ottla.cli.completion import complete_groups
-from ottla.cli.group_looks import Look, count_of, look_at, may_pass, seconds
+from ottla.cli.group_looks import Look, count_of, look_at, may_pass
 from ottla.cli.group_words import group_option, host, partitions_in_words
 from ottla.cli.output import Cell, note, on_terminal, print_json, say, state, styled, table
 
@@ -60,7 +60,12 @@ class Watched:
 @click.argument("groups", metavar="[GROUP]…", nargs=-1, shell_complete=complete_groups)
 @group_option
 @click.option(
-    "--interval", callback=seconds, metavar="DURATION", default="1s", show_default=True, help="How often to look."
+    "--interval",
+    type=Duration("100ms"),
+    metavar="DURATION",
+    default="1s",
+    show_default=True,
+    help="How often to look.",
 )
 @format_option
 @bootstrap_option
@@ -116,7 +121,7 @@ async def turns(bootstrap: str, wanted: Sequence[str], interval_s: float) -> Asy
                 raise
             trouble = reason(str(error))
         yield Turn({}, trouble)
-        await asyncio.sleep(max(interval_s, 0.2))
+        await asyncio.sleep(interval_s)
 
 
 async def _look(admin: Admin, wanted: Sequence[str], lags: dict[str, int | None]) -> dict[str, Look]:

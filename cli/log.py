@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from ottla.cli.group_looks import seconds
+from ottla.cli.common import Duration
 from ottla.cli.in_use import in_use
 from ottla.cli.internal_records import OFFSETS_TOPIC
 from ottla.cli.journal import WAL, JournalView, data_directory_of, print_journal
@@ -48,7 +48,6 @@ lines_format_option = click.option(
     show_default=True,
     help="Lines for people, or a JSON object on each line.",
 )
-SHORTEST_LOOK_S = 0.001
 decode_option = click.option(
     "--decode/--no-decode",
     default=None,
@@ -222,7 +221,12 @@ command.add_command(verify)
 @click.option("--from-beginning", is_flag=True, help="Print what is there already, too.")
 @click.option("--max-messages", "-c", metavar="N", type=click.IntRange(min=1), help="Stop after N records.")
 @click.option(
-    "--interval", callback=seconds, metavar="DURATION", default="200ms", show_default=True, help="How often to look."
+    "--interval",
+    type=Duration("1ms"),
+    metavar="DURATION",
+    default="200ms",
+    show_default=True,
+    help="How often to look.",
 )
 @lines_format_option
 def tail(
@@ -238,7 +242,7 @@ def tail(
     partitions = [log.partition for path in paths for log in stored_logs(path)]
     followers = [(partition, Follower(partition, from_beginning=from_beginning)) for partition in partitions]
     try:
-        follow(followers, wish, lambda: time.sleep(max(interval, SHORTEST_LOOK_S)))
+        follow(followers, wish, lambda: time.sleep(interval))
     except (Enough, KeyboardInterrupt):
         return
     except Unreadable as error:

@@ -136,7 +136,7 @@ def _number(parameter: click.Parameter | None) -> str:
     """What number a parameter takes, in words."""
     kind = parameter.type if parameter else None
     noun = "a number" if isinstance(kind, click.types.FloatParamType) else "a whole number"
-    low, high = getattr(kind, "min", None), getattr(kind, "max", None)
+    low, high = (kind.min, kind.max) if isinstance(kind, click.IntRange | click.FloatRange) else (None, None)
     start = "" if low is None else f" from {low}"
     return noun + start + (f" to {high}" if high is not None else " up" if start else "")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.group_looks import seconds
+from ottla.cli.common import Duration
 from ottla.cli.output import note, print_table
 from ottla.cli.pipeline_options import SPARK, with_config
 from ottla.pipeline.config import Config
@@ -38,7 +38,7 @@ _READ = ("bootstrap_server", "log_dir", "isolation", "tasks", "sample_interval",
 @click.option("--storm-generations", type=click.IntRange(2), default=5, show_default=True, help="A storm is so many,")
 @click.option(
     "--storm-gap",
-    callback=seconds,
+    type=Duration(),
     default="60s",
     show_default=True,
     metavar="TIME",
@@ -52,10 +52,10 @@ _READ = ("bootstrap_server", "log_dir", "isolation", "tasks", "sample_interval",
     help="Stopped is silent for so many usual intervals,",
 )
 @click.option(
-    "--stopped-after", callback=seconds, default="60s", show_default=True, metavar="TIME", help="and for so long."
+    "--stopped-after", type=Duration(), default="60s", show_default=True, metavar="TIME", help="and for so long."
 )
 @click.option(
-    "--forget", callback=seconds, default="24h", show_default=True, metavar="TIME", help="Remember groups for so long."
+    "--forget", type=Duration(), default="24h", show_default=True, metavar="TIME", help="Remember groups for so long."
 )
 @with_config(_READ, SPARK)
 def command(

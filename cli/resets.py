@@ -99,6 +99,8 @@ _SHORT = re.compile(
     re.ASCII,
 )
 _NUMBER = re.compile(r"\d+(\.\d+)?", re.ASCII)
+LONGEST_MS = 5_200 * 7 * 86_400_000
+"""A duration that somebody means: a hundred years."""
 _MILLISECONDS = {"w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
 
 
@@ -108,7 +110,7 @@ def parse_duration_ms(text: str) -> int:
     A number without a unit is refused: Kafka's tools mean milliseconds by some, minutes or seconds by others.
 
     Raises:
-        ValueError: none of these.
+        ValueError: none of these, or more than `LONGEST_MS`.
     """
     text = text.strip()
     if _NUMBER.fullmatch(text):
@@ -118,7 +120,10 @@ def parse_duration_ms(text: str) -> int:
     match = _ISO.fullmatch(text) or _SHORT.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is no duration: write e.g. 30s, 1h30m or 500ms")
-    return round(sum(float(count) * _MILLISECONDS[unit] for unit, count in match.groupdict().items() if count))
+    found = sum(float(count) * _MILLISECONDS[unit] for unit, count in match.groupdict().items() if count)
+    if found > LONGEST_MS:
+        raise ValueError(f"{text[:20]!r} is too long: at most 5200w")
+    return round(found)
 
 
 def parse_datetime_ms(text: str) -> int:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.common import bootstrap_option, format_option
+from ottla.cli.common import bootstrap_option, format_option, one_name
 from ottla.cli.completion import complete_groups
-from ottla.cli.group_words import group_history
+from ottla.cli.group_words import group_history, group_option
 from ottla.cli.output import Refused, note, on_terminal, print_json_text, say, styled
 from ottla.cli.why import since
 
@@ -33,14 +33,7 @@ COUNTED = {
 
 @click.command(short_help="Draw who joined, waited, owned and was silent when.")
 @click.argument("group", required=False, shell_complete=complete_groups)
-@click.option(
-    "--group",
-    "-G",
-    "by_option",
-    metavar="GROUP",
-    help="The group, if it is not given by position.",
-    shell_complete=complete_groups,
-)
+@group_option
 @click.option(
     "--last",
     type=click.IntRange(1),
@@ -66,7 +59,7 @@ COUNTED = {
 @format_option
 def command(
     group: str | None,
-    by_option: str | None,
+    more: tuple[str, ...],
     last: int | None,
     since_ms: int | None,
     members: int,
@@ -81,15 +74,13 @@ def command(
 
     Quiet time is drawn short, so that every rebalance can be seen; the times at the top are true.
     """
-    chosen = [name for name in (group, by_option) if name]
-    if len(set(chosen)) != 1:
-        raise click.UsageError("Name one group: as an argument, or with --group.")
+    group_id = one_name(group, more, "group")
     if last is None and since_ms is None:
         last = LAST if html is None and output_format == "text" else LAST_OF_PAGE
     if recording is not None:
-        timeline = _of_recording(recording, chosen[0], last, since_ms)
+        timeline = _of_recording(recording, group_id, last, since_ms)
     else:
-        timeline = _of_broker(bootstrap, chosen[0], last, since_ms)
+        timeline = _of_broker(bootstrap, group_id, last, since_ms)
     if html is not None:
         _write_page(timeline, html)
     elif output_format == "json":

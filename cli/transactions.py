@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from ottla.cli.common import (
+    Duration,
     bootstrap_option,
     format_option,
     names,
@@ -19,7 +20,6 @@ from ottla.cli.common import (
     with_admin,
 )
 from ottla.cli.completion import complete_topics
-from ottla.cli.group_looks import seconds
 from ottla.cli.group_words import partitions_in_words
 from ottla.cli.log_rows import when
 from ottla.cli.output import Cell, Refused, note, print_json, print_table, say
@@ -41,7 +41,7 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--duration-filter", callback=seconds, metavar="DURATION", help="Only those open for longer: 10m.")
+@click.option("--duration-filter", type=Duration(), metavar="DURATION", help="Only those open for longer: 10m.")
 @click.option("--transactional-id-pattern", "pattern", metavar="REGEX", help="Only ids that match.")
 @click.option("--state", "states", type=click.Choice(STATES), metavar="STATE", multiple=True, help="E.g. Ongoing.")
 @format_option
@@ -211,7 +211,7 @@ class Hanging(NamedTuple):
 @click.option(
     "--max-transaction-timeout",
     "oldest",
-    callback=seconds,
+    type=Duration(),
     default="15m",
     show_default=True,
     metavar="DURATION",

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from ottla.cli.common import bootstrap_option, format_option, near
+from ottla.cli.common import bootstrap_option, format_option, near, one_name
 from ottla.cli.completion import complete_groups
-from ottla.cli.group_words import group_history
+from ottla.cli.group_words import group_history, group_option
 from ottla.cli.output import Refused, note, on_terminal, print_json, print_json_text, say
 from ottla.cli.resets import parse_duration_ms
 
@@ -44,14 +44,7 @@ def since(context: click.Context, parameter: click.Parameter, value: str | None)
 
 @click.command()
 @click.argument("group", required=False, shell_complete=complete_groups)
-@click.option(
-    "--group",
-    "-G",
-    "by_option",
-    metavar="GROUP",
-    help="The group, if it is not given by position.",
-    shell_complete=complete_groups,
-)
+@group_option
 @click.option("--generation", type=click.IntRange(0), help="Only the rebalance that led to this generation.")
 @click.option("--last", type=click.IntRange(1), metavar="N", help="The latest N rebalances, each in full.")
 @click.option(
@@ -67,7 +60,7 @@ def since(context: click.Context, parameter: click.Parameter, value: str | None)
 @format_option
 def command(
     group: str | None,
-    by_option: str | None,
+    more: tuple[str, ...],
     generation: int | None,
     last: int | None,
     since_ms: int | None,
@@ -81,21 +74,19 @@ def command(
     one, it tells why the member had gone as well. It also tells of members that were refused, of static members that
     came back, and of restarts of the broker.
     """
-    chosen = [name for name in (group, by_option) if name]
-    if recording is not None and not chosen:
+    if recording is not None and not group and not more:
         _print_groups(recording)
         return
-    if len(set(chosen)) != 1:
-        raise click.UsageError("Name one group: as an argument, or with --group.")
+    group_id = one_name(group, more, "group")
     by_default = last is None and since_ms is None and generation is None
     if by_default:
         from ottla.broker.observe.why.choice import LOOK_BACK
 
         last = LOOK_BACK
-    asked = Asked(chosen[0], last, since_ms, generation)
+    asked = Asked(group_id, last, since_ms, generation)
     episodes, body = _of_recording(recording, asked) if recording is not None else _of_broker(bootstrap, asked)
     if generation is not None and not episodes:
-        every = Asked(chosen[0], None, None, None)
+        every = Asked(group_id, None, None, None)
         known, _ = _of_recording(recording, every) if recording is not None else _of_broker(bootstrap, every)
         raise Refused(_nothing(asked), _generations(known))
     if by_default and episodes:

@@ -85,7 +85,7 @@ def test_a_terminal(ottla: Ottla, join: Join) -> None:
 
 def test_what_is_not_there(ottla: Ottla) -> None:
     assert "nobody" in ottla.run("timeline", "nobody", expect=1).stderr
-    assert "Name one group" in ottla.run("timeline", expect=2).stderr
+    assert "Name a group" in ottla.run("timeline", expect=2).stderr
     assert "Name one group" in ottla.run("timeline", "a", "-G", "b", expect=2).stderr
 
 

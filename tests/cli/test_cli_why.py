@@ -84,7 +84,7 @@ def test_a_group_that_only_commits_has_no_history(ottla: Any) -> None:
 
 def test_mistakes_are_named(ottla: Any) -> None:
     assert "There is no group 'nobody'" in ottla.run("why", "nobody", expect=1).stderr
-    assert "Name one group" in ottla.run("why", expect=2).stderr
+    assert "Name a group" in ottla.run("why", expect=2).stderr
     assert "Name one group" in ottla.run("why", "a", "--group", "b", expect=2).stderr
     assert "is no duration" in ottla.run("why", "a", "--since", "yesterday", expect=2).stderr
 

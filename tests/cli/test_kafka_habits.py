@@ -90,6 +90,11 @@ def test_help_is_help(arguments: list[str]) -> None:
         ("topics create a --json", "No such option '--json'"),  # it has no --format
         ("consume orders --timeout 30", "'30' has no unit: write 30ms, 30s or 30m"),
         ("transactions list --duration-filter 600000", "'600000' has no unit"),
+        ("consume orders --timeout 9" + "9" * 400 + "s", "is too long: at most 5200w"),
+        ("doctor --disk-time 0s", "'--disk-time': '0s' is not within 10ms to 60s."),
+        ("doctor --disk-time 2m", "'--disk-time': '2m' is not within 10ms to 60s."),
+        ("log tail . --interval 0", "'--interval': '0' is not within 1ms to 5200w."),
+        ("groups watch a --interval 99ms", "'--interval': '99ms' is not within 100ms to 5200w."),
     ],
 )
 def test_an_option_by_another_name_is_told_its_name(typed: str, said: str) -> None:
