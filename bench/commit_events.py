@@ -18,8 +18,8 @@ from typing import Any, cast
 import click
 
 from ottla.broker.core.effects import Append
+from ottla.broker.core.events import Emit, no_op
 from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.observe.events import Emit, no_op
 from ottla.broker.observe.observers import Observers
 from ottla.broker.observe.recorder import Recorder
 from ottla.broker.observe.recording import Header

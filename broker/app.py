@@ -12,6 +12,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from ottla.broker.core.events import Emit, no_op
 from ottla.broker.core.fetch_sessions import LARGEST_ID, FetchSessions
 from ottla.broker.core.fetches import FetchPurgatory, TurnReads
 from ottla.broker.core.groups.config import GroupConfig
@@ -25,7 +26,6 @@ from ottla.broker.dispatch import Dispatcher
 from ottla.broker.handlers import fetch
 from ottla.broker.handlers.services import Node, Services
 from ottla.broker.net.listener import Listener
-from ottla.broker.observe.events import Emit, no_op
 from ottla.broker.observe.logs import Silent
 from ottla.broker.observe.recorder_start import begin_file
 from ottla.broker.observe.why.explain import explanations

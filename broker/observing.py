@@ -8,8 +8,8 @@ from secrets import token_bytes
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.clock import Clock
+from ottla.broker.core.events import Emit, TopicChanged, no_op
 from ottla.broker.core.topics.catalog import GROUP_EVENTS_TOPIC
-from ottla.broker.observe.events import Emit, TopicChanged, no_op
 from ottla.broker.observe.group_events import GroupEvents
 from ottla.broker.observe.lines import CoordinatorLines
 from ottla.broker.observe.observers import Observers

@@ -12,8 +12,8 @@ from typing import get_type_hints
 
 from msgspec import Struct
 
-from ottla.broker.observe import events
-from ottla.broker.observe.events import Event, Input, RequestReceived
+from ottla.broker.core import events
+from ottla.broker.core.events import Event, Input, RequestReceived
 
 PAGE = Path(__file__).with_name("recorder.md")
 BEGIN = "<!-- Printed by docs/make_recorder_events.py (`make docs`) from here on; do not edit. -->\n"

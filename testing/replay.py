@@ -20,9 +20,7 @@ from typing import Any
 from msgspec import msgpack
 
 from ottla.broker.core.effects import Append
-from ottla.broker.core.groups.config import GroupConfig
-from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.observe.events import (
+from ottla.broker.core.events import (
     AppendFinished,
     Event,
     GroupCreated,
@@ -32,8 +30,10 @@ from ottla.broker.observe.events import (
     OwnershipChanged,
     WriteFailed,
 )
-from ottla.broker.observe.events import decisions as decision_events
-from ottla.broker.observe.events import inputs as input_events
+from ottla.broker.core.events import decisions as decision_events
+from ottla.broker.core.events import inputs as input_events
+from ottla.broker.core.groups.config import GroupConfig
+from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.observe.recording import Header
 from ottla.protocol.groups import coordinator_partition
 from ottla.testing.replay_inputs import Inputs

@@ -9,13 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from ottla.broker.core.effects import Append
-from ottla.broker.core.groups.committed import CommittedOffset, CommittedOffsets
-from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.core.groups.group import Group
-from ottla.broker.core.groups.machine import Timer, TimerKey
-from ottla.broker.core.groups.replay import restore
-from ottla.broker.core.groups.shard import ShardState
-from ottla.broker.observe.events import (
+from ottla.broker.core.events import (
     AppendFinished,
     BarrierClosed,
     Commit,
@@ -38,6 +32,12 @@ from ottla.broker.observe.events import (
     TransactionEnded,
     TxnCommitReceived,
 )
+from ottla.broker.core.groups.committed import CommittedOffset, CommittedOffsets
+from ottla.broker.core.groups.coordinator import GroupCoordinator
+from ottla.broker.core.groups.group import Group
+from ottla.broker.core.groups.machine import Timer, TimerKey
+from ottla.broker.core.groups.replay import restore
+from ottla.broker.core.groups.shard import ShardState
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
 from ottla.protocol.messages.heartbeat import HeartbeatRequest

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec.json import Encoder
 
-from ottla.broker.observe.events import (
+from ottla.broker.core.events import (
     BarrierClosed,
     Event,
     GroupLoaded,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from ottla.broker.observe.events import UNTOLD, Event
+from ottla.broker.core.events import UNTOLD, Event
 
 
 class Log(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from ottla.broker.observe.events import Emit, Event
+from ottla.broker.core.events import Emit, Event
 
 Count: TypeAlias = Callable[[str, int, int], None]
 """Takes the group of a commit, how many offsets it has, and Unix time in ms."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from ottla.broker.observe.events import AppendFinished, CommitReceived, Emit, Event, OffsetsCommitted, RequestAnswered
+from ottla.broker.core.events import AppendFinished, CommitReceived, Emit, Event, OffsetsCommitted, RequestAnswered
 from ottla.broker.observe.recorder_lanes import Lanes, head
 from ottla.broker.observe.recorder_traffic import is_traffic
 

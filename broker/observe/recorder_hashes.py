@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ottla.broker.observe.events import Event, FetchParked, GroupLoaded, RebalanceStarted
+from ottla.broker.core.events import Event, FetchParked, GroupLoaded, RebalanceStarted
 from ottla.protocol.groups import DEFAULT_PARTITION_COUNT, coordinator_partition
 
 MOST_NAMES = 10_000

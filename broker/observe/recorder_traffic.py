@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.broker.observe.events import (
+from ottla.broker.core.events import (
     AppendFinished,
     CommitReceived,
     Event,

@@ -21,8 +21,8 @@ from typing import Any, BinaryIO, TypeAlias
 
 import msgspec
 
-from ottla.broker.observe import events
-from ottla.broker.observe.events import Event
+from ottla.broker.core import events
+from ottla.broker.core.events import Event
 
 FORMAT = 1
 """The version of the form. Readers refuse what has a higher one; new kinds of events and fields do not change it."""

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, Protocol
 from msgspec.structs import replace
 
 from ottla.broker.clock import Clock
-from ottla.broker.observe.events import Event
+from ottla.broker.core.events import Event
 from ottla.broker.observe.recording import (
     LARGEST_BYTES,
     Header,

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 from msgspec.structs import replace
 
+from ottla.broker.core.events import Event, GenerationStarted
 from ottla.broker.core.groups.config import GroupConfig
-from ottla.broker.observe.events import Event, GenerationStarted
 from ottla.broker.observe.recording import Header, beginning, json_line
 from ottla.cli.main import command
 from tests.core.world import World, join

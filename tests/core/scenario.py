@@ -21,8 +21,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from ottla.broker.core.groups.config import GroupConfig
-from ottla.broker.observe.events import (
+from ottla.broker.core.events import (
     BarrierOpened,
     Event,
     GroupRemoved,
@@ -31,6 +30,7 @@ from ottla.broker.observe.events import (
     RequestParked,
     StateChanged,
 )
+from ottla.broker.core.groups.config import GroupConfig
 from ottla.protocol.consumer_protocol import Subscription, encode_subscription
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.broker.core.effects import Append, Reply
+from ottla.broker.core.events import Event
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.core.groups.replay import differences
 from ottla.broker.core.groups.shard import ShardState
-from ottla.broker.observe.events import Event
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.protocol.offsets_topic import CoordinatorRecord

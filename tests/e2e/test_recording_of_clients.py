@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from ottla.broker.observe.events import Disconnected, Event, GroupLoaded, SessionExpired, TxnCommitReceived
+from ottla.broker.core.events import Disconnected, Event, GroupLoaded, SessionExpired, TxnCommitReceived
 from ottla.broker.observe.recording import Recording, open_recording
 from ottla.testing import BrokerProcess
 from tests.e2e import confluent_client

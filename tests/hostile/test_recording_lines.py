@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from msgspec import msgpack
 
+from ottla.broker.core.events import TopicDeleted
 from ottla.broker.core.groups.config import GroupConfig
-from ottla.broker.observe.events import TopicDeleted
 from ottla.broker.observe.recording import (
     HEAD,
     LARGEST_BYTES,

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ottla.broker.observe.events import (
+from ottla.broker.core.events import (
     CommitReceived,
     Event,
     OffsetsCommitted,

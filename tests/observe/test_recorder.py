@@ -8,9 +8,9 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
+from ottla.broker.core.events import Commit, CommitReceived, Event, OffsetsCommitted, StateChanged
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.observe.events import Commit, CommitReceived, Event, OffsetsCommitted, StateChanged
 from ottla.broker.observe.observers import Observers
 from ottla.broker.observe.recorder import Recorder
 from ottla.protocol.errors import ErrorCode

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from ottla.broker.observe import events
+from ottla.broker.core import events
 from ottla.broker.observe.recording import FORMAT, HEAD, MAGIC, Header
 
 ROOT = Path(__file__).parents[2]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from ottla.broker.observe.events import (
+from ottla.broker.core.events import (
     Event,
     FetchParked,
     GroupLoaded,

@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ottla.broker.observe import recording_writer
-from ottla.broker.observe.events import (
+from ottla.broker.core.events import (
     AppendFinished,
     Commit,
     CommitReceived,
@@ -24,6 +23,7 @@ from ottla.broker.observe.events import (
     PendingCommit,
     StateChanged,
 )
+from ottla.broker.observe import recording_writer
 from ottla.broker.observe.recorder import Recorder
 from ottla.broker.observe.recording import (
     HEAD,

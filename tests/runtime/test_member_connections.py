@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from ottla.broker.context import RequestContext
+from ottla.broker.core.events import Disconnected, Event
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.observe.events import Disconnected, Event
 from ottla.broker.runtime.member_connections import MemberConnections
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.core.effects import Append, Reply
-from ottla.broker.core.groups.group import Group
-from ottla.broker.observe.events import (
+from ottla.broker.core.events import (
     BarrierClosed,
     BarrierOpened,
     GenerationStarted,
@@ -19,6 +18,7 @@ from ottla.broker.observe.events import (
     StateChanged,
     TimerFired,
 )
+from ottla.broker.core.groups.group import Group
 from ottla.protocol.messages.join_group import JoinGroupResponse
 from ottla.protocol.messages.sync_group import SyncGroupResponse
 from tests.sim.check_answers import topics_of

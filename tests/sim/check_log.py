@@ -10,10 +10,10 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.core.effects import Append, Reply
+from ottla.broker.core.events import OwnershipChanged, TimerFired
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.core.groups.replay import differences, durable_state
 from ottla.broker.core.groups.shard import ShardState
-from ottla.broker.observe.events import OwnershipChanged, TimerFired
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.core.groups.group import Group
-from ottla.broker.observe.events import (
+from ottla.broker.core.events import (
     BarrierClosed,
     BarrierOpened,
     GroupRemoved,
@@ -22,6 +21,7 @@ from ottla.broker.observe.events import (
     SessionExpired,
     TimerFired,
 )
+from ottla.broker.core.groups.group import Group
 from ottla.protocol.errors import ErrorCode
 from tests.sim import expected
 from tests.sim.kernel import Violation

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator
 from heapq import heappop, heappush
 from typing import Any
 
-from ottla.broker.observe.events import Event
+from ottla.broker.core.events import Event
 
 
 class Violation(AssertionError):

@@ -12,10 +12,7 @@ import pytest
 from msgspec import msgpack
 from msgspec.structs import replace
 
-from ottla.broker.core.groups import removal
-from ottla.broker.core.groups.config import GroupConfig
-from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.observe.events import (
+from ottla.broker.core.events import (
     AppendFinished,
     BarrierClosed,
     Event,
@@ -28,6 +25,9 @@ from ottla.broker.observe.events import (
     TransactionEnded,
     TxnCommitReceived,
 )
+from ottla.broker.core.groups import removal
+from ottla.broker.core.groups.config import GroupConfig
+from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.observe.recording import Header
 from ottla.testing.replay import Verdict, replay
 from tests.core.scenario import Play

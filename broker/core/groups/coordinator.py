@@ -12,6 +12,7 @@ from contextlib import closing
 from uuid import UUID
 
 from ottla.broker.core.effects import Asker, Effect
+from ottla.broker.core.events import Emit, no_op
 from ottla.broker.core.groups import admin, lifecycle, membership, notes, offsets, removal, retention, transactional
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.join import join
@@ -22,7 +23,6 @@ from ottla.broker.core.groups.replay import GroupFacts, durable_state, replay
 from ottla.broker.core.groups.replies import join_error, sync_error
 from ottla.broker.core.groups.shard import Shard, ShardState
 from ottla.broker.core.groups.sync import NAMES_PROTOCOL, sync
-from ottla.broker.observe.events import Emit, no_op
 from ottla.protocol.errors import ErrorCode, MalformedFrame
 from ottla.protocol.groups import DEFAULT_PARTITION_COUNT, coordinator_partition
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse

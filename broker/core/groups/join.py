@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 from ottla.broker.core.effects import Asker
+from ottla.broker.core.events import (
+    GroupCreated,
+    MemberAdded,
+    MemberIdIssued,
+    MemberRejected,
+    MemberReplaced,
+    ReplacementReverted,
+    RequestParked,
+)
 from ottla.broker.core.groups.committed import CommittedOffsets
 from ottla.broker.core.groups.config import NEW_MEMBER_JOIN_TIMEOUT_MS
 from ottla.broker.core.groups.group import Group, group_bytes
@@ -14,15 +23,6 @@ from ottla.broker.core.groups.records import group_record, new_group_record
 from ottla.broker.core.groups.replies import SKIPS_ASSIGNMENT, append_error, join_error, join_success, sync_error
 from ottla.broker.core.groups.shard import Shard
 from ottla.broker.core.groups.state import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE
-from ottla.broker.observe.events import (
-    GroupCreated,
-    MemberAdded,
-    MemberIdIssued,
-    MemberRejected,
-    MemberReplaced,
-    ReplacementReverted,
-    RequestParked,
-)
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ottla.protocol.primitives import MAX_TEXT_BYTES

@@ -12,13 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ottla.broker.core.effects import Append, Asker, Effect, Reply
-from ottla.broker.core.groups.config import GroupConfig
-from ottla.broker.core.groups.group import Group, Recorded
-from ottla.broker.core.groups.member import Member, text_bytes
-from ottla.broker.core.groups.shard import Shard
-from ottla.broker.core.groups.state import GroupState
-from ottla.broker.core.purgatory import Deadlines
-from ottla.broker.observe.events import (
+from ottla.broker.core.events import (
     Emit,
     Event,
     GroupRemoved,
@@ -28,6 +22,12 @@ from ottla.broker.observe.events import (
     WriteFailed,
     no_op,
 )
+from ottla.broker.core.groups.config import GroupConfig
+from ottla.broker.core.groups.group import Group, Recorded
+from ottla.broker.core.groups.member import Member, text_bytes
+from ottla.broker.core.groups.shard import Shard
+from ottla.broker.core.groups.state import GroupState
+from ottla.broker.core.purgatory import Deadlines
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.offsets_topic import CoordinatorRecord
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.core.effects import Asker
+from ottla.broker.core.events import MemberLeft, PendingMemberExpired, SessionExpired
 from ottla.broker.core.groups.group import Group
 from ottla.broker.core.groups.machine import GroupWrite, Machine, TimerKey, Waiter
 from ottla.broker.core.groups.rebalance import (
@@ -12,7 +13,6 @@ from ottla.broker.core.groups.rebalance import (
 )
 from ottla.broker.core.groups.replies import append_error
 from ottla.broker.core.groups.state import COMPLETING_REBALANCE, DEAD, EMPTY, STABLE
-from ottla.broker.observe.events import MemberLeft, PendingMemberExpired, SessionExpired
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.leave_group import (

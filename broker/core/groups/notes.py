@@ -6,13 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from ottla.broker.core.effects import Asker
-from ottla.broker.core.groups.committed import CommittedOffset
-from ottla.broker.core.groups.group import Group, Recorded
-from ottla.broker.core.groups.machine import ERROR_NAMES, Machine, Timer, TimerKey, Write
-from ottla.broker.core.groups.member import Member
-from ottla.broker.core.groups.offsets import CommitWrite, Refusals, requested_groups
-from ottla.broker.core.groups.shard import Shard, ShardState
-from ottla.broker.observe.events import (
+from ottla.broker.core.events import (
     AppendFinished,
     Commit,
     CommitReceived,
@@ -37,6 +31,12 @@ from ottla.broker.observe.events import (
     TransactionEnded,
     TxnCommitReceived,
 )
+from ottla.broker.core.groups.committed import CommittedOffset
+from ottla.broker.core.groups.group import Group, Recorded
+from ottla.broker.core.groups.machine import ERROR_NAMES, Machine, Timer, TimerKey, Write
+from ottla.broker.core.groups.member import Member
+from ottla.broker.core.groups.offsets import CommitWrite, Refusals, requested_groups
+from ottla.broker.core.groups.shard import Shard, ShardState
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.join_group import JoinGroupRequest
 from ottla.protocol.messages.leave_group import LeaveGroupRequest

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from ottla.broker.core.effects import Asker, Reply
+from ottla.broker.core.events import Commit, GroupCreated, OffsetsCommitted
 from ottla.broker.core.groups.committed import CommittedOffset, CommittedOffsets
 from ottla.broker.core.groups.group import Group, Recorded, group_bytes
 from ottla.broker.core.groups.machine import Machine, Waiter, Write
@@ -14,7 +15,6 @@ from ottla.broker.core.groups.records import offset_record
 from ottla.broker.core.groups.replies import append_error
 from ottla.broker.core.groups.shard import Shard
 from ottla.broker.core.groups.state import COMPLETING_REBALANCE, DEAD, EMPTY
-from ottla.broker.observe.events import Commit, GroupCreated, OffsetsCommitted
 from ottla.broker.settings import INT64_MAX
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition, utf16_length

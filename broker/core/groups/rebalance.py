@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ottla.broker.core.events import BarrierClosed, BarrierOpened, GenerationStarted, RebalanceStarted
 from ottla.broker.core.groups.group import Group
 from ottla.broker.core.groups.machine import GroupWrite, Machine, Timer
 from ottla.broker.core.groups.member import Member
@@ -16,7 +17,6 @@ from ottla.broker.core.groups.state import (
     PREPARING_REBALANCE,
     can_rebalance,
 )
-from ottla.broker.observe.events import BarrierClosed, BarrierOpened, GenerationStarted, RebalanceStarted
 from ottla.protocol.errors import ErrorCode
 
 

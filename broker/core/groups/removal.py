@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from ottla.broker.core.effects import Asker
+from ottla.broker.core.events import OffsetsRemoved, WriteFailed
 from ottla.broker.core.groups.group import Group, Recorded
 from ottla.broker.core.groups.machine import Machine, Waiter, Write
 from ottla.broker.core.groups.offsets import NO_PARTITION, Refusals
@@ -13,7 +14,6 @@ from ottla.broker.core.groups.records import group_tombstone, offset_tombstone
 from ottla.broker.core.groups.replies import append_error
 from ottla.broker.core.groups.shard import Shard
 from ottla.broker.core.groups.state import DEAD, EMPTY
-from ottla.broker.observe.events import OffsetsRemoved, WriteFailed
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse

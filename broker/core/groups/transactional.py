@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.core.effects import Asker
+from ottla.broker.core.events import OffsetsCommitted
 from ottla.broker.core.groups.committed import CommittedOffset
 from ottla.broker.core.groups.group import Group, group_bytes
 from ottla.broker.core.groups.machine import Machine
@@ -10,7 +11,6 @@ from ottla.broker.core.groups.offsets import CommitWrite, Refusals, new_simple_g
 from ottla.broker.core.groups.records import offset_record
 from ottla.broker.core.groups.shard import Shard, ShardState
 from ottla.broker.core.groups.state import DEAD, EMPTY
-from ottla.broker.observe.events import OffsetsCommitted
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import utf16_length
 from ottla.protocol.messages.txn_offset_commit import (

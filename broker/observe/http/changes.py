@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.broker.observe.events import Event, Input
+from ottla.broker.core.events import Event, Input
 
 MOST_GROUPS = 10_000
 """So many wait to be looked at again. More, as of names that somebody makes up, are left to the round of all groups."""

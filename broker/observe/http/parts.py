@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ottla.broker.clock import Clock
-from ottla.broker.observe.events import Event
+from ottla.broker.core.events import Event
 from ottla.broker.observe.http.changes import Changes
 from ottla.broker.observe.sentinels.model import Alarm
 from ottla.broker.observe.snapshot import BrokerView

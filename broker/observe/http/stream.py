@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from ottla.broker.clock import TimerHandle
-from ottla.broker.observe.events import Event
+from ottla.broker.core.events import Event
 from ottla.broker.observe.http.answers import GroupChanges, GroupNow, Hello
 from ottla.broker.observe.http.api import event_json
 from ottla.broker.observe.http.crowd import first_to_go

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ottla.broker.observe.events import (
+from ottla.broker.core.events import (
     BarrierClosed,
     Event,
     GroupRemoved,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
-from ottla.broker.observe.events import Emit, SentinelCleared, SentinelRaised
+from ottla.broker.core.events import Emit, SentinelCleared, SentinelRaised
 from ottla.broker.observe.sentinels.model import SENTINELS, Alarm, Finding, Now
 
 RECENT = 200

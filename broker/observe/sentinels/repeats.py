@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from ottla.broker.observe.events import Event, JoinReceived, RebalanceStarted, RequestRefused
+from ottla.broker.core.events import Event, JoinReceived, RebalanceStarted, RequestRefused
 from ottla.broker.observe.sentinels.model import Finding, short
 from ottla.broker.observe.why.model import Episode
 from ottla.broker.observe.why.plain import limit

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Protocol
 
 from ottla.broker.clock import Clock, TimerHandle
-from ottla.broker.observe.events import (
+from ottla.broker.core.events import (
     CommitReceived,
     Emit,
     Event,

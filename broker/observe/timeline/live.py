@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from ottla.broker.observe.events import OffsetsCommitted
+from ottla.broker.core.events import OffsetsCommitted
 from ottla.broker.observe.timeline.traffic import Traffic
 
 if TYPE_CHECKING:
     from ottla.broker.clock import Clock, TimerHandle
-    from ottla.broker.observe.events import Event
+    from ottla.broker.core.events import Event
     from ottla.broker.observe.snapshot import BrokerView
     from ottla.broker.observe.timeline.build import Builder
     from ottla.broker.observe.timeline.model import Timeline

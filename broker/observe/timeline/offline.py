@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ottla.broker.observe.events import Event
+from ottla.broker.core.events import Event
 from ottla.broker.observe.timeline.build import build
 from ottla.broker.observe.timeline.model import Timeline
 from ottla.broker.observe.timeline.traffic import Traffic

@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ottla.broker.observe.events import Event, OffsetsCommitted
+from ottla.broker.core.events import Event, OffsetsCommitted
 
 if TYPE_CHECKING:
     from ottla.broker.observe.timeline.model import Flow

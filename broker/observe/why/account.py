@@ -13,7 +13,7 @@ from typing import NamedTuple
 from msgspec import structs
 from msgspec.msgpack import Decoder, Encoder
 
-from ottla.broker.observe.events import (
+from ottla.broker.core.events import (
     CommitReceived,
     Disconnected,
     Event,

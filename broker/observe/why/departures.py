@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from ottla.broker.observe.events import Disconnected, MemberReplaced, RequestRefused
+from ottla.broker.core.events import Disconnected, MemberReplaced, RequestRefused
 from ottla.broker.observe.why.members import NEVER, Departure, Known
 
 WINDOW_MS = 600_000

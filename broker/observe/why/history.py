@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from ottla.broker.observe.events import (
+from ottla.broker.core.events import (
     CommitReceived,
     Emit,
     Event,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ottla.broker.observe.events import (
+from ottla.broker.core.events import (
     Event,
     JoinReceived,
     LeaveReceived,

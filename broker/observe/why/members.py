@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from sys import intern
 from typing import TypeAlias
 
-from ottla.broker.observe.events import JoinReceived, LoadedMember, MemberAdded, NamedBytes
+from ottla.broker.core.events import JoinReceived, LoadedMember, MemberAdded, NamedBytes
 from ottla.broker.observe.why.model import MemberPart
 from ottla.protocol.consumer_protocol import (
     PROTOCOL_TYPE,

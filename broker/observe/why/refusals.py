@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.observe.events import JoinReceived, RequestReceived, RequestRefused
+from ottla.broker.core.events import JoinReceived, RequestReceived, RequestRefused
 from ottla.broker.observe.why.members import Asked, Known
 from ottla.broker.observe.why.model import Episode, MemberPart, Trigger
 from ottla.broker.observe.why.reasons import said

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ottla.broker.observe.events import Event
+from ottla.broker.core.events import Event
 from ottla.broker.observe.why.blame import LATE_MS, Late, Still, beginner, divide
 from ottla.broker.observe.why.members import NEVER, Known, Partition
 from ottla.broker.observe.why.model import Episode, MemberPart, Trigger, Wait

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ottla.broker.observe.events import Event, TopicChanged, TopicDeleted
+from ottla.broker.core.events import Event, TopicChanged, TopicDeleted
 
 MOST_TOPICS = 1_000
 """So many changed topics are remembered, those that changed last."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ottla.broker.observe.events import (
+from ottla.broker.core.events import (
     AppendFinished,
     AssignmentReceived,
     AssignmentsPublished,

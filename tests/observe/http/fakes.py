@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ottla.broker.observe.events import Event
+from ottla.broker.core.events import Event
 from ottla.broker.observe.http.parts import Pause
 from ottla.broker.observe.recorder import Recorder
 from ottla.broker.observe.sentinels.model import Alarm

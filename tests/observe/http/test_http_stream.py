@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ottla.broker.observe.events import StateChanged
+from ottla.broker.core.events import StateChanged
 from ottla.broker.observe.http import stream
 from ottla.broker.observe.http.changes import MOST_GROUPS, Changes
 from ottla.broker.observe.http.parts import Parts

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
+from ottla.broker.core.events import Event
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.observe.events import Event
 from ottla.broker.observe.observers import Observers
 from ottla.broker.observe.sentinels import Alarm, Sentinels
 from ottla.broker.runtime.view import Identity, View

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.broker.observe.events import SentinelCleared, SentinelRaised, StateChanged
+from ottla.broker.core.events import SentinelCleared, SentinelRaised, StateChanged
 from ottla.broker.observe.sentinels import SENTINELS, Sentinels
 from ottla.broker.observe.snapshot import GroupState, OffsetProgress
 from ottla.broker.runtime.view import View

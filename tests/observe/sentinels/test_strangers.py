@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.broker.observe.events import RequestRefused
+from ottla.broker.core.events import RequestRefused
 from tests.observe.sentinels.stage import Stage
 
 

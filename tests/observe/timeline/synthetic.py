@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from ottla.broker.observe.events import OffsetsCommitted
+from ottla.broker.core.events import OffsetsCommitted
 from ottla.broker.observe.snapshot import GroupState, MemberState
 from ottla.broker.observe.timeline.traffic import Traffic
 from ottla.broker.observe.why.model import Advice, Episode, MemberPart, Move, Trigger, Wait

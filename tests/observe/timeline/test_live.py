@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import msgspec
 
-from ottla.broker.observe.events import OffsetsCommitted, StateChanged
+from ottla.broker.core.events import OffsetsCommitted, StateChanged
 from ottla.broker.observe.snapshot import GroupBrief
 from ottla.broker.observe.timeline.build import build
 from ottla.broker.observe.timeline.live import GROUPS_PER_TURN, ROUND_MS, TURN_MS, Timelines

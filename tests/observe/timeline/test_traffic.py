@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 
-from ottla.broker.observe.events import OffsetsCommitted, StateChanged
+from ottla.broker.core.events import OffsetsCommitted, StateChanged
 from ottla.broker.observe.timeline.traffic import GROUP_BYTES, TIERS, Traffic
 from tests.observe.timeline.synthetic import T0
 

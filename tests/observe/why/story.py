@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ottla.broker.core.events import BarrierClosed, Event, TopicChanged, TopicDeleted
 from ottla.broker.core.groups.config import GroupConfig
-from ottla.broker.observe.events import BarrierClosed, Event, TopicChanged, TopicDeleted
 from ottla.broker.observe.why.history import History
 from ottla.broker.observe.why.model import Episode
 from ottla.protocol.consumer_protocol import (

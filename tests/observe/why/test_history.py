@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.broker.observe.events import (
+from ottla.broker.core.events import (
     AppendFinished,
     Event,
     GroupRemoved,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.broker.observe.events import TopicChanged
+from ottla.broker.core.events import TopicChanged
 from ottla.broker.observe.why.topics import LOOKS_MS, MOST_TOPICS, Topics
 from ottla.broker.observe.why.words import verdict
 from tests.observe.why.scenarios import again, stable

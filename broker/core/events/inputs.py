@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from ottla.broker.observe.events.base import Event
+from ottla.broker.core.events.base import Event
 
 
 class Input(Event, kw_only=True):

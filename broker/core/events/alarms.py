@@ -5,7 +5,7 @@ The sentence about it is not part of the event, as it names clients that a recor
 
 from __future__ import annotations
 
-from ottla.broker.observe.events.base import Event
+from ottla.broker.core.events.base import Event
 
 
 class SentinelRaised(Event, kw_only=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.broker.observe.events.base import Event
+from ottla.broker.core.events.base import Event
 
 
 class TopicChanged(Event, kw_only=True):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from ottla.broker.observe.events.base import Event
-from ottla.broker.observe.events.inputs import Commit, NamedBytes
+from ottla.broker.core.events.base import Event
+from ottla.broker.core.events.inputs import Commit, NamedBytes
 
 # Answers
 

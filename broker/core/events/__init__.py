@@ -11,14 +11,14 @@ are accepted leave no event: they are the hot path, and `SessionExpired` says wh
 
 from __future__ import annotations
 
-from ottla.broker.observe.events.alarms import SentinelCleared, SentinelRaised
-from ottla.broker.observe.events.base import (
+from ottla.broker.core.events.alarms import SentinelCleared, SentinelRaised
+from ottla.broker.core.events.base import (
     UNTOLD,
     Emit,
     Event,
     no_op,
 )
-from ottla.broker.observe.events.decisions import (
+from ottla.broker.core.events.decisions import (
     AssignmentReceived,
     AssignmentsPublished,
     BarrierClosed,
@@ -47,7 +47,7 @@ from ottla.broker.observe.events.decisions import (
     StateChanged,
     WriteFailed,
 )
-from ottla.broker.observe.events.inputs import (
+from ottla.broker.core.events.inputs import (
     AppendFinished,
     Commit,
     CommitReceived,
@@ -69,7 +69,7 @@ from ottla.broker.observe.events.inputs import (
     TransactionEnded,
     TxnCommitReceived,
 )
-from ottla.broker.observe.events.topics import TopicChanged
+from ottla.broker.core.events.topics import TopicChanged
 
 __all__ = [
     "UNTOLD",
