@@ -31,22 +31,23 @@ from ottla.broker.observe.recorder_start import begin_file
 from ottla.broker.observe.why.explain import explanations
 from ottla.broker.observing import Observing
 from ottla.broker.runtime.cleaner import Cleaner
-from ottla.broker.runtime.driver import Driver
 from ottla.broker.runtime.group_config import group_config
+from ottla.broker.runtime.host import Host
 from ottla.broker.runtime.log_dir import measured
 from ottla.broker.runtime.long_work import LongWork
 from ottla.broker.runtime.loop_clock import LoopClock
+from ottla.broker.runtime.member_connections import MemberConnections
 from ottla.broker.runtime.metering import ConnectionMeter
 from ottla.broker.runtime.producer_states import ProducerStates
 from ottla.broker.runtime.quota_keeper import QuotaKeeper
 from ottla.broker.runtime.topics import TopicManager
 from ottla.broker.runtime.transaction_config import transaction_config
-from ottla.broker.runtime.transactions import TransactionDriver
+from ottla.broker.runtime.transaction_needs import TransactionNeeds
 from ottla.broker.settings import Settings
-from ottla.broker.storage.engine import Corrupt, DamagedLog, Engine, EngineError, StorageFull
+from ottla.broker.storage.engine import Engine, EngineError, StorageFull
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.errors import MalformedFrame
-from ottla.protocol.records import BatchError, TopicPartition
+from ottla.protocol.records import TopicPartition
 
 if TYPE_CHECKING:
     from ottla.broker.observe.http.server import HttpPort
@@ -111,9 +112,11 @@ class Broker:
         self._local: LocalEngine | None = None
         self._producer_states: ProducerStates
         self._topics: TopicManager
-        self._driver: Driver
+        self._host: Host
+        self._groups: GroupCoordinator
+        self._members: MemberConnections
         self._cleaner: Cleaner
-        self._transactions: TransactionDriver
+        self._transactions: TransactionNeeds
         self._listener: Listener
 
     @property
@@ -165,8 +168,8 @@ class Broker:
             self._tell_recovered()
             await self._observing.begin(self._topics, self._clock)
             self._compose()
-            self._load_groups()
-            self._transactions.load()
+            await self._host.load(OFFSETS_TOPIC)
+            await self._transactions.load()
             await self._create_wanted()
             self.host, self.port = await self._listen()
             self._cleaner.start()
@@ -194,7 +197,8 @@ class Broker:
         self._stop_sentinels()
         self._listener.stop_accepting()
         self._transactions.stop()
-        self._driver.stop()
+        self._members.forget()
+        self._host.stop()
         self._meter.unmute_all()
         await self._listener.drain(self.settings.shutdown_drain_ms)
         if self._observing.group_event_log is not None:
@@ -216,8 +220,9 @@ class Broker:
         """
         self._stop_sentinels()
         self._listener.stop_accepting()
-        self._driver.silence()
-        self._transactions.silence()
+        self._transactions.stop()
+        self._members.forget()
+        self._host.silence()
         if self._observing.group_event_log is not None:
             self._observing.group_event_log.silence()
         self._listener.abort_all()
@@ -298,26 +303,31 @@ class Broker:
         partition_count = self._topics.partition_count(OFFSETS_TOPIC)
         config = group_config(settings)
         self._begin_recording(config, partition_count)
-        coordinator = GroupCoordinator(
+        self._host = Host(
+            clock,
+            FetchPurgatory(),
+            partition=self._topics.partition,
+            answer_fetch=lambda parked: fetch.complete(parked, self._services),
+            max_batch_bytes=settings.message_max_bytes,
+            report=self.log,
+            defer=asyncio.get_running_loop().call_soon,
+        )
+        self._groups = GroupCoordinator(
             config,
             new_id=lambda: str(uuid4()),
             partition_count=partition_count,
             emit=self._observing.emit,
         )
-        fetches = FetchPurgatory()
-        coordinator.start()
-        self._driver = Driver(
-            coordinator,
-            fetches,
-            clock,
-            partition=self._topics.partition,
-            answer_fetch=lambda parked: fetch.complete(parked, self._services),
-            partition_count=partition_count,
-            max_batch_bytes=settings.message_max_bytes,
-            report=self.log,
-            defer=asyncio.get_running_loop().call_soon,
+        self._groups.start()
+        self._host.add(OFFSETS_TOPIC, self._groups)
+        self._members = MemberConnections(self._groups, self._host.now)
+        self._transactions = TransactionNeeds(
+            transaction_config(settings),
+            self._host,
+            self._topics,
+            self.log,
+            partition_count=settings.transaction_state_log_num_partitions,
         )
-        self._transactions = self._new_transactions()
         self._looking_up = LongWork("ottla-look-up", self.log)
         self._validating = LongWork("ottla-validate", self.log)
         self._services = Services(
@@ -327,10 +337,14 @@ class Broker:
             look_up=self._looking_up,
             validate=self._validating,
             node=Node(self._engine.node_id, self._engine.cluster_id, self._advertised),
-            groups=self._driver,
+            enter=self._host.enter,
+            groups=self._groups,
+            members=self._members,
             topics=self._topics,
-            fetches=self._driver,
-            transactions=self._transactions,
+            fetches=self._host,
+            transactions=self._transactions.coordinator,
+            prepare_transactions=self._transactions.prepare,
+            write_marker=self._host.write_marker,
             explain=explanations(
                 self.history,
                 clock.wall_ms,
@@ -347,7 +361,7 @@ class Broker:
         self._cleaner = Cleaner(self._engine, self._topics, clock, self.log, directory=self._directory)
         self._cleaner.on_markers_gone = self._producer_states.forget
         self._engine.on_appended = self._appended
-        self._topics.on_touched = self._driver.touched
+        self._topics.on_touched = self._host.touched
         self._topics.on_deleted = self._topic_deleted
         self._receive()
 
@@ -380,11 +394,11 @@ class Broker:
         engine, began_ms = self._engine, self._started_ms
         return View(
             lambda: Identity(engine.node_id, engine.cluster_id, self._version, self.listening, began_ms),
-            self._driver.coordinator,
+            self._groups,
             self._topics,
             self._clock,
             connections=lambda: len(self._listener.connections),
-            software_of=self._driver.members.software_of,
+            software_of=self._members.software_of,
         )
 
     @cached_property
@@ -398,7 +412,8 @@ class Broker:
             self.view.forget_topic(topic.name)
         if self._measuring is not None:
             self._measuring.forget([partition.tp for partition in topic.partitions])
-        self._driver.topic_deleted(topic.name, topic.topic_id)
+        self._groups.topic_deleted(topic.name, *self._host.now(), topic.topic_id)
+        self._host.settle()
 
     def _begin_recording(self, config: GroupConfig, partition_count: int) -> None:
         try:
@@ -435,29 +450,9 @@ class Broker:
     def _connection_wait_ms(self, address: str) -> int:
         return self._quotas.addresses.opened(address, self._clock.monotonic_ms())
 
-    def _new_transactions(self) -> TransactionDriver:
-        settings = self.settings
-        return TransactionDriver(
-            transaction_config(settings),
-            self._clock,
-            self._topics,
-            partition_count=settings.transaction_state_log_num_partitions,
-            write_marker=self._driver.write_marker,
-            new_producer_id=self._topics.new_producer_id,
-            max_batch_bytes=settings.message_max_bytes,
-            report=self.log,
-        )
-
     def _tell_recovered(self) -> None:
         if self._local is not None:
             tell_start(self._local, self.log)
-
-    def _load_groups(self) -> None:
-        for partition in self._topics.topics[OFFSETS_TOPIC].partitions:
-            try:
-                self._driver.load(partition.tp.partition)
-            except (Corrupt, BatchError) as error:
-                raise DamagedLog(partition.tp, str(error)) from error
 
     def _miss_no_catalog(self) -> None:
         """Without a catalog every log would be taken for one of a deleted topic."""
@@ -482,7 +477,7 @@ class Broker:
         return host, port
 
     def _appended(self, tp: TopicPartition) -> None:
-        self._driver.appended(tp, self._engine.logs[tp].size_bytes)
+        self._host.appended(tp, self._engine.logs[tp].size_bytes)
 
     def _refusal(self) -> str:
         """Why nothing can be written at the moment, in the word that probes are told."""

@@ -165,7 +165,7 @@ class _Replay:
         self.verdict.inputs += 1
         recorded = [event for _, event in turn]
         self._ids = deque(_issued_ids(first, recorded))
-        machine = self._coordinator.machine
+        machine = self._coordinator
         machine.cause, machine.wall_ms = first.number - 1, first.wall_ms
         if isinstance(first, AppendFinished):
             self._inputs.finish(first, self._take_write(first))
@@ -184,7 +184,7 @@ class _Replay:
 
     def _key(self, event: AppendFinished) -> tuple[int, str, int]:
         """The writes of one partition, input and kind end in their order."""
-        return event.cause, event.what, coordinator_partition(event.group_id, len(self._coordinator.machine.shards))
+        return event.cause, event.what, coordinator_partition(event.group_id, len(self._coordinator.shards))
 
     def _take_write(self, event: AppendFinished) -> Append | None:
         key = self._key(event)

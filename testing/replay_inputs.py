@@ -8,6 +8,8 @@ from itertools import groupby
 from typing import Any
 from uuid import UUID
 
+from ottla.broker.core.coordination.machine import TimerKey
+from ottla.broker.core.coordination.shard import ShardState
 from ottla.broker.core.effects import Append
 from ottla.broker.core.events import (
     AppendFinished,
@@ -35,9 +37,8 @@ from ottla.broker.core.events import (
 from ottla.broker.core.groups.committed import CommittedOffset, CommittedOffsets
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.core.groups.group import Group
-from ottla.broker.core.groups.machine import Timer, TimerKey
+from ottla.broker.core.groups.machine import Timer
 from ottla.broker.core.groups.replay import restore
-from ottla.broker.core.groups.shard import ShardState
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
@@ -82,7 +83,7 @@ class Inputs:
 
     def __init__(self, coordinator: GroupCoordinator, *, strict: bool) -> None:
         self._coordinator = coordinator
-        self._machine = coordinator.machine
+        self._machine = coordinator
         self._strict = strict
         self._calls: dict[type[Input], Callable[[Any], None]] = {
             JoinReceived: self._join,
@@ -232,7 +233,7 @@ class Inputs:
             groups=[OffsetFetchRequestGroup(group_id=group_id, topics=None) for group_id in event.wanted],
             require_stable=True,
         )
-        self._coordinator.fetch_offsets(request, _asker(event), event.at_ms)
+        self._coordinator.fetch_offsets(request, _asker(event), event.at_ms, event.wall_ms)
 
     def _delete_offsets(self, event: OffsetDeleteReceived) -> None:
         topics = [

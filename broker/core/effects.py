@@ -1,8 +1,9 @@
-"""The two things that the core can ask of the world.
+"""The things that coordinators can ask of the world.
 
 A core entry never writes, sends or waits. It appends effects to a list; whoever called it takes them and carries
 them out. `Reply` answers a request that was parked. `Append` asks for records in a log, and its ``token`` comes back
 in ``appended(token, error, …)`` once they are durable or have failed: answers that depend on them are made there.
+`WriteMarker` asks for the end of a transaction in some partition.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ottla.protocol.offsets_topic import CoordinatorRecord
+from ottla.protocol.records import TopicPartition
 
 
 class Asker(Protocol):
@@ -39,7 +41,7 @@ class Reply:
 
 @dataclass(slots=True)
 class Append:
-    """Append ``records`` as one batch to a partition of ``__consumer_offsets``.
+    """Append ``records`` as one batch to a partition of the coordinator's topic.
 
     Appends of a partition reach its log in the order in which they were asked for, and their outcomes come back in
     that order. The batch is atomic: all records are durable, or none.
@@ -57,4 +59,23 @@ class Append:
     verified: Any = None
 
 
-Effect = Reply | Append
+@dataclass(slots=True)
+class WriteMarker:
+    """Write the marker that ends a transaction in one partition.
+
+    The outcome comes back as ``marker_written(token, error, …)``, at any time and in any order.
+
+    Attributes:
+        producer_epoch: of the marker; with transaction version 2 it is one higher than the records'.
+    """
+
+    tp: TopicPartition
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    commit: bool
+    transaction_version: int
+    token: object
+
+
+Effect = Reply | Append | WriteMarker

@@ -184,7 +184,7 @@ class FetchPurgatory:
         """When `advance` has something to do, None if never."""
         return self._deadlines.next()
 
-    def advance(self, now_ms: int) -> None:
+    def advance(self, now_ms: int, wall_ms: int) -> None:
         """Wake the fetches whose time is up, in the order of their deadlines."""
         for parked in self._deadlines.expired(now_ms):
             parked.expired = True

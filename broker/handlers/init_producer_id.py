@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ottla.broker.context import RequestContext
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
@@ -18,7 +20,8 @@ async def handle(
     if (request.producer_id == -1) != (request.producer_epoch == -1):
         return failed(request, ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
-        return services.transactions.init_producer_id(request, ctx)
+        services.prepare_transactions(partial(_prepared, request, ctx, services))
+        return None
     # A producer without transactions that asks for a higher epoch of its id (KIP-360) is given a new id, as by Kafka:
     # its sequences begin at 0 with either.
     try:
@@ -26,6 +29,15 @@ async def handle(
     except services.topics.storage_error:
         return failed(request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+
+
+def _prepared(request: InitProducerIdRequest, ctx: RequestContext, services: Services, error: ErrorCode) -> None:
+    if error:
+        answer: InitProducerIdResponse | None = failed(request, error)
+    else:
+        answer = services.enter(services.transactions.init_producer_id, request, ctx)
+    if answer is not None:
+        ctx.reply(answer)
 
 
 def failed(request: InitProducerIdRequest, code: int) -> InitProducerIdResponse:

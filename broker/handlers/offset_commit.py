@@ -22,7 +22,7 @@ VERSIONS = range(2, 11)
 
 def handle(request: OffsetCommitRequest, ctx: RequestContext, services: Services) -> OffsetCommitResponse | None:
     refused = _resolve(request, services.topics, by_id=ctx.api_version >= KNOWS_TOPIC_IDS)
-    return services.groups.commit_offsets(request, ctx, refused)
+    return services.enter(services.groups.commit_offsets, request, ctx, refused)
 
 
 def _resolve(request: OffsetCommitRequest, topics: Topics, *, by_id: bool) -> Refusals:

@@ -19,6 +19,7 @@ from ottla.broker.context import RequestContext
 from ottla.broker.core.topics.accept import DECOMPRESSED_BYTES, allowance
 from ottla.broker.core.topics.partition import ADDS_PARTITIONS, Partition
 from ottla.broker.core.topics.transactions import Verification
+from ottla.broker.core.transactions.requests import Question
 from ottla.broker.handlers.services import Services
 from ottla.protocol.compression import Buffer
 from ottla.protocol.errors import ErrorCode
@@ -375,13 +376,9 @@ def _begin(
         return False
     answer.open += 1
     answer.is_verified = False
-    services.transactions.verify(
-        transactional_id,
-        *who.pop(),
-        list(dict.fromkeys(batch.partition.tp for batch, _ in asked)),
-        add=answer.ctx.api_version >= ADDS_PARTITIONS,
-        then=partial(_verified, answer, asked, services),
-    )
+    tps = list(dict.fromkeys(batch.partition.tp for batch, _ in asked))
+    adds = answer.ctx.api_version >= ADDS_PARTITIONS
+    services.verify(Question(transactional_id, *who.pop(), tps, adds), partial(_verified, answer, asked, services))
     return not answer.is_verified
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
 from uuid import UUID
 
 from ottla.broker.clock import Clock
@@ -14,32 +15,17 @@ from ottla.broker.core.configs.brokers import BrokerConfigs
 from ottla.broker.core.configs.loggers import Logger
 from ottla.broker.core.fetch_sessions import FetchSessions
 from ottla.broker.core.fetches import Parked, TurnReads
-from ottla.broker.core.groups.offsets import Refusals, TopicIds
+from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.core.log_dir import LogDir, in_memory
 from ottla.broker.core.topics.catalog import Catalog, NewTopic, Permit, Refusal, TopicEntry
 from ottla.broker.core.topics.partition import Topic
 from ottla.broker.core.topics.producers import Settled
-from ottla.broker.core.topics.transactions import TransactionMarker, Verification
-from ottla.broker.core.transactions.requests import Refused
+from ottla.broker.core.topics.transactions import TransactionMarker
+from ottla.broker.core.transactions.coordinator import TransactionCoordinator
+from ottla.broker.core.transactions.requests import Question, Results
 from ottla.broker.settings import Settings
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
-from ottla.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from ottla.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
-from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from ottla.protocol.messages.heartbeat import HeartbeatRequest
-from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from ottla.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from ottla.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
-from ottla.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from ottla.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ottla.protocol.records import TopicPartition
 from ottla.protocol.steps import Steps, finished
 
@@ -60,6 +46,10 @@ Outcome = TopicEntry | Refusal
 """What became of one wanted change: the topic as it is now (with validate_only: would be), or why not."""
 
 T = TypeVar("T")
+Q = TypeVar("Q")
+C = TypeVar("C")
+A = TypeVar("A")
+P = ParamSpec("P")
 
 
 class Topics(Protocol):
@@ -116,71 +106,38 @@ class Fetches(Protocol):
     def touched(self, tp: TopicPartition) -> None: ...
 
 
-class Groups(Protocol):
-    """The group coordinator behind the driver; see `ottla.broker.core.groups.coordinator.GroupCoordinator`.
+class Enter(Protocol):
+    """Calls an entry of a coordinator: `ottla.broker.runtime.host.Host.enter`. None means that the answer comes later,
+    through the context."""
 
-    None for an answer means that it comes later, through the context.
-    """
-
-    @property
-    def heartbeat(self) -> Callable[[HeartbeatRequest, int], int]: ...
-    def join(self, request: JoinGroupRequest, ctx: RequestContext) -> JoinGroupResponse | None: ...
-    def sync(self, request: SyncGroupRequest, ctx: RequestContext) -> SyncGroupResponse | None: ...
-    def leave(self, request: LeaveGroupRequest, ctx: RequestContext) -> LeaveGroupResponse | None: ...
-    def commit_offsets(
-        self, request: OffsetCommitRequest, ctx: RequestContext, refused: Refusals
-    ) -> OffsetCommitResponse | None: ...
-    def commit_transactional_offsets(
-        self, request: TxnOffsetCommitRequest, ctx: RequestContext, refused: Refusals, verified: Verification | None
-    ) -> TxnOffsetCommitResponse | None: ...
-    def write_marker(self, tp: TopicPartition, marker: TransactionMarker, settled: Settled) -> None: ...
-    def fetch_offsets(
-        self, request: OffsetFetchRequest, ctx: RequestContext, topic_ids: TopicIds
-    ) -> OffsetFetchResponse | None: ...
-    def delete_offsets(
-        self, request: OffsetDeleteRequest, ctx: RequestContext, refused: Refusals
-    ) -> OffsetDeleteResponse | None: ...
-    def delete_groups(self, request: DeleteGroupsRequest, ctx: RequestContext) -> DeleteGroupsResponse | None: ...
-    def describe_groups(self, request: DescribeGroupsRequest, ctx: RequestContext) -> DescribeGroupsResponse: ...
-    def list_groups(self, request: ListGroupsRequest, ctx: RequestContext) -> ListGroupsResponse: ...
-
-
-class Transactions(Protocol):
-    """The transaction coordinator behind its driver; see `ottla.broker.core.transactions.coordinator`.
-
-    None for an answer means that it comes later, through the context.
-    """
-
-    def prepare(self, then: Callable[[ErrorCode], None]) -> None:
-        """See to it that there is something to coordinate with; ``then`` is called at once or later."""
-
-    def init_producer_id(
-        self, request: InitProducerIdRequest, ctx: RequestContext
-    ) -> InitProducerIdResponse | None: ...
-    def add_partitions(
-        self, request: AddPartitionsToTxnRequest, ctx: RequestContext, refused: Refused
-    ) -> AddPartitionsToTxnResponse | None: ...
-    def add_offsets(
-        self, request: AddOffsetsToTxnRequest, ctx: RequestContext, offsets_partition: TopicPartition
-    ) -> AddOffsetsToTxnResponse | None: ...
-    def end(self, request: EndTxnRequest, ctx: RequestContext) -> EndTxnResponse | None: ...
-    def describe(self, request: DescribeTransactionsRequest, ctx: RequestContext) -> DescribeTransactionsResponse: ...
-    async def list(self, request: ListTransactionsRequest, ctx: RequestContext) -> ListTransactionsResponse | None: ...
-    def verify(
+    def __call__(
         self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        tps: Sequence[TopicPartition],
-        *,
-        add: bool,
-        then: Callable[[Mapping[TopicPartition, ErrorCode]], None],
-    ) -> None:
-        """Whether partitions take part in a producer's transaction; with ``add`` they do from now on, durably.
+        entry: Callable[Concatenate[Q, C, int, int, P], A],
+        request: Q,
+        ctx: C,
+        /,
+        *more: P.args,
+        **named: P.kwargs,
+    ) -> A: ...
 
-        ``then`` is called at once or later, with the code of each: those that AddPartitionsToTxn answers, as
-        TRANSACTION_ABORTABLE for one that takes no part.
-        """
+
+class Members(Protocol):
+    """Knows over which connection each member has joined."""
+
+    def join(
+        self, request: JoinGroupRequest, ctx: RequestContext, now_ms: int, wall_ms: int
+    ) -> JoinGroupResponse | None: ...
+
+
+class _Caller:
+    """Somebody in this process who asks a coordinator; takes the place of a request's context."""
+
+    client_id = ""
+    client_host = ""
+    api_version = 0
+
+    def __init__(self, then: Callable[[Any], None]) -> None:
+        self.reply = then
 
 
 class Explain(Protocol):
@@ -217,10 +174,16 @@ class Services:
     settings: Settings
     clock: Clock
     node: Node
-    groups: Groups
+    enter: Enter
+    groups: GroupCoordinator
+    members: Members
     topics: Topics
     fetches: Fetches
-    transactions: Transactions
+    transactions: TransactionCoordinator
+    prepare_transactions: Callable[[Callable[[ErrorCode], None]], None]
+    """Sees to it that there is something to coordinate transactions with, and calls back, maybe at once."""
+    write_marker: Callable[[TopicPartition, TransactionMarker, Settled], None]
+    """Ends a transaction in a partition; see `ottla.broker.runtime.host.Host.write_marker`."""
     log_dir: Callable[[], LogDir] = in_memory
     """Where the logs are and how much room there is now. Raises OSError if that cannot be told."""
     logger: Logger | None = None
@@ -234,3 +197,11 @@ class Services:
     """For records that have to be looked for in large batches."""
     validate: LongWork = at_once
     """For large batches of producers that have to be looked at, record by record."""
+    matching: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while ids are held against a pattern, so that patterns keep no more than one thread busy."""
+
+    def verify(self, question: Question, then: Callable[[Results], None]) -> None:
+        """Ask the transaction coordinator; ``then`` is called at once or later, with the code of each partition."""
+        results = self.enter(self.transactions.verify, question, _Caller(then))
+        if results is not None:
+            then(results)

@@ -13,6 +13,7 @@ from ottla.broker.context import RequestContext
 from ottla.broker.core.groups.offsets import Refusals
 from ottla.broker.core.topics.catalog import OFFSETS_TOPIC
 from ottla.broker.core.topics.transactions import Verification
+from ottla.broker.core.transactions.requests import Question
 from ottla.broker.handlers.missing import missing_partitions
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
@@ -40,15 +41,12 @@ def handle(request: TxnOffsetCommitRequest, ctx: RequestContext, services: Servi
     producer_id, producer_epoch = request.producer_id, request.producer_epoch
     nothing_left = all(key in refused for key in named)
     if nothing_left or not request.group_id or served.in_transaction(producer_id, producer_epoch):
-        return services.groups.commit_transactional_offsets(request, ctx, refused, None)
+        return services.enter(services.groups.commit_transactional_offsets, request, ctx, refused)
     verification = served.begin_verification(producer_id, producer_epoch)
-    services.transactions.verify(
-        request.transactional_id,
-        producer_id,
-        producer_epoch,
-        [served.tp],
-        add=ctx.api_version >= ADDS_PARTITION,
-        then=partial(_verified, request, ctx, services, refused, served.tp, verification),
+    adds = ctx.api_version >= ADDS_PARTITION
+    services.verify(
+        Question(request.transactional_id, producer_id, producer_epoch, [served.tp], adds),
+        partial(_verified, request, ctx, services, refused, served.tp, verification),
     )
     return None
 
@@ -67,7 +65,7 @@ def _verified(
     if error := _shown(errors[tp], ctx.api_version):
         answer = _refused(request, {**_everywhere(request, error), **refused})
     else:
-        answer = services.groups.commit_transactional_offsets(request, ctx, refused, verification)
+        answer = services.enter(services.groups.commit_transactional_offsets, request, ctx, refused, verification)
     if answer is not None:
         ctx.reply(answer)
 

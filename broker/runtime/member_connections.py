@@ -44,7 +44,15 @@ class MemberConnections:
         self._look_at = MOST_GONE
         self._members: dict[Transport, dict[Joined, str]] = {}  # → client id
 
-    def joined(self, request: JoinGroupRequest, ctx: RequestContext, answer: JoinGroupResponse | None) -> None:
+    def join(
+        self, request: JoinGroupRequest, ctx: RequestContext, now_ms: int, wall_ms: int
+    ) -> JoinGroupResponse | None:
+        """Let somebody join as `GroupCoordinator.join` does, and take note of the connection."""
+        answer = self._coordinator.join(request, ctx, now_ms, wall_ms)
+        self._joined(request, ctx, answer)
+        return answer
+
+    def _joined(self, request: JoinGroupRequest, ctx: RequestContext, answer: JoinGroupResponse | None) -> None:
         """Somebody has joined, or was given an id to join with."""
         if answer is None:
             member_id = request.member_id or self._newest_member_id(request)
@@ -84,17 +92,17 @@ class MemberConnections:
         for joined in members:
             del self._connections[joined]
         for (group_id, member_id), client_id in members.items():
-            if group_id in self._coordinator.machine.groups:
+            if group_id in self._coordinator.groups:
                 self._coordinator.disconnected(group_id, member_id, client_id, connection.client_host, *self._now())
 
     def _is_member(self, group_id: str, member_id: str) -> bool:
         """Whether there is such a member, or an id that was issued and not used yet."""
-        group = self._coordinator.machine.groups.get(group_id)
+        group = self._coordinator.groups.get(group_id)
         return group is not None and (member_id in group.members or member_id in group.pending_members)
 
     def _newest_member_id(self, request: JoinGroupRequest) -> str:
         """The id of a member that has just joined without one and waits for its answer."""
-        group = self._coordinator.machine.groups.get(request.group_id)
+        group = self._coordinator.groups.get(request.group_id)
         if group is None:
             return ""
         if request.group_instance_id is not None:

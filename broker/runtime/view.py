@@ -6,10 +6,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from ottla.broker.clock import Clock
+from ottla.broker.core.coordination.machine import TimerKey
 from ottla.broker.core.groups.committed import CommittedOffset
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.core.groups.group import Group
-from ottla.broker.core.groups.machine import Timer, TimerKey
+from ottla.broker.core.groups.machine import Timer
 from ottla.broker.core.groups.member import Member
 from ottla.broker.core.groups.state import COMPLETING_REBALANCE, PREPARING_REBALANCE
 from ottla.broker.core.topics.partition import Partition, Topic
@@ -67,7 +68,7 @@ class View:
     ) -> None:
         self.record_times = RecordTimes()
         self._identity = identity
-        self._machine = coordinator.machine
+        self._machine = coordinator
         self._groups = self._machine.groups
         self._software_of = software_of
         self._topics = topics

@@ -347,7 +347,7 @@ class Play(TransactionSteps):
             request.group_id = words[0]
             flat = [OffsetFetchRequestTopic(name=name, partition_indexes=items) for name, items in wanted.items()]
             request.topics = None if "all" in words else flat
-        world.ask("admin", "fetch_offsets", request, version, timed=False)
+        world.ask("admin", "fetch_offsets", request, version)
 
     def do_delete_offsets(self, world: World, words: list[str], options: dict[str, str]) -> None:
         """``delete-offsets GROUP TOPIC-PARTITION …``"""
@@ -370,7 +370,7 @@ class Play(TransactionSteps):
     def do_describe(self, world: World, words: list[str], options: dict[str, str]) -> None:
         """``describe GROUP … [v=]``"""
         version = int(options.get("v", 5))
-        world.ask("admin", "describe_groups", DescribeGroupsRequest(groups=words), version, timed=False)
+        world.ask("admin", "describe_groups", DescribeGroupsRequest(groups=words), version)
 
     def do_list(self, world: World, words: list[str], options: dict[str, str]) -> None:
         """``list [states=A,B] [types=A,B] [v=]``"""
@@ -378,7 +378,7 @@ class Play(TransactionSteps):
             states_filter=[name for name in options.get("states", "").split(",") if name],
             types_filter=[name for name in options.get("types", "").split(",") if name],
         )
-        world.ask("admin", "list_groups", request, int(options.get("v", 5)), timed=False)
+        world.ask("admin", "list_groups", request, int(options.get("v", 5)))
 
     def do_advance(self, world: World, words: list[str], options: dict[str, str]) -> list[str]:
         """``advance DURATION``: lines are marked with the time at which they came about."""

@@ -83,7 +83,7 @@ def dead() -> World:
     world = World(GroupConfig())
     world.load()
     join(world, "")
-    world.coordinator._m.groups["g"].move(DEAD, 0)
+    world.coordinator.groups["g"].move(DEAD, 0)
     return world
 
 
@@ -104,5 +104,5 @@ def test_a_dead_group_is_not_available(dead: World) -> None:
     assert answer.topics[0].partitions[0].error_code == unavailable
     delete = OffsetDeleteRequest(group_id="g")
     assert dead.ask("c", "delete_offsets", delete, 0).answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND
-    described = dead.ask("c", "describe_groups", DescribeGroupsRequest(groups=["g"]), 5, timed=False).answer
+    described = dead.ask("c", "describe_groups", DescribeGroupsRequest(groups=["g"]), 5).answer
     assert (described.groups[0].error_code, described.groups[0].group_state) == (0, "Dead")

@@ -110,8 +110,8 @@ class Walk:
                 person.generation = answer.generation_id
                 person.protocol = answer.protocol_name
 
-    def ask(self, person: Person, api: str, request: Any, version: int, *, timed: bool = True) -> None:
-        ctx = self.world.ask(person.name, api, request, version, timed=timed)
+    def ask(self, person: Person, api: str, request: Any, version: int) -> None:
+        ctx = self.world.ask(person.name, api, request, version)
         person.open.append(ctx)
         self.everything.append(ctx)
 
@@ -210,7 +210,7 @@ class Walk:
             case 2:
                 wanted = OffsetFetchRequestGroup(group_id=group, topics=None)
                 request = OffsetFetchRequest(groups=[wanted], require_stable=True)
-                self.ask(person, "fetch_offsets", request, 8, timed=False)
+                self.ask(person, "fetch_offsets", request, 8)
             case _:
                 self.world.coordinator.topic_deleted("t", self.world.now_ms, self.world.wall_ms)
                 self.world.settle()
@@ -224,8 +224,8 @@ class Walk:
         invariants.check(world.coordinator, world.now_ms)
         world.check_log()
         assert world.coordinator.durable_state() == {}
-        assert not world.coordinator._m.groups
-        assert {key.timer for key in world.coordinator._m.deadlines._due} == {"retention"}
+        assert not world.coordinator.groups
+        assert {key.timer for key in world.coordinator.deadlines._due} == {"retention"}
 
 
 @pytest.mark.parametrize("seed", SEEDS)

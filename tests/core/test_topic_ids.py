@@ -50,7 +50,7 @@ def fetched(coordinator: GroupCoordinator, topic_id: uuid.UUID, version: int = 1
     topics = [OffsetFetchRequestTopics(name="t", topic_id=topic_id, partition_indexes=[0])]
     groups = [OffsetFetchRequestGroup(group_id="g", topics=topics)]
     ctx = SimpleNamespace(api_version=version, client_id="c", client_host="/h")
-    answer = coordinator.fetch_offsets(OffsetFetchRequest(groups=groups), ctx, 0, lambda name: NEW)
+    answer = coordinator.fetch_offsets(OffsetFetchRequest(groups=groups), ctx, 0, 0, lambda name: NEW)
     assert answer is not None
     return [(topic.topic_id, p.committed_offset) for topic in answer.groups[0].topics for p in topic.partitions]
 
@@ -61,7 +61,7 @@ def fetched_all(
     """What is told of a group whose topics are not named: for each topic the offsets, or the negative error codes."""
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)], require_stable=stable)
     ctx = SimpleNamespace(api_version=version, client_id="c", client_host="/h")
-    answer = coordinator.fetch_offsets(request, ctx, 0, lambda name: present)
+    answer = coordinator.fetch_offsets(request, ctx, 0, 0, lambda name: present)
     assert answer is not None
     return [
         (topic.topic_id, {p.partition_index: -p.error_code or p.committed_offset for p in topic.partitions})
@@ -91,7 +91,7 @@ def test_an_offset_of_another_topic_of_that_name_is_not_shown_among_all() -> Non
 
 def test_among_all_only_the_offsets_of_the_other_topic_are_left_out() -> None:
     coordinator = loaded(OLD)
-    group = coordinator._groups["g"]
+    group = coordinator.groups["g"]
     group.offsets.store("t", 1, group.offsets.by_topic["t"][0]._replace(topic_id=NEW, offset=6))
     assert fetched_all(coordinator, NEW) == [(NEW, {1: 6})]
     group.offsets.hold(7, "t", 0, group.offsets.by_topic["t"][1])

@@ -10,12 +10,12 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
+from ottla.broker.core.coordination.shard import ShardState
 from ottla.broker.core.effects import Append, Reply
 from ottla.broker.core.events import Event
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.core.groups.replay import differences
-from ottla.broker.core.groups.shard import ShardState
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.protocol.offsets_topic import CoordinatorRecord
@@ -112,13 +112,12 @@ class World:
         self.load()
         self.settle()
 
-    def ask(self, client: str, api: str, request: Message, version: int, *, timed: bool = True) -> Ctx:
+    def ask(self, client: str, api: str, request: Message, version: int) -> Ctx:
         """Send a request; the answer is in ``ctx.answer`` at once or after some later step."""
         layout = type(request).layout(version)
         ctx = Ctx(client, version, layout.decode(layout.encode(request)))
         entry = getattr(self.coordinator, api)
-        times = (self.now_ms, self.wall_ms) if timed else (self.now_ms,)
-        answer = entry(ctx.request, ctx, *times)
+        answer = entry(ctx.request, ctx, self.now_ms, self.wall_ms)
         if answer is not None:
             self.deliver(ctx, answer)
         self.settle()
@@ -174,7 +173,7 @@ class World:
 
     def check_log(self) -> None:
         """The law: replaying the log gives what is durable of the live coordinator."""
-        shards = self.coordinator._m.shards
+        shards = self.coordinator.shards
         if self.held or any(shard.state is not ShardState.ACTIVE for shard in shards):
             return
         replayed = GroupCoordinator(self.config, self.new_id, self.partition_count)

@@ -4,7 +4,6 @@ import asyncio
 import inspect
 import itertools
 import uuid
-from types import SimpleNamespace
 
 import pytest
 import pytest_asyncio
@@ -12,17 +11,20 @@ import pytest_asyncio
 from ottla.broker.context import RequestContext
 from ottla.broker.core.fetch_sessions import FetchSessions
 from ottla.broker.core.fetches import FetchPurgatory
-from ottla.broker.core.topics.catalog import NewTopic, TopicEntry
+from ottla.broker.core.groups.config import GroupConfig
+from ottla.broker.core.groups.coordinator import GroupCoordinator
+from ottla.broker.core.topics.catalog import OFFSETS_TOPIC, NewTopic, TopicEntry
 from ottla.broker.core.transactions.config import TransactionConfig
 from ottla.broker.handlers import handler
 from ottla.broker.handlers.fetch import complete
 from ottla.broker.handlers.services import Node, Services
+from ottla.broker.runtime.host import Host
+from ottla.broker.runtime.member_connections import MemberConnections
 from ottla.broker.runtime.topics import TopicManager
-from ottla.broker.runtime.transactions import TransactionDriver
+from ottla.broker.runtime.transaction_needs import TransactionNeeds
 from ottla.broker.settings import Settings
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.apis import ApiKey, api
-from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.records import Record, build_batch
@@ -91,6 +93,8 @@ class Exchange:
 class World:
     """See the module. ``run`` lets the storage finish what was appended; ``advance`` moves the clock."""
 
+    group_config = GroupConfig()
+
     def __init__(self, **settings):
         self.settings = Settings(**settings)
         self.now_ms = 1_000
@@ -112,49 +116,61 @@ class World:
         self.engine.on_appended = self.appended
         self.fetches = FetchPurgatory()
         self.topics = TopicManager(self.engine, self.settings, self, self.log, new_topic_id=self.new_uuid)
-        self.topics.on_touched = self.touched
-        self.topics.on_deleted = lambda topic: self.deleted.append(topic.name)
-        facade = SimpleNamespace(park=self.fetches.park, drop=self.fetches.drop, touched=self.touched)
-        await self.topics.start()
-        self.transactions = TransactionDriver(
-            TransactionConfig(),
+        self.host = Host(
             self,
-            self.topics,
-            partition_count=self.settings.transaction_state_log_num_partitions,
-            write_marker=self.write_marker,
-            new_producer_id=self.topics.new_producer_id,
+            self.fetches,
+            partition=self.topics.partition,
+            answer_fetch=lambda parked: complete(parked, self.services),
             max_batch_bytes=self.settings.message_max_bytes,
             report=self.log,
         )
-        self.transactions.load()
+        self.topics.on_touched = self.host.touched
+        self.topics.on_deleted = lambda topic: self.deleted.append(topic.name)
+        await self.topics.start()
+        self.groups = GroupCoordinator(self.group_config, self.new_id, self.topics.partition_count(OFFSETS_TOPIC))
+        self.groups.start()
+        self.host.add(OFFSETS_TOPIC, self.groups)
+        self.members = MemberConnections(self.groups, self.host.now)
+        self.transactions = TransactionNeeds(
+            TransactionConfig(),
+            self.host,
+            self.topics,
+            self.log,
+            partition_count=self.settings.transaction_state_log_num_partitions,
+        )
         self.services = Services(
             settings=self.settings,
             clock=self,
             node=Node(1, self.engine.cluster_id),
-            groups=None,
+            enter=self.host.enter,
+            groups=self.groups,
+            members=self.members,
             topics=self.topics,
-            fetches=facade,
-            transactions=self.transactions,
+            fetches=self.host,
+            transactions=self.transactions.coordinator,
+            prepare_transactions=self.transactions.prepare,
+            write_marker=self.host.write_marker,
             fetch_sessions=FetchSessions(
                 self.settings.max_incremental_fetch_session_cache_slots, lambda: next(self.session_ids)
             ),
         )
+        await self.host.load(OFFSETS_TOPIC)
+        await self.transactions.load()
         return self
 
     async def restart(self):
         """What a killed process leaves behind is opened again."""
         self.engine.abandon()
+        self.host.silence()
+        self.transactions.stop()
         self.scheduled.clear()
         await self.start()
 
-    # -- what the driver does
+    # -- what the host needs
 
-    def write_marker(self, tp, marker, settled):
-        partition = self.topics.partition(tp)
-        if partition is None:
-            settled(-1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        else:
-            partition.append_marker(marker, self.wall, settled)
+    def new_id(self):
+        """The random part of a member's id."""
+        return "id"
 
     def call_at(self, when_ms, callback):
         timer = Timer(when_ms, callback)
@@ -162,17 +178,7 @@ class World:
         return timer
 
     def appended(self, tp):
-        self.fetches.appended(tp, self.engine.logs[tp].size_bytes)
-        self.settle()
-
-    def touched(self, tp):
-        self.fetches.touched(tp)
-        self.settle()
-
-    def settle(self):
-        while wakes := self.fetches.take_effects():
-            for wake in wakes:
-                complete(wake.parked, self.services)
+        self.host.appended(tp, self.engine.logs[tp].size_bytes)
 
     def run(self):
         while self.scheduled:
@@ -186,8 +192,6 @@ class World:
         for timer in due:
             if not timer.cancelled:
                 timer.callback()
-        self.fetches.advance(self.now_ms)
-        self.settle()
 
     async def idle(self):
         """Let tasks go on until they wait for the test."""

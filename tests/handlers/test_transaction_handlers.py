@@ -3,6 +3,7 @@
 import pytest
 
 from ottla.broker.core.topics.catalog import TRANSACTIONS_TOPIC
+from ottla.broker.core.transactions.requests import Question
 from ottla.broker.handlers import api_versions
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition
@@ -229,12 +230,12 @@ async def test_verify(world):
     who = await begun(world)
     tp = world.topics.topics["t"].partitions[0].tp
     told = []
-    ask = world.transactions.verify
-    ask("x", who["producer_id"], 0, [tp], add=False, then=told.append)
-    ask("x", who["producer_id"], 0, [tp], add=True, then=told.append)
+    question = Question("x", who["producer_id"], 0, [tp], adds=False)
+    world.services.verify(question, told.append)
+    world.services.verify(question._replace(adds=True), told.append)
     assert told == [{tp: E.TRANSACTION_ABORTABLE}]
     world.run()
-    ask("x", who["producer_id"], 0, [tp], add=False, then=told.append)
+    world.services.verify(question, told.append)
     assert told[1:] == [{tp: E.NONE}] * 2
 
 
@@ -243,7 +244,7 @@ async def test_parked_requests_are_answered_at_the_end(world):
     who = await begun(world)
     exchange = world.send(AddOffsetsToTxnRequest(**who, group_id="g"), 4)
     assert not exchange.finished
-    world.transactions.stop()
+    world.host.stop()
     assert exchange.response.error_code == E.NOT_COORDINATOR
 
 

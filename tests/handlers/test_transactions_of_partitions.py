@@ -3,12 +3,8 @@
 import pytest
 import pytest_asyncio
 
-from ottla.broker.core.groups.config import GroupConfig
-from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.core.topics.catalog import OFFSETS_TOPIC
 from ottla.broker.core.topics.transactions import TransactionMarker
-from ottla.broker.handlers.fetch import complete
-from ottla.broker.runtime.driver import Driver
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -105,33 +101,7 @@ class Tx:
 
 @pytest_asyncio.fixture
 async def world(new_world):
-    class WithGroups(new_world):
-        """The group coordinator is there, too, and writes the markers."""
-
-        async def start(self):
-            await super().start()
-            coordinator = GroupCoordinator(GroupConfig(), lambda: "id")
-            coordinator.start()
-            self.driver = Driver(
-                coordinator,
-                self.fetches,
-                self,
-                partition=self.topics.partition,
-                answer_fetch=lambda parked: complete(parked, self.services),
-                partition_count=50,
-                max_batch_bytes=1 << 20,
-                report=self.log,
-            )
-            for partition in range(50):
-                self.driver.load(partition)
-            self.services.groups = self.driver
-            self.engine.on_appended = lambda tp: self.driver.appended(tp, self.engine.logs[tp].size_bytes)
-            return self
-
-        def write_marker(self, tp, marker, settled):
-            self.driver.write_marker(tp, marker, settled)
-
-    made = await WithGroups().start()
+    made = await new_world().start()
     await made.topic()
     return made
 
@@ -186,7 +156,7 @@ async def test_a_partition_that_was_added_takes_batches(world, tx, version):
     ],
 )
 async def test_what_a_coordinator_refuses_by_version(world, tx, told, version, error):
-    world.transactions.verify = lambda *who, add, then: then(dict.fromkeys(who[3], told))
+    world.services.transactions.verify = lambda question, *rest: dict.fromkeys(question.partitions, told)
     assert await tx.produce(b"a", version=version) is error
 
 
@@ -228,14 +198,13 @@ async def test_a_producer_that_was_fenced_is_told_so(world, tx, make_batch):
 
 async def test_a_batch_that_was_verified_before_a_marker_is_not_written_after_it(world, tx):
     waiting = []
-    verify, world.transactions.verify = world.transactions.verify, lambda *who, add, then: waiting.append((who, then))
+    world.services.transactions.verify = lambda question, caller, *times: waiting.append((question.partitions, caller))
     exchange = tx.send(b"late", version=12)
-    (who, then) = waiting[0]
-    world.driver.write_marker(who[3][0], _marker(tx), lambda offset, error: None)
-    then(dict.fromkeys(who[3], E.NONE))
+    ((tps, caller),) = waiting
+    world.host.write_marker(tps[0], _marker(tx), lambda offset, error: None)
+    caller.reply(dict.fromkeys(tps, E.NONE))
     await world.idle()
     assert exchange.response.responses[0].partition_responses[0].error_code == E.INVALID_TXN_STATE
-    world.transactions.verify = verify
 
 
 def _marker(tx, commit=False, **changed):

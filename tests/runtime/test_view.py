@@ -8,11 +8,8 @@ import itertools
 import pytest
 import pytest_asyncio
 
-from ottla.broker.core.fetches import FetchPurgatory
 from ottla.broker.core.groups.config import GroupConfig
-from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.runtime.append_times import AppendTimes
-from ottla.broker.runtime.driver import Driver
 from ottla.broker.runtime.view import Identity, View
 from ottla.protocol.consumer_protocol import (
     Assignment,
@@ -37,35 +34,22 @@ pytestmark = pytest.mark.asyncio
 class ViewedWorld(World):
     """A data plane with groups, and a view of it."""
 
+    group_config = GroupConfig(group_initial_rebalance_delay_ms=0)
+
     async def start(self):
-        await super().start()
         self.member_ids = itertools.count(1)
-        self.coordinator = GroupCoordinator(GroupConfig(group_initial_rebalance_delay_ms=0), self.next_id)
-        self.coordinator.start()
-        self.driver = Driver(
-            self.coordinator,
-            FetchPurgatory(),
-            self,
-            partition=self.topics.partition,
-            answer_fetch=lambda parked: None,
-            partition_count=50,
-            max_batch_bytes=1 << 20,
-            report=self.log,
-        )
-        for partition in range(50):
-            self.driver.load(partition)
-        self.services.groups = self.driver
+        await super().start()
         self.view = View(
             lambda: Identity(1, self.engine.cluster_id, "0.1", "h:9092", NOW_MS - 5),
-            self.coordinator,
+            self.groups,
             self.topics,
             self,
             connections=lambda: 3,
-            software_of=self.driver.members.software_of,
+            software_of=self.members.software_of,
         )
         return self
 
-    def next_id(self):
+    def new_id(self):
         return str(next(self.member_ids))
 
     def advance(self, ms):
@@ -208,7 +192,7 @@ async def test_a_group_at_the_sync_barrier(world):
 
 
 async def test_a_group_that_starts_waits_for_more(world):
-    machine = world.coordinator.machine
+    machine = world.groups
     machine.config = dataclasses.replace(machine.config, group_initial_rebalance_delay_ms=3_000)
     world.join()
     assert world.view.group("g").barrier == "initial delay"

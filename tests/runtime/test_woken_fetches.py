@@ -3,9 +3,7 @@
 import pytest
 
 from ottla.broker.core.fetches import FetchPurgatory, Parked
-from ottla.broker.core.groups.config import GroupConfig
-from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.runtime.driver import Driver
+from ottla.broker.runtime.host import Host
 from ottla.protocol.records import TopicPartition
 from tests.handlers.conftest import Quiet, Timer
 
@@ -27,15 +25,11 @@ class World:
         self.now_ms = 0
         self.timers, self.answered, self.broken = [], [], []
         self.log = Quiet()
-        coordinator = GroupCoordinator(GroupConfig(), lambda: "id")
-        coordinator.start()
-        self.driver = Driver(
-            coordinator,
-            FetchPurgatory(),
+        self.host = Host(
             self,
+            FetchPurgatory(),
             partition=lambda tp: None,
             answer_fetch=self.answer,
-            partition_count=1,
             max_batch_bytes=1 << 20,
             report=self.log,
         )
@@ -66,7 +60,7 @@ class World:
         parked = Parked(Context(), None, deadline_ms=deadline_ms, missing_bytes=1, watched={TP: 0})
         if broken:
             self.broken.append(parked)
-        self.driver.park(parked)
+        self.host.park(parked)
         return parked
 
 
@@ -87,14 +81,14 @@ def test_fetches_behind_it_are_answered_and_their_time_goes_on(world):
 
 def test_an_append_that_wakes_it_wakes_the_others(world):
     broken, other = world.park(10, broken=True), world.park(10)
-    world.driver.touched(TP)
+    world.host.touched(TP)
     assert world.answered == [broken, other]
     assert [len(parked.ctx.reasons) for parked in (broken, other)] == [1, 0]
 
 
 def test_the_others_are_answered_when_the_broker_stops(world):
     broken, other = world.park(10, broken=True), world.park(10)
-    world.driver.stop()
+    world.host.stop()
     assert world.answered == [broken, other]
 
 
@@ -105,7 +99,7 @@ def test_the_clock_is_set_whatever_an_outcome_does(world):
         raise LookupError("a bug of ours")
 
     world.park(10)
-    world.driver._outcomes.append(fails)
+    world.host._outcomes.append(fails)
     with pytest.raises(LookupError):
         world.advance(10)
     world.advance(20)

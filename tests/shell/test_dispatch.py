@@ -33,7 +33,9 @@ class Groups:
             raise answer
         return int(answer)
 
-    def describe_groups(self, request: DescribeGroupsRequest, ctx: Any) -> DescribeGroupsResponse:
+    def describe_groups(
+        self, request: DescribeGroupsRequest, ctx: Any, now_ms: int, wall_ms: int
+    ) -> DescribeGroupsResponse:
         return DescribeGroupsResponse(groups=[DescribedGroup(group_id=group_id) for group_id in request.groups])
 
     def join(self, request: JoinGroupRequest, ctx: Any) -> None:
@@ -48,6 +50,10 @@ class Log:
         self.lines.append(event)
 
 
+def enter(entry: Any, request: Any, ctx: Any) -> Any:
+    return entry(request, ctx, 0, 0)
+
+
 @pytest.fixture
 def groups() -> Groups:
     return Groups()
@@ -60,7 +66,7 @@ def log() -> Log:
 
 @pytest.fixture(params=["fused", "construct"])
 def dispatcher(request: pytest.FixtureRequest, groups: Groups, log: Log) -> Dispatcher:
-    services = SimpleNamespace(groups=groups, clock=SimpleNamespace(monotonic_ms=lambda: 0))
+    services = SimpleNamespace(enter=enter, groups=groups, clock=SimpleNamespace(monotonic_ms=lambda: 0))
     return Dispatcher(services, log, request.param)
 
 

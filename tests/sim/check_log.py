@@ -9,11 +9,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.core.coordination.shard import ShardState
 from ottla.broker.core.effects import Append, Reply
 from ottla.broker.core.events import OwnershipChanged, TimerFired
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.core.groups.replay import differences, durable_state
-from ottla.broker.core.groups.shard import ShardState
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition
@@ -91,7 +91,7 @@ class Ledger:
             committed.add((key.group_id, key.topic, key.partition, offset.offset))
 
     def _compare(self, group_id: str) -> None:
-        group = self.replica._m.shards[self.partition].groups.get(group_id)
+        group = self.replica.shards[self.partition].groups.get(group_id)
         value, offsets = self.groups.get(group_id), self.offsets.get(group_id, {})
         if group is None:
             if value is not None or offsets:
@@ -328,12 +328,12 @@ class LogCheck:
 
     def compare(self, coordinator: WatchedCoordinator, partition: int | None = None) -> None:
         """The live state must be what the log says, in one partition or in all."""
-        shards = coordinator._m.shards
+        shards = coordinator.shards
         for shard in shards if partition is None else [shards[partition]]:
             if shard.state is not ShardState.ACTIVE:
                 continue
             ledger = self.ledgers[shard.partition]
-            replica = ledger.replica._m.shards[shard.partition].groups
+            replica = ledger.replica.shards[shard.partition].groups
             live: Any = SimpleNamespace(groups=shard.groups)
             read: Any = SimpleNamespace(groups=replica)
             if found := differences(durable_state(live), durable_state(read)):
@@ -389,7 +389,7 @@ class LogCheck:
                         gone.add((key.group_id, key.topic, key.partition))
         swept = {
             shard.partition
-            for shard in coordinator._m.shards
+            for shard in coordinator.shards
             for event in step.events_of(TimerFired)
             if event.timer == "retention" and shard.state is ShardState.ACTIVE
         }

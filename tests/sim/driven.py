@@ -18,11 +18,14 @@ from ottla.broker.clock import TimerHandle
 from ottla.broker.core.fetches import FetchPurgatory
 from ottla.broker.core.topics.configs import TopicConfig
 from ottla.broker.core.topics.partition import Topic
+from ottla.broker.core.transactions.config import TransactionConfig
+from ottla.broker.core.transactions.coordinator import TransactionCoordinator
 from ottla.broker.dispatch import Dispatcher, Route
 from ottla.broker.handlers.services import Node as BrokerNode
 from ottla.broker.handlers.services import Services
 from ottla.broker.net.connection import Connection
-from ottla.broker.runtime.driver import Driver
+from ottla.broker.runtime.host import Host
+from ottla.broker.runtime.member_connections import MemberConnections
 from ottla.broker.settings import Settings
 from ottla.broker.storage.engine import EngineError, LogConfig, StorageFull, Unavailable
 from ottla.broker.storage.memory import MemoryEngine
@@ -97,7 +100,7 @@ class DrivenNode(UnboundedHost, Node):
     def __init__(self, world: World, name: str) -> None:
         super().__init__(world, name)
         self._engine = MemoryEngine(new_uuid=lambda: UUID(int=1), call_soon=self._soon, fault=self._fault)
-        self._driver: Driver
+        self._host: Host
         self._dispatcher: Dispatcher
         self._life = 0
 
@@ -113,30 +116,32 @@ class DrivenNode(UnboundedHost, Node):
         self.offsets_topic = topic
         self.coordinator = coordinator = WatchedCoordinator(world, self.name)
         coordinator.start()
-        self._driver = Driver(
-            coordinator,
-            FetchPurgatory(),
+        self._host = Host(
             self,
+            FetchPurgatory(),
             partition=lambda tp: topic.partition(tp.partition),
             answer_fetch=lambda parked: None,
-            partition_count=world.plan.partitions,
             max_batch_bytes=MAX_BATCH,
             report=self,
         )
+        self._host.add(OFFSETS_TOPIC, coordinator)
         services = Services(
             settings=Settings(),
             clock=self,
             node=BrokerNode(1, "cluster"),
-            groups=self._driver,
+            enter=self._host.enter,
+            groups=coordinator,
+            members=MemberConnections(coordinator, self._host.now),
             topics=NamedTopics(world),  # type: ignore[arg-type]
-            fetches=self._driver,
-            transactions=SimpleNamespace(),  # type: ignore[arg-type]
+            fetches=self._host,
+            transactions=TransactionCoordinator(TransactionConfig(), lambda: None),
+            prepare_transactions=lambda then: None,
+            write_marker=self._host.write_marker,
         )
         self._dispatcher = Dispatcher(services, self)
         self._dispatcher.routes = ROUTES
         self.receive: Callable[..., bytes | None] = self._dispatcher.receive
-        for partition in range(world.plan.partitions):
-            self._driver.load(partition)
+        _run(self._host.load(OFFSETS_TOPIC))
 
     def crash(self) -> None:
         """Go down: killed, or stopped in an orderly way, in which case everything that waits is answered first."""
@@ -144,19 +149,20 @@ class DrivenNode(UnboundedHost, Node):
         orderly = self._rng.random() < 0.4
         self.world.note(f"{self.name} is {'stopped' if orderly else 'killed'}")
         if orderly:
-            self._driver.stop()
+            self._host.stop()
             if self.world.watch.answers.waiting.get(self.coordinator.life):
                 raise Violation("everyone is answered", "the broker stopped and somebody still waits")
             _run(self._engine.close())
         else:
-            self._driver.silence()
+            self._host.silence()
             self._engine.abandon()
         self._life += 1
         super().crash()
 
     def topic_deleted(self, topic: str) -> None:
         if self.coordinator is not None:
-            self._driver.topic_deleted(topic)
+            self.coordinator.topic_deleted(topic, *self._host.now())
+            self._host.settle()
 
     # The engine's chances
 

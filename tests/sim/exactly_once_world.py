@@ -13,10 +13,6 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from ottla.broker.core.groups.config import GroupConfig
-from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.handlers.fetch import complete
-from ottla.broker.runtime.driver import Driver
 from ottla.broker.storage.engine import EngineError, Unavailable
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -81,51 +77,16 @@ class ExactlyOnceWorld(HandlersWorld):
         self.transactions_made: list[Transaction] = []
         self.clients: dict[str, asyncio.Task[None]] = {}
         self.crash: Exception | None = None
-        self.driver: Driver | None = None
-        self.early: list[tuple[Any, Any, Any]] = []
-        """Markers of a start, which come before the driver that writes them."""
 
     def _fault(self, tp: TopicPartition, base_offset: int) -> EngineError | None:
         return Unavailable("failed") if self.failing and self.rng.random() < 0.03 else None
 
     # The broker's life
 
-    async def start(self) -> ExactlyOnceWorld:
-        await super().start()
-        coordinator = GroupCoordinator(GroupConfig(), lambda: "id", 3)
-        coordinator.start()
-        driver = self.driver = Driver(
-            coordinator,
-            self.fetches,
-            self,
-            partition=self.topics.partition,
-            answer_fetch=lambda parked: complete(parked, self.services),
-            partition_count=3,
-            max_batch_bytes=1 << 20,
-            report=self.log,
-        )
-        for partition in range(3):
-            driver.load(partition)
-        self.services.groups = driver
-        self.engine.on_appended = lambda tp: driver.appended(tp, self.engine.logs[tp].size_bytes)
-        early, self.early = self.early, []
-        for args in early:
-            driver.write_marker(*args)
-        return self
-
-    def write_marker(self, tp: Any, marker: Any, settled: Any) -> None:
-        if self.driver is None:
-            self.early.append((tp, marker, settled))
-        else:
-            self.driver.write_marker(tp, marker, settled)
-
     async def kill_broker(self) -> None:
         self.life += 1
-        self.transactions.silence()
-        assert self.driver is not None
-        self.driver.silence()
-        self.driver = None
-        self.early.clear()
+        self.host.silence()
+        self.transactions.stop()
         if self.transactions._preparing is not None:
             self.transactions._preparing.cancel()
         self.timers.clear()

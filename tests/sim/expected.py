@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ottla.broker.core.groups.shard import ShardState
+from ottla.broker.core.coordination.shard import ShardState
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition

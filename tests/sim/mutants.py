@@ -330,9 +330,9 @@ MUTANTS = [
     ),
     Mutant(
         "a disconnect removes the member",
-        "groups.machine:Machine.begin",
+        "coordination.machine:CoordinatorMachine.begin",
         "self.cause += 1",
-        "self.cause += 1\n    for group in self.groups.values():\n"
+        "self.cause += 1\n    for group in vars(self).get('groups', {}).values():\n"
         "        for member in list(group.members.values()):\n"
         "            if member.parked_sync is not None and member.parked_sync.closed:\n"
         "                group.remove(member.member_id)",

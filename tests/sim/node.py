@@ -78,15 +78,15 @@ class Node:
             case ApiKey.OFFSET_COMMIT:
                 return coordinator.commit_offsets(request, ctx, now_ms, wall_ms, self._missing(request))
             case ApiKey.OFFSET_FETCH:
-                return coordinator.fetch_offsets(request, ctx, now_ms)
+                return coordinator.fetch_offsets(request, ctx, now_ms, wall_ms)
             case ApiKey.OFFSET_DELETE:
                 return coordinator.delete_offsets(request, ctx, now_ms, wall_ms, self._missing(request))
             case ApiKey.DELETE_GROUPS:
                 return coordinator.delete_groups(request, ctx, now_ms, wall_ms)
             case ApiKey.DESCRIBE_GROUPS:
-                return coordinator.describe_groups(request, ctx, now_ms)
+                return coordinator.describe_groups(request, ctx, now_ms, wall_ms)
             case ApiKey.LIST_GROUPS:
-                return coordinator.list_groups(request, ctx, now_ms)
+                return coordinator.list_groups(request, ctx, now_ms, wall_ms)
         raise ValueError(call.api)
 
     def _missing(self, request: Any) -> dict[tuple[str, int], ErrorCode]:

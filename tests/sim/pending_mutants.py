@@ -8,7 +8,7 @@ PENDING_MUTANTS = [
     Mutant(
         "offsets of a transaction count at once",
         "groups.transactional:TransactionalCommitWrite.keep",
-        "self.shard.hold(self.group, self.producer_id, topic, partition, committed)",
+        "m.shards[self.shard.partition].hold(self.group, self.producer_id, topic, partition, committed)",
         "self.group.offsets.store(topic, partition, committed)",
     ),
     Mutant(

@@ -230,7 +230,7 @@ class PendingWorld:
         )
         if stable and self.world.held:
             return None
-        answer = self.world.coordinator.fetch_offsets(request, _Reader(), self.world.now_ms)
+        answer = self.world.coordinator.fetch_offsets(request, _Reader(), self.world.now_ms, self.world.wall_ms)
         if answer is None:
             raise Broken("a fetch waits though nothing is on its way")
         return {

@@ -79,7 +79,7 @@ def test_a_deletion_that_half_failed_leaves_the_same_with_and_without_compaction
     coordinator.delete_groups(calls.delete_groups(["g"]), ctx, 0, WALL_MS)
     coordinator.finish(FAILED, NONE)
     assert coordinator.replies[ctx].results[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE  # type: ignore[attr-defined]
-    answer = coordinator.fetch_offsets(calls.fetch(["g"], 5, [("t", [0])], stable=False), Ctx(), 0)
+    answer = coordinator.fetch_offsets(calls.fetch(["g"], 5, [("t", [0])], stable=False), Ctx(), 0, WALL_MS)
     assert answer is not None
     assert answer.topics[0].partitions[0].committed_offset == 7
     coordinator.assert_replays()
@@ -94,7 +94,7 @@ def test_a_fetch_that_waited_does_not_take_a_group_that_was_given_up_for_unknown
     coordinator.finish(NONE, NONE)
     coordinator.commit_offsets(calls.commit(Identity("a"), 5, [("t", 0, 8, "")]), Ctx(), 0, WALL_MS)
     ctx = Ctx(8)
-    assert coordinator.fetch_offsets(calls.fetch(["a", "b"], 8, None, stable=True), ctx, 0) is None
+    assert coordinator.fetch_offsets(calls.fetch(["a", "b"], 8, None, stable=True), ctx, 0, WALL_MS) is None
     coordinator.unload(0, 0, WALL_MS)
     coordinator.settle()
     answer = coordinator.replies[ctx]
@@ -123,7 +123,7 @@ def test_memory_does_not_grow_with_heartbeats() -> None:
         for member_id in ids:
             assert coordinator.heartbeat(calls.heartbeat(Identity("g", member_id, None, 1), 4), now_ms) == NONE
         coordinator.advance(now_ms, WALL_MS + now_ms)
-        assert len(coordinator._m.deadlines._heap) < 20
+        assert len(coordinator.deadlines._heap) < 20
     coordinator.advance(66_000, WALL_MS)
     gone = [coordinator.heartbeat(calls.heartbeat(Identity("g", name, None, 1), 4), 66_000) for name in ids]
     assert gone == [ErrorCode.UNKNOWN_MEMBER_ID] * 3

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from ottla.broker.core.coordination.shard import ShardState
 from ottla.broker.core.groups.group import Group
-from ottla.broker.core.groups.shard import ShardState
 
 
 class MemberView(NamedTuple):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Generator
 
-from ottla.broker.core.groups import coordinator, removal
+from ottla.broker.core.groups import removal
+from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.protocol.groups import coordinator_partition
 from tests.sim.consumers import Consumer
 from tests.sim.kernel import Kernel, Process, Violation
@@ -132,9 +133,9 @@ class World(Kernel):
 
     def simulate(self) -> None:
         """Run the plan: a wild time, then quiet, then everything must have come to rest."""
-        sizes = removal.BATCH_RECORDS, coordinator.TURN_DEADLINES
+        sizes = removal.BATCH_RECORDS, GroupCoordinator.turn_deadlines
         if self.plan.has("small batches"):
-            removal.BATCH_RECORDS, coordinator.TURN_DEADLINES = 2, 1
+            removal.BATCH_RECORDS, GroupCoordinator.turn_deadlines = 2, 1
         try:
             self.start()
             self.run(self.now_ms + self.plan.duration_ms)
@@ -148,7 +149,7 @@ class World(Kernel):
                 if node.coordinator is not None:
                     self.watch.at_rest(node.coordinator)
         finally:
-            removal.BATCH_RECORDS, coordinator.TURN_DEADLINES = sizes
+            removal.BATCH_RECORDS, GroupCoordinator.turn_deadlines = sizes
 
     def _is_at_rest(self) -> bool:
         if self.now_ms < self._look_again_ms:

@@ -76,7 +76,7 @@ def lives(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, list[Event]]]:
 
     def watch(coordinator: Any) -> None:
         events: list[Event] = []
-        machine = coordinator._m
+        machine = coordinator
 
         def keep(event: Event) -> None:
             if coordinator._started:
@@ -106,7 +106,7 @@ def lives(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, list[Event]]]:
 def test_scenario(path: Any, index: int, title: str, lives: list[tuple[Any, list[Event]]]) -> None:
     Play().run(read_scenarios(path)[index])
     for coordinator, events in lives:
-        verdict = played(coordinator._m.config, coordinator._m.partition_count, events)
+        verdict = played(coordinator.config, coordinator.partition_count, events)
         assert [str(one) for one in verdict.differences] == []
         assert verdict.compared == len(events)
 
@@ -122,7 +122,7 @@ def test_simulated_world(
         monkeypatch.setattr(removal, "BATCH_RECORDS", 2)
     assert lives
     for coordinator, events in lives:
-        config, partitions = coordinator._m.config, coordinator._m.partition_count
+        config, partitions = coordinator.config, coordinator.partition_count
         verdict = played(config, partitions, events)
         assert [str(one) for one in verdict.differences] == []
         assert verdict.compared == len(events)
@@ -152,11 +152,11 @@ def test_transactions_of_whole_brokers(seed: int, monkeypatch: pytest.MonkeyPatc
         lives.append((made, events))
         return made
 
-    monkeypatch.setattr(exactly_once_world, "GroupCoordinator", coordinator)
+    monkeypatch.setattr("tests.handlers.conftest.GroupCoordinator", coordinator)
     asyncio.run(asyncio.wait_for(exactly_once_world.ExactlyOnceWorld(seed).simulate(), 60))
     assert {TxnCommitReceived, TransactionEnded} < {type(event) for _, events in lives for event in events}
     for made, events in lives:
-        verdict = played(made._m.config, made._m.partition_count, events)
+        verdict = played(made.config, made.partition_count, events)
         assert [str(one) for one in verdict.differences] == []
         assert verdict.compared == len(events)
 

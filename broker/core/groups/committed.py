@@ -11,13 +11,11 @@ stored, unless something newer was stored since its record was written, or dropp
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
+from ottla.broker.core.coordination.shard import Write
 from ottla.protocol.primitives import ZERO_UUID
-
-if TYPE_CHECKING:
-    from ottla.broker.core.groups.machine import Write
 
 
 class CommittedOffset(NamedTuple):
@@ -64,7 +62,7 @@ class CommittedOffsets:
         self.by_topic: dict[str, dict[int, CommittedOffset]] = {}
         self.in_flight: dict[tuple[str, int], int] = {}
         """How many records of a partition (commits and tombstones) are on their way."""
-        self.last_write: Write | None = None
+        self.last_write: Write[Any] | None = None
         """The write that carried the last of them."""
         self.pending: dict[int, dict[tuple[str, int], Pending]] = {}
         """Producer id → what its open transaction has committed."""

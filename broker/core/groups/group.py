@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from ottla.broker.core.coordination.shard import Shard
 from ottla.broker.core.effects import Asker
+from ottla.broker.core.groups.committed import CommittedOffsets
 from ottla.broker.core.groups.member import NO_ASSIGNMENT, Member, protocols_bytes, text_bytes
 from ottla.broker.core.groups.state import (
     COMPLETING_REBALANCE,
@@ -26,11 +27,6 @@ from ottla.broker.core.groups.voting import elect
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE, subscribed_topics
 from ottla.protocol.errors import ErrorCode, MalformedFrame
 from ottla.protocol.messages.join_group import JoinGroupResponseMember
-
-if TYPE_CHECKING:
-    from ottla.broker.core.groups.committed import CommittedOffsets
-    from ottla.broker.core.groups.shard import Shard
-
 
 GROUP_BYTES = 1_024
 """What a group takes besides its id and its members, roughly."""

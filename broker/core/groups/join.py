@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ottla.broker.core.coordination.machine import TimerKey
+from ottla.broker.core.coordination.shard import append_error
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.events import (
     GroupCreated,
@@ -15,13 +17,13 @@ from ottla.broker.core.events import (
 from ottla.broker.core.groups.committed import CommittedOffsets
 from ottla.broker.core.groups.config import NEW_MEMBER_JOIN_TIMEOUT_MS
 from ottla.broker.core.groups.group import Group, group_bytes
-from ottla.broker.core.groups.machine import GroupWrite, Machine, Timer, TimerKey
+from ottla.broker.core.groups.machine import GroupWrite, Machine, Timer
 from ottla.broker.core.groups.member import MEMBER_BYTES, Member, protocols_bytes, text_bytes
 from ottla.broker.core.groups.membership import void
 from ottla.broker.core.groups.rebalance import prepare, rebalance_or_finish, try_finish
 from ottla.broker.core.groups.records import group_record, new_group_record
-from ottla.broker.core.groups.replies import SKIPS_ASSIGNMENT, append_error, join_error, join_success, sync_error
-from ottla.broker.core.groups.shard import Shard
+from ottla.broker.core.groups.replies import SKIPS_ASSIGNMENT, join_error, join_success, sync_error
+from ottla.broker.core.groups.shard import GroupShard
 from ottla.broker.core.groups.state import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -38,7 +40,7 @@ def client_reason(reason: str | None) -> str:
     return reason or "not provided"
 
 
-def join(m: Machine, shard: Shard, request: JoinGroupRequest, ctx: Asker) -> JoinGroupResponse | None:
+def join(m: Machine, shard: GroupShard, request: JoinGroupRequest, ctx: Asker) -> JoinGroupResponse | None:
     """Let somebody join; None if the request was parked."""
     if not request.member_id and not _can_be_named(request, ctx):
         # Kafka answers the same, as it cannot write the answer that it has.

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from ottla.broker.core.coordination.machine import TimerKey
 from ottla.broker.core.groups import notes
 from ottla.broker.core.groups.group import Group
-from ottla.broker.core.groups.machine import Machine, Timer, TimerKey
+from ottla.broker.core.groups.machine import Machine, Timer
 from ottla.broker.core.groups.rebalance import prepare
 from ottla.broker.core.groups.replies import join_error, sync_error
-from ottla.broker.core.groups.shard import Shard, ShardState
+from ottla.broker.core.groups.shard import GroupShard
 from ottla.broker.core.groups.state import DEAD
 from ottla.protocol.errors import ErrorCode
 
 
-def activate(m: Machine, shard: Shard) -> None:
+def activate(m: Machine, shard: GroupShard) -> None:
     """Serve the groups that were replayed.
 
     Every member gets a fresh session, so that a fail-over by itself evicts nobody.
     """
-    shard.become(ShardState.ACTIVE)
     m.groups.update(shard.groups)
     for group in list(shard.groups.values()):
         notes.group_loaded(m, group)
@@ -37,31 +37,20 @@ def _is_unassigned(group: Group) -> bool:
     return bool(group.members) and not any(member.assignment for member in group.members.values())
 
 
-def schedule_retention(m: Machine, shard: Shard) -> None:
+def schedule_retention(m: Machine, shard: GroupShard) -> None:
     """Look for expired offsets one interval from now."""
     key = TimerKey(Timer.RETENTION, shard.partition)
     m.deadlines.set(key, m.now_ms + m.config.offsets_retention_check_interval_ms)
 
 
-def give_up(m: Machine, shard: Shard) -> None:
-    """Stop serving: every parked request hears NOT_COORDINATOR, every timer is cancelled, memory is dropped."""
-    was_active = shard.state is ShardState.ACTIVE
-    shard.become(ShardState.ABSENT)
+def give_up(m: Machine, shard: GroupShard) -> None:
+    """Stop serving: every parked request hears NOT_COORDINATOR, and every timer is cancelled."""
     m.deadlines.cancel(TimerKey(Timer.RETENTION, shard.partition))
-    groups = shard.groups
-    shard.clear()
-    if not was_active:
-        return
-    for group in groups.values():
+    for group in shard.groups.values():
         del m.groups[group.group_id]
         m.drop_weight(group)
         m.cancel_timers(group)
         _dismiss(m, group)
-    in_flight, shard.in_flight = shard.in_flight, {}
-    for write in in_flight:
-        write.done(m, ErrorCode.NOT_COORDINATOR)
-        for waiter in write.waiters:
-            waiter.done(m, ErrorCode.NOT_COORDINATOR)
 
 
 def _dismiss(m: Machine, group: Group) -> None:

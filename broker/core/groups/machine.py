@@ -1,17 +1,17 @@
-"""What all parts of the coordinator share: time, timers, effects, events, and the groups by id.
+"""The state of the group coordinator: the groups by id, their deadlines, what they hold in memory, and its observer.
 
-An entry into the coordinator calls `Machine.begin` once; until it returns, ``now_ms`` and ``wall_ms`` stand still and
-``cause`` is its number. The modules around this one are functions that take the machine first, and each is about one
-subject; none of them keeps state of its own.
+The modules around this one are functions that take the machine first. Each is about one subject and keeps no state.
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
-from ottla.broker.core.effects import Append, Asker, Effect, Reply
+from ottla.broker.core.coordination.machine import CoordinatorMachine, TimerKey
+from ottla.broker.core.coordination.shard import Write
+from ottla.broker.core.effects import Asker, Reply
 from ottla.broker.core.events import (
     Emit,
     Event,
@@ -25,11 +25,9 @@ from ottla.broker.core.events import (
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.group import Group, Recorded
 from ottla.broker.core.groups.member import Member, text_bytes
-from ottla.broker.core.groups.shard import Shard
+from ottla.broker.core.groups.shard import GroupShard
 from ottla.broker.core.groups.state import GroupState
-from ottla.broker.core.purgatory import Deadlines
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.offsets_topic import CoordinatorRecord
 
 ERROR_NAMES = {int(code): code.name for code in ErrorCode}
 """Names of error codes; looking them up in the enumeration takes longer than the rest of an event."""
@@ -49,55 +47,7 @@ class Timer(enum.StrEnum):
     RETENTION = "retention"
 
 
-class TimerKey(NamedTuple):
-    """The key of a deadline; the subject is a group id, or a partition for ``RETENTION``."""
-
-    timer: Timer
-    subject: str | int
-    member_id: str = ""
-
-
-class Write:
-    """Records on their way to the log; the token of their `Append`.
-
-    Attributes:
-        cause: the input that wrote them.
-    """
-
-    __slots__ = ("cause", "shard", "waiters")
-    what = "records"
-    producer_id = -1
-    """The transaction that the records belong to; -1 for records that count at once."""
-    producer_epoch = -1
-    verified: object = None
-    """Shows that the transaction may write to the partition, if it has not yet."""
-
-    def __init__(self, shard: Shard) -> None:
-        self.shard = shard
-        self.cause = 0
-        self.waiters: list[Waiter] = []
-
-    def done(self, m: Machine, error: ErrorCode) -> None:
-        """The records are durable (``NONE``), or failed."""
-        raise NotImplementedError
-
-    @property
-    def group_id(self) -> str:
-        """The group that they are about, empty if there is no single one."""
-        return ""
-
-
-class Waiter:
-    """An answer that waits for a write of which it is not the subject."""
-
-    __slots__ = ()
-
-    def done(self, m: Machine, error: ErrorCode) -> None:
-        """The write succeeded or failed."""
-        raise NotImplementedError
-
-
-class GroupWrite(Write):
+class GroupWrite(Write["Machine"]):
     """A record of the group itself; keeps account of what the log says of it."""
 
     __slots__ = ("generation", "group", "revision")
@@ -113,7 +63,6 @@ class GroupWrite(Write):
         return self.group.group_id
 
     def begins(self) -> None:
-        """Called when the record is handed over."""
         self.group.group_writes += 1
         if self.group.recorded is Recorded.CURRENT:
             self.group.recorded = Recorded.STALE
@@ -138,33 +87,13 @@ def _uncounted(group_id: str, partitions: int, wall_ms: int) -> None:
     """Where nobody counts commits."""
 
 
-class Machine:
-    """See the module. Attributes that entries change are ``now_ms``, ``wall_ms`` and ``cause``."""
-
-    __slots__ = (
-        "cause",
-        "config",
-        "count_commit",
-        "deadlines",
-        "effects",
-        "groups",
-        "held_bytes",
-        "issued",
-        "issued_bytes",
-        "new_id",
-        "now_ms",
-        "observed",
-        "observer",
-        "partition_count",
-        "recorded",
-        "shards",
-        "wall_ms",
-    )
+class Machine(CoordinatorMachine[GroupShard]):
+    """See the module."""
 
     def __init__(self, config: GroupConfig, new_id: Callable[[], str], partition_count: int, emit: Emit) -> None:
+        super().__init__(map(GroupShard, range(partition_count)))
         self.config = config
         self.new_id = new_id
-        self.partition_count = partition_count
         self.observer = emit
         # Events that only say what was asked and answered are not made for an observer that has no use for them.
         self.observed = emit is not no_op and getattr(emit, "wants_requests", True)
@@ -172,9 +101,6 @@ class Machine:
         self.recorded = self.observed and getattr(emit, "wants_all", True)
         # They are counted instead, by whoever is there.
         self.count_commit: Callable[[str, int, int], None] = getattr(emit, "count_commit", _uncounted)
-        self.deadlines: Deadlines[TimerKey] = Deadlines()
-        self.effects: list[Effect] = []
-        self.shards = [Shard(partition) for partition in range(partition_count)]
         self.groups: dict[str, Group] = {}
         """The groups of all active shards."""
         self.held_bytes = 0
@@ -182,17 +108,6 @@ class Machine:
         self.issued: dict[TimerKey, None] = {}
         """The issued ids of all groups that have not come back, oldest first."""
         self.issued_bytes = 0
-        self.now_ms = 0
-        self.wall_ms = 0
-        self.cause = 0
-
-    def begin(self, now_ms: int, wall_ms: int | None = None) -> int:
-        """Start an entry; returns its number."""
-        self.now_ms = now_ms
-        if wall_ms is not None:
-            self.wall_ms = wall_ms
-        self.cause += 1
-        return self.cause
 
     def emit(self, event: Event) -> None:
         """Tell the observer what happened, with the time of this entry."""
@@ -215,16 +130,6 @@ class Machine:
                     error=ERROR_NAMES[getattr(response, "error_code", 0)],
                 )
             )
-
-    def append(self, write: Write, records: list[CoordinatorRecord]) -> None:
-        """Hand records over to the log; ``write.done`` is called with their outcome."""
-        write.cause = self.cause
-        write.shard.in_flight[write] = None
-        if isinstance(write, GroupWrite):
-            write.begins()
-        self.effects.append(
-            Append(write.shard.partition, records, write, write.producer_id, write.producer_epoch, write.verified)
-        )
 
     # Timers
 
@@ -361,13 +266,13 @@ class Machine:
     def add_group(self, group: Group) -> None:
         """Make a group known."""
         self.groups[group.group_id] = group
-        group.shard.groups[group.group_id] = group
+        self.shards[group.shard.partition].groups[group.group_id] = group
         self.weigh(group)
 
     def forget_group(self, group: Group, reason: str) -> None:
         """Make a group unknown and cancel its deadlines."""
         del self.groups[group.group_id]
-        del group.shard.groups[group.group_id]
+        del self.shards[group.shard.partition].groups[group.group_id]
         self.drop_weight(group)
         self.cancel_timers(group)
         self.emit(GroupRemoved(group_id=group.group_id, cause=self.cause, generation=group.generation, reason=reason))

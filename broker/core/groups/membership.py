@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from ottla.broker.core.coordination.machine import TimerKey
+from ottla.broker.core.coordination.shard import Waiter, append_error
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.events import MemberLeft, PendingMemberExpired, SessionExpired
 from ottla.broker.core.groups.group import Group
-from ottla.broker.core.groups.machine import GroupWrite, Machine, TimerKey, Waiter
+from ottla.broker.core.groups.machine import GroupWrite, Machine
 from ottla.broker.core.groups.rebalance import (
     drop_parked_join,
     finish_if_all_joined,
     rebalance_or_finish,
 )
-from ottla.broker.core.groups.replies import append_error
 from ottla.broker.core.groups.state import COMPLETING_REBALANCE, DEAD, EMPTY, STABLE
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
@@ -38,7 +39,7 @@ def refuse_heartbeat(m: Machine, request: HeartbeatRequest) -> ErrorCode:
     return ErrorCode.ILLEGAL_GENERATION
 
 
-class LeaveAnswer(Waiter):
+class LeaveAnswer(Waiter[Machine]):
     """The answer to a LeaveGroup that made the group Empty: held until that is logged."""
 
     __slots__ = ("ctx", "group_id", "response")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+from ottla.broker.core.coordination.machine import TimerKey
+from ottla.broker.core.coordination.shard import ShardState, Write
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.events import (
     AppendFinished,
@@ -33,10 +35,10 @@ from ottla.broker.core.events import (
 )
 from ottla.broker.core.groups.committed import CommittedOffset
 from ottla.broker.core.groups.group import Group, Recorded
-from ottla.broker.core.groups.machine import ERROR_NAMES, Machine, Timer, TimerKey, Write
+from ottla.broker.core.groups.machine import ERROR_NAMES, Machine, Timer
 from ottla.broker.core.groups.member import Member
 from ottla.broker.core.groups.offsets import CommitWrite, Refusals, requested_groups
-from ottla.broker.core.groups.shard import Shard, ShardState
+from ottla.broker.core.groups.shard import GroupShard
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.join_group import JoinGroupRequest
 from ottla.protocol.messages.leave_group import LeaveGroupRequest
@@ -365,7 +367,7 @@ def transaction_ended(m: Machine, partition: int, producer_id: int, commit: bool
         )
 
 
-def appended(m: Machine, write: Write, error: ErrorCode) -> None:
+def appended(m: Machine, write: Write[Machine], error: ErrorCode) -> None:
     """The outcome of a write is known."""
     if m.recorded or (m.observed and (error or write.what is not CommitWrite.what)):
         m.emit(
@@ -375,7 +377,7 @@ def appended(m: Machine, write: Write, error: ErrorCode) -> None:
         )
 
 
-def ownership(m: Machine, shard: Shard, state: ShardState) -> None:
+def ownership(m: Machine, shard: GroupShard, state: ShardState) -> None:
     """A partition changes its state."""
     m.emit(
         OwnershipChanged(

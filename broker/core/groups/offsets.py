@@ -6,14 +6,14 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
+from ottla.broker.core.coordination.shard import Waiter, Write, append_error
 from ottla.broker.core.effects import Asker, Reply
 from ottla.broker.core.events import Commit, GroupCreated, OffsetsCommitted
 from ottla.broker.core.groups.committed import CommittedOffset, CommittedOffsets
 from ottla.broker.core.groups.group import Group, Recorded, group_bytes
-from ottla.broker.core.groups.machine import Machine, Waiter, Write
+from ottla.broker.core.groups.machine import Machine
 from ottla.broker.core.groups.records import offset_record
-from ottla.broker.core.groups.replies import append_error
-from ottla.broker.core.groups.shard import Shard
+from ottla.broker.core.groups.shard import GroupShard
 from ottla.broker.core.groups.state import COMPLETING_REBALANCE, DEAD, EMPTY
 from ottla.broker.settings import INT64_MAX
 from ottla.protocol.errors import ErrorCode
@@ -61,7 +61,7 @@ KNOWS_TOPIC_IDS = 10
 """From these OffsetCommit and OffsetFetch versions on topics go by their ids, not by their names (KIP-848)."""
 
 
-class CommitWrite(Write):
+class CommitWrite(Write[Machine]):
     """Committed offsets on their way; they become visible when they are durable."""
 
     __slots__ = ("accepted", "ctx", "group", "member_id", "response", "undecided")
@@ -88,7 +88,7 @@ class CommitWrite(Write):
         for topic, partition, committed in self.accepted:
             offsets.write_ends(topic, partition)
             if not error:
-                self.keep(topic, partition, committed)
+                self.keep(m, topic, partition, committed)
         if error:
             for _, _, answer in self.undecided:
                 if not answer.error_code:
@@ -122,7 +122,7 @@ class CommitWrite(Write):
                 found.append(Commit(topic, partition, before.offset, before.leader_epoch, before.metadata))
         return found
 
-    def keep(self, topic: str, partition: int, committed: CommittedOffset) -> None:
+    def keep(self, m: Machine, topic: str, partition: int, committed: CommittedOffset) -> None:
         """Take one of the offsets in, now that it is durable."""
         self.group.offsets.store(topic, partition, committed)
 
@@ -197,7 +197,7 @@ def _commit_entry(
 
 
 def commit(
-    m: Machine, shard: Shard, request: OffsetCommitRequest, ctx: Asker, refused: Refusals
+    m: Machine, shard: GroupShard, request: OffsetCommitRequest, ctx: Asker, refused: Refusals
 ) -> OffsetCommitResponse | None:
     """Commit offsets; None if the answer waits for the records.
 
@@ -244,7 +244,7 @@ def _failed(response: OffsetCommitResponse, undecided: list[Undecided], error: E
 
 
 def _committing_group(
-    m: Machine, shard: Shard, request: OffsetCommitRequest, ctx: Asker
+    m: Machine, shard: GroupShard, request: OffsetCommitRequest, ctx: Asker
 ) -> tuple[Group | None, ErrorCode]:
     """The group to commit to, and why not. A member that commits is alive: its session starts afresh."""
     generation = request.generation_id_or_member_epoch
@@ -274,7 +274,7 @@ def _committing_group(
     return group, ErrorCode.NONE
 
 
-def new_simple_group(m: Machine, shard: Shard, group_id: str) -> Group:
+def new_simple_group(m: Machine, shard: GroupShard, group_id: str) -> Group:
     """A group that comes to be because somebody stores offsets."""
     group = Group(group_id, shard, CommittedOffsets(), m.wall_ms)
     m.add_group(group)
@@ -322,7 +322,7 @@ class FetchAnswer:
                 self.errors.setdefault(wanted.group_id, shard.refusal)
 
 
-class GroupFetch(Waiter):
+class GroupFetch(Waiter[Machine]):
     """The wait of a `FetchAnswer` for the last write of one group."""
 
     __slots__ = ("answer", "group_id")

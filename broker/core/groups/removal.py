@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from uuid import UUID
 
+from ottla.broker.core.coordination.shard import Shard, Waiter, Write, append_error
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.events import OffsetsRemoved, WriteFailed
 from ottla.broker.core.groups.group import Group, Recorded
-from ottla.broker.core.groups.machine import Machine, Waiter, Write
+from ottla.broker.core.groups.machine import Machine
 from ottla.broker.core.groups.offsets import NO_PARTITION, Refusals
 from ottla.broker.core.groups.records import group_tombstone, offset_tombstone
-from ottla.broker.core.groups.replies import append_error
-from ottla.broker.core.groups.shard import Shard
+from ottla.broker.core.groups.shard import GroupShard
 from ottla.broker.core.groups.state import DEAD, EMPTY
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
 from ottla.protocol.errors import ErrorCode
@@ -29,7 +29,7 @@ BATCH_RECORDS = 1_000
 """How many tombstones go into one batch: some hundred KiB at most, below every sensible ``max.message.bytes``."""
 
 
-class TombstoneWrite(Write):
+class TombstoneWrite(Write[Machine]):
     """Tombstones of offsets, and of groups that go with them.
 
     Nothing is forgotten before they are durable. A group that got a member meanwhile lives on, with nothing of its
@@ -127,7 +127,7 @@ class Tombstones:
 # OffsetDelete
 
 
-class DeleteOffsetsAnswer(Waiter):
+class DeleteOffsetsAnswer(Waiter[Machine]):
     """The answer to an OffsetDelete, held until the tombstones are durable."""
 
     __slots__ = ("ctx", "group_id", "response", "waiting")
@@ -228,7 +228,7 @@ class DeleteGroupsAnswer:
         self.waiting = 0
 
 
-class GroupDeletion(Waiter):
+class GroupDeletion(Waiter[Machine]):
     """One write of a `DeleteGroupsAnswer`."""
 
     __slots__ = ("answer", "result")
@@ -284,7 +284,7 @@ def delete_group(m: Machine, group: Group, reason: str) -> Tombstones:
 # Topics
 
 
-def topic_deleted(m: Machine, shard: Shard, topic: str, topic_id: UUID) -> None:
+def topic_deleted(m: Machine, shard: GroupShard, topic: str, topic_id: UUID) -> None:
     """Delete the offsets that the groups of a shard have for a topic that is gone.
 
     Those that are known to be of another topic of that name stay.

@@ -13,7 +13,7 @@ from ottla.broker.core.groups.group import Group, Recorded
 from ottla.broker.core.groups.machine import Machine
 from ottla.broker.core.groups.member import Member
 from ottla.broker.core.groups.records import group_value
-from ottla.broker.core.groups.shard import Shard
+from ottla.broker.core.groups.shard import GroupShard
 from ottla.broker.core.groups.state import EMPTY, HEARTBEAT_ANSWER, STABLE
 from ottla.protocol.offsets_topic import (
     CoordinatorRecord,
@@ -25,7 +25,7 @@ from ottla.protocol.offsets_topic import (
 )
 
 
-def replay(shard: Shard, record: CoordinatorRecord, producer_id: int = -1) -> bool:
+def replay(shard: GroupShard, record: CoordinatorRecord, producer_id: int = -1) -> bool:
     """Apply one record of the log; False if its type is not one of classic groups and it was skipped.
 
     Args:
@@ -62,7 +62,7 @@ def replay(shard: Shard, record: CoordinatorRecord, producer_id: int = -1) -> bo
     return True
 
 
-def _replay_group(shard: Shard, group_id: str, value: bytes | None) -> None:
+def _replay_group(shard: GroupShard, group_id: str, value: bytes | None) -> None:
     before = shard.groups.get(group_id)
     if value is None:
         shard.groups.pop(group_id, None)
@@ -75,7 +75,7 @@ def _replay_group(shard: Shard, group_id: str, value: bytes | None) -> None:
     shard.groups[group_id] = restore(shard, group_id, decode_group_value(value), offsets)
 
 
-def restore(shard: Shard, group_id: str, value: GroupValue, offsets: CommittedOffsets) -> Group:
+def restore(shard: GroupShard, group_id: str, value: GroupValue, offsets: CommittedOffsets) -> Group:
     """The group that a record describes."""
     timestamp = value.current_state_timestamp
     group = Group(group_id, shard, offsets, None if timestamp == -1 else timestamp)

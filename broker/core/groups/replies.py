@@ -15,22 +15,6 @@ NULLABLE_PROTOCOL_NAME = 7
 SKIPS_ASSIGNMENT = 9
 """From this JoinGroup version on a static leader can be told not to assign anew (KIP-814)."""
 
-_MAPPED_APPEND_ERRORS: dict[ErrorCode, ErrorCode] = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
-}
-
-
-def append_error(error: ErrorCode) -> ErrorCode:
-    """What a client hears when its records could not be written; others pass unchanged."""
-    return _MAPPED_APPEND_ERRORS.get(error, error)
-
 
 def absent_protocol(ctx: Asker) -> str | None:
     """The protocol name of a JoinGroup answer that has none."""

@@ -21,7 +21,7 @@ from ottla.broker.core.groups.committed import CommittedOffset
 from ottla.broker.core.groups.group import Group
 from ottla.broker.core.groups.machine import Machine
 from ottla.broker.core.groups.removal import Tombstones
-from ottla.broker.core.groups.shard import Shard
+from ottla.broker.core.groups.shard import GroupShard
 from ottla.broker.core.groups.state import EMPTY, STABLE
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
 
@@ -71,7 +71,7 @@ def expired_partitions(group: Group, wall_ms: int, retention_ms: int) -> list[tu
     return expired
 
 
-def sweep(m: Machine, shard: Shard) -> None:
+def sweep(m: Machine, shard: GroupShard) -> None:
     """Write the tombstones that are due in a shard."""
     tombstones = Tombstones(m, shard, "expired")
     for group in shard.groups.values():

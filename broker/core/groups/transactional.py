@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ottla.broker.core.coordination.shard import ShardState
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.events import OffsetsCommitted
 from ottla.broker.core.groups.committed import CommittedOffset
@@ -9,7 +10,7 @@ from ottla.broker.core.groups.group import Group, group_bytes
 from ottla.broker.core.groups.machine import Machine
 from ottla.broker.core.groups.offsets import CommitWrite, Refusals, new_simple_group
 from ottla.broker.core.groups.records import offset_record
-from ottla.broker.core.groups.shard import Shard, ShardState
+from ottla.broker.core.groups.shard import GroupShard
 from ottla.broker.core.groups.state import DEAD, EMPTY
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import utf16_length
@@ -46,13 +47,13 @@ class TransactionalCommitWrite(CommitWrite):
         self.producer_epoch = request.producer_epoch
         self.verified = verified
 
-    def keep(self, topic: str, partition: int, committed: CommittedOffset) -> None:
-        self.shard.hold(self.group, self.producer_id, topic, partition, committed)
+    def keep(self, m: Machine, topic: str, partition: int, committed: CommittedOffset) -> None:
+        m.shards[self.shard.partition].hold(self.group, self.producer_id, topic, partition, committed)
 
 
 def commit(
     m: Machine,
-    shard: Shard,
+    shard: GroupShard,
     request: TxnOffsetCommitRequest,
     ctx: Asker,
     refused: Refusals,
@@ -122,7 +123,7 @@ def _failed(
     return response
 
 
-def _committing_group(m: Machine, shard: Shard, request: TxnOffsetCommitRequest) -> tuple[Group | None, ErrorCode]:
+def _committing_group(m: Machine, shard: GroupShard, request: TxnOffsetCommitRequest) -> tuple[Group | None, ErrorCode]:
     """The group to commit to, and why not.
 
     Unlike a plain commit, one in a transaction is taken whatever the group does, and from somebody who names no
@@ -148,7 +149,7 @@ def _committing_group(m: Machine, shard: Shard, request: TxnOffsetCommitRequest)
     return group, ErrorCode.NONE
 
 
-def transaction_ended(m: Machine, shard: Shard, producer_id: int, *, commit: bool) -> None:
+def transaction_ended(m: Machine, shard: GroupShard, producer_id: int, *, commit: bool) -> None:
     """The marker of a producer's transaction is in the log of the shard: its offsets count now, or never will."""
     for group_id in shard.transactions.pop(producer_id, ()):
         group = shard.groups.get(group_id)

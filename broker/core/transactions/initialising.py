@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from ottla.broker.core.coordination.machine import Answer
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.transactions.ending import fence
-from ottla.broker.core.transactions.machine import Answer, Machine
+from ottla.broker.core.transactions.machine import Machine
 from ottla.broker.core.transactions.state import ONGOING, PREPARED
 from ottla.broker.core.transactions.transaction import LAST_GIVEN_EPOCH, Entry, Snapshot, id_bytes
 from ottla.broker.core.transactions.transitions import with_new_producer_id, with_next_epoch

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ottla.broker.core.transactions.machine import Machine, ShardState
+from ottla.broker.core.coordination.shard import ShardState
+from ottla.broker.core.transactions.machine import Machine
 from ottla.broker.core.transactions.state import STATES
 from ottla.broker.core.transactions.transaction import Entry
 from ottla.protocol.errors import ErrorCode

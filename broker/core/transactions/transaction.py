@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from ottla.broker.core.coordination.shard import Shard
 from ottla.broker.core.transactions.state import EMPTY, TransactionState
 from ottla.protocol.records import TopicPartition
 from ottla.protocol.transaction_log import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
-
-if TYPE_CHECKING:
-    from ottla.broker.core.transactions.machine import Shard
 
 MAX_EPOCH = 2**15 - 1
 LAST_GIVEN_EPOCH = MAX_EPOCH - 1

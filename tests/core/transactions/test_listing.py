@@ -8,7 +8,7 @@ import pytest
 
 from ottla.protocol.errors import ErrorCode, MalformedFrame
 from ottla.protocol.offsets_topic import CoordinatorRecord
-from tests.core.transactions.txn_world import T0, T1, World
+from tests.core.transactions.txn_world import T0, T1, World, load
 
 E = ErrorCode
 
@@ -79,7 +79,7 @@ def test_names_of_states_that_there_are_not(world: World) -> None:
 
 def test_while_a_partition_is_loading(world: World) -> None:
     world.coordinator.unload(1, *world.now)
-    world.coordinator.load_started(1)
+    world.coordinator.load_started(1, 0)
     assert world.list().error_code == E.COORDINATOR_LOAD_IN_PROGRESS
     assert {world.state(name) for name in "abcdef"} >= {"COORDINATOR_LOAD_IN_PROGRESS"}
 
@@ -97,14 +97,12 @@ def test_while_a_partition_is_loading(world: World) -> None:
 def test_a_record_that_cannot_be_read(world: World, record: CoordinatorRecord) -> None:
     shard = next(index for index, records in enumerate(world.log) if any(r.key.endswith(b"a") for r in records))
     world.coordinator.unload(shard, *world.now)
-    world.coordinator.load_started(shard)
+    world.coordinator.load_started(shard, 0)
     with pytest.raises(MalformedFrame):
-        world.coordinator.replay(shard, record)
+        world.coordinator.replay(shard, record, 0)
 
 
 def test_a_record_of_another_kind_is_skipped(world: World) -> None:
     world.coordinator.unload(0, *world.now)
-    world.coordinator.load_started(0)
-    world.coordinator.replay(0, CoordinatorRecord(b"\0\1whatever", b"x"))
-    world.coordinator.loaded(0, 6, *world.now)
+    load(world.coordinator, 0, [CoordinatorRecord(b"\0\1whatever", b"x")], *world.now)
     assert world.list().error_code == E.NONE

@@ -55,13 +55,13 @@ MUTANTS = [
     ),
     Mutant(
         "decisions found at the start are not carried out",
-        "transactions.coordinator:TransactionCoordinator.loaded",
+        "transactions.coordinator:TransactionCoordinator._activate",
         "elif entry.current.state in PREPARED:",
         "elif False:",
     ),
     Mutant(
         "open transactions found at the start never time out",
-        "transactions.coordinator:TransactionCoordinator.loaded",
+        "transactions.coordinator:TransactionCoordinator._activate",
         "if entry.current.state is ONGOING:",
         "if False:",
     ),
@@ -73,7 +73,7 @@ MUTANTS = [
     ),
     Mutant(
         "the coordinator forgets its epoch",
-        "transactions.coordinator:TransactionCoordinator.loaded",
+        "coordination.machine:_is_newer",
         "shard.epoch = epoch",
         "shard.epoch = -epoch",
     ),

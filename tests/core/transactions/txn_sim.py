@@ -24,8 +24,9 @@ from ottla.broker.core.topics.partition import Partition, Topic
 from ottla.broker.core.transactions.config import TransactionConfig
 from ottla.broker.core.transactions.coordinator import TransactionCoordinator
 from ottla.broker.handlers import handler
-from ottla.broker.runtime.driver import Driver as GroupDriver
-from ottla.broker.runtime.transactions import TransactionDriver
+from ottla.broker.handlers.services import Node, Services
+from ottla.broker.runtime.host import Host
+from ottla.broker.runtime.member_connections import MemberConnections
 from ottla.broker.settings import Settings
 from ottla.broker.storage.engine import LogConfig, StorageFull
 from ottla.broker.storage.memory import MemoryEngine
@@ -39,6 +40,7 @@ from ottla.protocol.messages.offset_fetch import (
 from ottla.protocol.offsets_topic import CoordinatorRecord
 from ottla.protocol.records import TopicPartition, decode_batch, iter_batches, parse_marker
 from tests.core.transactions.txn_apps import LOST, PARTITIONS, TOPIC, App, Broken, Call, Plan, Txn
+from tests.core.transactions.txn_world import load
 
 E = ErrorCode
 TXN_PARTITIONS = 2
@@ -57,19 +59,19 @@ class Ctx:
         self.overlaps = False
 
 
-class Driver(TransactionDriver):
-    """With producer ids of the world, and nothing to prepare."""
+class SimHost(Host):
+    """Its world decides when a marker is written, and whether."""
 
     world: World
 
-    def prepare(self, then: Callable[[ErrorCode], None]) -> None:
-        then(E.NONE)
+    def write_marker(self, tp: TopicPartition, marker: Any, settled: Callable[[int, ErrorCode], None]) -> None:
+        def write() -> None:
+            if self.world.happens(self.world.plan.marker_faults):
+                settled(-1, E.KAFKA_STORAGE_ERROR)
+            else:
+                Host.write_marker(self, tp, marker, settled)
 
-    def _take_producer_id(self) -> int | None:
-        if self.world.random.random() < 0.02:
-            return None
-        self.world.next_id += 1
-        return self.world.next_id
+        self.world.marks.append(write)
 
 
 class World:
@@ -118,35 +120,44 @@ class World:
             partition=self.partition,
             partition_count=lambda name: len(self.topics[name].partitions) if name in self.topics else 0,
         )
-        self.driver = Driver(
-            replace(TransactionConfig(), transaction_abort_timed_out_transaction_cleanup_interval_ms=500),
+        host = self.host = SimHost(
             self,
-            facade,
-            partition_count=TXN_PARTITIONS,
-            write_marker=self._write_marker,
-            new_producer_id=None,  # type: ignore[arg-type]
-            max_batch_bytes=1 << 20,
-            report=self,
-        )
-        self.driver.world = self
-        coordinator = GroupCoordinator(GroupConfig(), lambda: "id", 1)
-        coordinator.start()
-        self.groups = GroupDriver(
-            coordinator,
             FetchPurgatory(),
-            self,
             partition=self.partition,
             answer_fetch=lambda parked: None,
-            partition_count=1,
             max_batch_bytes=1 << 20,
             report=self,
             defer=self.callbacks.append,
         )
-        self.services = SimpleNamespace(
-            settings=settings, clock=self, topics=facade, transactions=self.driver, groups=self.groups
+        host.world = self
+        groups = GroupCoordinator(GroupConfig(), lambda: "id", 1)
+        groups.start()
+        host.add(OFFSETS_TOPIC, groups)
+        config = replace(TransactionConfig(), transaction_abort_timed_out_transaction_cleanup_interval_ms=500)
+        self.coordinator = TransactionCoordinator(config, self._take_producer_id, TXN_PARTITIONS)
+        self.coordinator.start(self.now)
+        host.add(TRANSACTIONS_TOPIC, self.coordinator)
+        self.services = Services(
+            settings=settings,
+            clock=self,
+            node=Node(1, "cluster"),
+            enter=host.enter,
+            groups=groups,
+            members=MemberConnections(groups, host.now),
+            topics=facade,  # type: ignore[arg-type]
+            fetches=host,
+            transactions=self.coordinator,
+            prepare_transactions=lambda then: then(E.NONE),
+            write_marker=host.write_marker,
         )
-        self.groups.load(0)
-        self.driver.load()
+        _run(host.load(OFFSETS_TOPIC))
+        _run(host.load(TRANSACTIONS_TOPIC))
+
+    def _take_producer_id(self) -> int | None:
+        if self.random.random() < 0.02:
+            return None
+        self.next_id += 1
+        return self.next_id
 
     def _replay(self, partition: Partition) -> None:
         log, offset = partition.log, 0
@@ -159,16 +170,7 @@ class World:
         return topic.partition(tp.partition) if topic else None
 
     def _fault(self, tp: TopicPartition, base_offset: int) -> StorageFull | None:
-        return StorageFull("no room") if self._happens(self.plan.faults) else None
-
-    def _write_marker(self, tp: TopicPartition, marker: Any, settled: Callable[[int, ErrorCode], None]) -> None:
-        def write() -> None:
-            if self._happens(self.plan.marker_faults):
-                settled(-1, E.KAFKA_STORAGE_ERROR)
-            else:
-                self.groups.write_marker(tp, marker, settled)
-
-        self.marks.append(write)
+        return StorageFull("no room") if self.happens(self.plan.faults) else None
 
     def crash(self) -> None:
         """Kill the broker and start it again; of what was on its way, the beginning may have reached the disk."""
@@ -178,8 +180,7 @@ class World:
                 break
         self.check_log()
         self.engine.abandon()
-        self.driver.silence()
-        self.groups.silence()
+        self.host.silence()
         self.callbacks.clear()
         self.marks.clear()
         self.requests.clear()
@@ -226,7 +227,7 @@ class World:
 
     def _deliver(self) -> None:
         app, serial, (key, version, request) = self.requests.pop(self.random.randrange(len(self.requests)))
-        if self._happens(self.plan.losses):
+        if self.happens(self.plan.losses):
             return
 
         def reply(answer: Any) -> None:
@@ -243,7 +244,7 @@ class World:
 
     def _answer(self) -> None:
         app, serial, answer = self.answers.pop(self.random.randrange(len(self.answers)))
-        if not self._happens(self.plan.losses):
+        if not self.happens(self.plan.losses):
             app.answered(serial, answer)
 
     # Applications
@@ -271,13 +272,13 @@ class World:
 
     # Steps
 
-    def _happens(self, chance: int) -> bool:
+    def happens(self, chance: int) -> bool:
         return not self.calm and self.random.randrange(1000) < chance
 
     def step(self) -> None:
-        if self._happens(self.plan.crashes):
+        if self.happens(self.plan.crashes):
             self.crash()
-        if self._happens(self.plan.deaths):
+        if self.happens(self.plan.deaths):
             living = [app for app in self.apps if not app.over]
             if living:
                 self.random.choice(living).over = True
@@ -289,7 +290,7 @@ class World:
         options += [lambda: self.callbacks.pop(0)()] * (3 * bool(self.callbacks))
         options += [lambda: self.marks.pop(self.random.randrange(len(self.marks)))()] * (2 * bool(self.marks))
         options += [self._pass_time]
-        options += [self._give_up] * (not options[:-1] or self._happens(100))
+        options += [self._give_up] * (not options[:-1] or self.happens(100))
         self.random.choice(options)()
         if self.problems:
             raise Broken(self.problems[0])
@@ -316,13 +317,14 @@ class World:
             return
         other = TransactionCoordinator(TransactionConfig(), lambda: None, TXN_PARTITIONS)
         for index, partition in enumerate(self.topics[TRANSACTIONS_TOPIC].partitions):
-            other.load_started(index)
             data = partition.log.read(0, max_bytes=1 << 30) if partition.log.high_watermark else b""
-            for _, batch in iter_batches(data):
-                for record in decode_batch(batch):
-                    other.replay(index, CoordinatorRecord(record.key or b"", record.value))
-            other.loaded(index, 0, self.now, self.wall_ms())
-        state = self.driver.coordinator.durable_state()
+            records = [
+                CoordinatorRecord(record.key or b"", record.value)
+                for _, batch in iter_batches(data)
+                for record in decode_batch(batch)
+            ]
+            load(other, index, records, self.now, self.wall_ms())
+        state = self.coordinator.durable_state()
         mine = {name: replace(tx, last_producer_epoch=-1) for name, tx in state.items()}
         if mine != other.durable_state():
             raise Broken(f"memory has {mine}, the log {other.durable_state()}")
@@ -411,7 +413,7 @@ class World:
                 raise Broken(f"{group} is at {row.committed_offset}, and transaction {txn.number} is shown")
 
     def _unfinished(self) -> list[str]:
-        state = self.driver.coordinator.durable_state()
+        state = self.coordinator.durable_state()
         return [f"{name}: {tx.state}" for name, tx in state.items() if tx.state.startswith(("Prepare", "Ongoing"))]
 
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ottla.broker.core.effects import Append, Reply
+from ottla.broker.core.effects import Append, Reply, WriteMarker
 from ottla.broker.core.transactions.config import TransactionConfig
 from ottla.broker.core.transactions.coordinator import TransactionCoordinator
-from ottla.broker.core.transactions.effects import WriteMarker
+from ottla.broker.core.transactions.requests import Question
 from ottla.broker.core.transactions.transaction import Snapshot
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -89,10 +89,7 @@ class World:
         self.coordinator = TransactionCoordinator(self.config, self.take_id, PARTITIONS, self.note)
         self.coordinator.start(self.now_ms)
         for partition, records in enumerate(self.log):
-            self.coordinator.load_started(partition)
-            for record in records:
-                self.coordinator.replay(partition, record)
-            self.coordinator.loaded(partition, 5, *self.now)
+            load(self.coordinator, partition, records, *self.now)
         self.take()
 
     def restart(self) -> None:
@@ -158,15 +155,12 @@ class World:
         """What the log says is what memory says."""
         other = TransactionCoordinator(self.config, lambda: None, PARTITIONS)
         for partition, records in enumerate(self.log):
-            other.load_started(partition)
-            for record in records:
-                other.replay(partition, record)
-            other.loaded(partition, 5, *self.now)
+            load(other, partition, records, *self.now)
         mine = {name: replace(tx, last_producer_epoch=-1) for name, tx in self.coordinator.durable_state().items()}
         assert mine == other.durable_state()
-        served = [shard for shard in self.coordinator._m.shards if not shard.refusal]
+        served = [shard for shard in self.coordinator.shards if not shard.refusal]
         held = sum(entry.held_bytes for shard in served for entry in shard.entries.values())
-        assert self.coordinator._m.held_bytes == held
+        assert self.coordinator.held_bytes == held
 
     def advance(self, ms: int) -> None:
         """Time passes, and the coordinator is called at each of its deadlines."""
@@ -249,14 +243,13 @@ class World:
 
     def verify(self, who: tuple[int, int], *tps: TopicPartition, name: str = "x", adds: bool = False) -> Asked:
         asked = Asked(0)
-        asked.take(self.coordinator.verify(name, *who, tps, asked, *self.now, adds=adds))
+        asked.take(self.coordinator.verify(Question(name, *who, tps, adds), asked, *self.now))
         self.take()
         return asked
 
     def describe(self, name: str = "x") -> Any:
-        (row,) = self.coordinator.describe(
-            DescribeTransactionsRequest(transactional_ids=[name]), self.now_ms
-        ).transaction_states
+        request = DescribeTransactionsRequest(transactional_ids=[name])
+        (row,) = self.coordinator.describe(request, Asked(0), *self.now).transaction_states
         return row
 
     def state(self, name: str = "x") -> str:
@@ -264,7 +257,7 @@ class World:
         return row.transaction_state if not row.error_code else ErrorCode(row.error_code).name
 
     def list(self, **filters: Any) -> Any:
-        return self.coordinator.list(ListTransactionsRequest(**filters), *self.now)
+        return self.coordinator.list(ListTransactionsRequest(**filters), Asked(0), *self.now)
 
     def snapshot(self, name: str = "x") -> Snapshot:
         return self.coordinator.durable_state()[name]
@@ -293,6 +286,14 @@ class World:
         self.log[shard].append(record(name, tx))
         self.restart()
         return who[0], epoch
+
+
+def load(coordinator: TransactionCoordinator, partition: int, records: Any, now_ms: int, wall_ms: int) -> None:
+    """Take a partition over whose log has these records."""
+    coordinator.load_started(partition, now_ms, 5)
+    for offset, record in enumerate(records):
+        coordinator.replay(partition, record, offset)
+    coordinator.loaded(partition, now_ms, wall_ms)
 
 
 def markers_of(world: World) -> list[tuple[TopicPartition, int, int, bool]]:

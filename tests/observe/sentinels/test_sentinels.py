@@ -393,7 +393,7 @@ def test_what_was_wrong_with_a_group_goes_with_it(stage: Stage) -> None:
     stage.form({"a": {"orders": [0, 1, 2]}, "b": {"orders": [2, 3]}})
     stage.wait(2_000)
     assert stage.active == ["two_believers"]
-    stage.world.coordinator.machine.forget_group(stage.world.coordinator.machine.groups["g"], "a test")
+    stage.world.coordinator.forget_group(stage.world.coordinator.groups["g"], "a test")
     assert stage.active == []
     stage.wait(2_000)
     assert stage.log.errors == []

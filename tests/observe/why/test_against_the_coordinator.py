@@ -42,7 +42,7 @@ class Watched(Walk):
         self.told = len(events)
 
     def compare(self) -> None:
-        groups = self.world.coordinator._m.groups
+        groups = self.world.coordinator.groups
         for group_id, tracker in self.history._trackers.items():
             group = groups.get(group_id)
             assert set(tracker.members) == (set(group.members) if group is not None else set())

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ottla.broker.core.effects import Append
-from ottla.broker.runtime.coordinator_appends import FULL_BYTES, CoordinatorAppends
+from ottla.broker.runtime.coordinator_log import FULL_BYTES, CoordinatorLog
 from ottla.broker.storage.engine import StorageFull, Unavailable
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.offsets_topic import CoordinatorRecord
@@ -26,17 +26,24 @@ class World:
         self.outcomes: list[tuple[object, ErrorCode]] = []
         self.reports: list[str] = []
         self.refuses: Exception | None = None
-        self.appends = CoordinatorAppends(
-            lambda partition: Partition(self, partition),  # type: ignore[arg-type, return-value]
+        self.log = CoordinatorLog(
+            "__consumer_offsets",
             self,  # type: ignore[arg-type]
+            self,  # type: ignore[arg-type]
+            partition=lambda tp: Partition(self, tp.partition),  # type: ignore[arg-type, return-value]
             max_batch_bytes=max_batch_bytes,
             defer=self.soon.append if defers else None,
-            outcome=lambda tokens, error: self.outcomes.extend((token, error) for token in tokens),
+            outcome=lambda tell: tell(),
             report=self,
         )
 
     def wall_ms(self) -> int:
         return 1234
+
+    monotonic_ms = wall_ms
+
+    def appended(self, token: object, error: ErrorCode, now_ms: int, wall_ms: int) -> None:
+        self.outcomes.append((token, error))
 
     def error(self, event: str, **fields: Any) -> None:
         self.reports.append(event)
@@ -47,7 +54,7 @@ class World:
 
     def add(self, partition: int, token: object, *values: bytes, producer_id: int = -1) -> None:
         records = [CoordinatorRecord(b"key of %d" % partition, value) for value in values]
-        self.appends.add(Append(partition, records, token, producer_id, 0 if producer_id >= 0 else -1))
+        self.log.append(Append(partition, records, token, producer_id, 0 if producer_id >= 0 else -1))
 
     def values(self, partition: int) -> list[list[bytes]]:
         return [[record.value or b"" for record in decode_batch(batch)] for batch in self.batches.get(partition, [])]

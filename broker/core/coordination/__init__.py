@@ -1,0 +1,1 @@
+"""What every coordinator has: shards with a life of their own, writes whose outcome is awaited, deadlines, effects."""
