@@ -7,7 +7,7 @@ from ottla.testing import Broker
 
 def generation(broker: Broker, group: str) -> int:
     """The generation of a group, which DescribeGroups does not have."""
-    value = broker.run(broker._running._driver.coordinator.durable_state)[group].generation
+    value = broker.run(broker._running._groups.durable_state)[group].generation
     assert value is not None, f"group {group} has never been logged"
     return value.generation
 

@@ -89,7 +89,7 @@ def test_a_connection_that_ends_within_a_fetch_leaves_nothing_parked(quiet_broke
         lost.ask(ApiKey.FETCH, 18, reader.request(max_wait_ms=60_000))
     lost._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset, no orderly end
     lost.close()
-    parked = quiet_broker._running._driver.fetches
+    parked = quiet_broker._running._host._fetches
     deadline = time.monotonic() + 10
     while quiet_broker.run(lambda: len(parked)):
         assert time.monotonic() < deadline, "it still waits for a connection that is gone"
