@@ -32,7 +32,7 @@ from report import describe, rewrite_section
 from ottla.pipeline import decode_offset_commit
 from ottla.pipeline.codec.spark_sql import OFFSET_COMMITS
 from ottla.pipeline.session import session
-from ottla.protocol.groups import OFFSETS_TOPIC
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

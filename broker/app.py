@@ -19,7 +19,7 @@ from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.core.log_dir import in_memory
 from ottla.broker.core.quotas.limits import ClientQuotas
-from ottla.broker.core.topics.catalog import OFFSETS_TOPIC, BadCatalog, NewTopic, Refusal
+from ottla.broker.core.topics.catalog import BadCatalog, NewTopic, Refusal
 from ottla.broker.core.topics.partition import Topic
 from ottla.broker.damage_words import CATALOG, tell_start, with_next_step
 from ottla.broker.dispatch import Dispatcher
@@ -47,6 +47,7 @@ from ottla.broker.settings import Settings
 from ottla.broker.storage.engine import Engine, EngineError, StorageFull
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.errors import MalformedFrame
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.records import TopicPartition
 
 if TYPE_CHECKING:

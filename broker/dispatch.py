@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from ottla.broker.context import Meter, MeteredContext, RequestContext, Transport
 from ottla.broker.handlers import HANDLERS, Handler, handler
+from ottla.broker.logger import Logger
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.errors import ErrorCode, MalformedFrame, ProtocolError, UnsupportedVersion
 from ottla.protocol.framing import Gathered
@@ -36,12 +37,6 @@ class Peer(Transport, Protocol):
     client_id: str
     client_id_bytes: bytes
     repeat: Repeat | None
-
-
-class Log(Protocol):
-    """Where a bug is reported."""
-
-    def error(self, event: str, **fields: Any) -> Any: ...
 
 
 Handle = Callable[[Any, RequestContext, Any], Any]
@@ -101,7 +96,7 @@ class Dispatcher:
         meter: counts what clients use; None while there are no quotas.
     """
 
-    def __init__(self, services: Any, log: Log, codec: str = "fused") -> None:
+    def __init__(self, services: Any, log: Logger, codec: str = "fused") -> None:
         self.services = services
         self.log = log
         self.fused = codec == "fused"

@@ -15,12 +15,12 @@ from ottla.broker.dispatch import (
     CORRELATION_ID,
     Dispatcher,
     Handle,
-    Log,
     Peer,
     Repeat,
     Route,
     correlation_id,
 )
+from ottla.broker.logger import Logger
 from ottla.protocol.framing import Gathered
 
 SAMPLED = 32
@@ -73,7 +73,7 @@ class _Counted(Repeat):
 class MeasuredDispatcher(Dispatcher):
     """See the module."""
 
-    def __init__(self, services: Any, log: Log, codec: str, measure: Measure) -> None:
+    def __init__(self, services: Any, log: Logger, codec: str, measure: Measure) -> None:
         super().__init__(services, log, codec)
         self.measure = measure
         self.new_repeat = partial(_Counted, measure)

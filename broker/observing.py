@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.clock import Clock
 from ottla.broker.core.events import Emit, TopicChanged, no_op
-from ottla.broker.core.topics.catalog import GROUP_EVENTS_TOPIC
 from ottla.broker.observe.group_events import GroupEvents
 from ottla.broker.observe.lines import CoordinatorLines
 from ottla.broker.observe.observers import Observers
@@ -19,6 +18,7 @@ from ottla.broker.observe.why.history import History
 from ottla.broker.runtime.group_events import GroupEventLog, topic_configs
 from ottla.broker.runtime.topics import TopicManager
 from ottla.broker.settings import Settings
+from ottla.protocol.internal_topics import GROUP_EVENTS_TOPIC
 
 if TYPE_CHECKING:
     from ottla.broker.measuring import Measuring

@@ -7,6 +7,7 @@ from typing import Any
 from ottla.broker.observe.printable import printable
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
 from ottla.protocol.errors import MalformedFrame
+from ottla.protocol.internal_topics import TRANSACTIONS_TOPIC
 from ottla.protocol.offsets_topic import (
     GroupKey,
     GroupMemberValue,
@@ -18,9 +19,6 @@ from ottla.protocol.offsets_topic import (
 )
 from ottla.protocol.primitives import ZERO_UUID
 from ottla.protocol.transaction_log import TransactionStatus, decode_transaction_key, decode_transaction_value
-
-OFFSETS_TOPIC = "__consumer_offsets"
-TRANSACTIONS_TOPIC = "__transaction_state"
 
 OFFSET = "OffsetCommit"
 GROUP = "GroupMetadata"

@@ -12,7 +12,6 @@ import click
 
 from ottla.cli.common import Duration
 from ottla.cli.in_use import in_use
-from ottla.cli.internal_records import OFFSETS_TOPIC
 from ottla.cli.journal import WAL, JournalView, data_directory_of, print_journal
 from ottla.cli.log_rows import (
     BATCH_HEADING,
@@ -36,6 +35,7 @@ from ottla.cli.segment_indexes import (
 )
 from ottla.cli.segments import PartitionFiles, StoredBatch, Unreadable
 from ottla.cli.stored_logs import StoredLog, stored_logs
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
 
 paths_argument = click.argument(
     "paths", metavar="PATH…", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path)

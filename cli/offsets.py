@@ -10,11 +10,12 @@ import click
 
 from ottla.cli.common import DEFAULT_BOOTSTRAP, near, run
 from ottla.cli.completion import complete_groups
-from ottla.cli.internal_records import GROUP, OFFSET, OFFSETS_TOPIC, OTHER_TYPES, described, in_words
+from ottla.cli.internal_records import GROUP, OFFSET, OTHER_TYPES, described, in_words
 from ottla.cli.log_rows import control_type, records_of, when
 from ottla.cli.output import Cell, Refused, note, print_json, print_table, say
 from ottla.cli.segments import StoredBatch, Unreadable
 from ottla.cli.stored_logs import StoredLog, stored_logs
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from ottla.clients import Consumer, TopicPartition

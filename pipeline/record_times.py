@@ -22,7 +22,7 @@ from ottla.pipeline.parquet_files import dataset
 from ottla.pipeline.source.cluster import Cluster, Retry
 from ottla.pipeline.source.logs import Span
 from ottla.pipeline.tables import RECORD_TIMES
-from ottla.protocol.groups import OFFSETS_TOPIC
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.messages.list_groups import ListGroupsRequest
 from ottla.protocol.records import TopicPartition
 

@@ -14,7 +14,7 @@ from ottla.pipeline.cluster import EARLIEST, EVENTS_TOPIC, Cluster
 from ottla.pipeline.lake import Lake, LakeError
 from ottla.pipeline.parquet_files import METADATA
 from ottla.pipeline.tables import TABLES
-from ottla.protocol.groups import OFFSETS_TOPIC
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -6,9 +6,6 @@ offsets where Kafka's tools do not look for them.
 
 from __future__ import annotations
 
-OFFSETS_TOPIC = "__consumer_offsets"
-"""The internal topic that holds group metadata and committed offsets."""
-
 DEFAULT_PARTITION_COUNT = 50
 """Kafka's default of ``offsets.topic.num.partitions``."""
 

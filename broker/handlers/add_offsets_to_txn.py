@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ottla.broker.context import RequestContext
-from ottla.broker.core.topics.catalog import OFFSETS_TOPIC
 from ottla.broker.handlers.services import Services
 from ottla.protocol.groups import coordinator_partition
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from ottla.protocol.records import TopicPartition
 

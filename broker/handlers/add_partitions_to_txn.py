@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ottla.broker.context import RequestContext
-from ottla.broker.core.topics.catalog import INTERNAL_TOPICS
 from ottla.broker.core.transactions.requests import BATCHED_FROM, partitions_of, topic_results, transactions_of
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.internal_topics import INTERNAL_TOPICS
 from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from ottla.protocol.records import TopicPartition
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from ottla.broker.context import RequestContext
-from ottla.broker.core.topics.catalog import INTERNAL_TOPICS, invalid_name
+from ottla.broker.core.topics.catalog import invalid_name
 from ottla.broker.core.topics.partition import Topic
 from ottla.broker.handlers.authorized import TOPIC_OPERATIONS
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.internal_topics import INTERNAL_TOPICS
 from ottla.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,

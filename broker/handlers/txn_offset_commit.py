@@ -11,13 +11,13 @@ from functools import partial
 
 from ottla.broker.context import RequestContext
 from ottla.broker.core.groups.offsets import Refusals
-from ottla.broker.core.topics.catalog import OFFSETS_TOPIC
 from ottla.broker.core.topics.transactions import Verification
 from ottla.broker.core.transactions.requests import Question
 from ottla.broker.handlers.missing import missing_partitions
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,

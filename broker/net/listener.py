@@ -6,10 +6,10 @@ import asyncio
 import errno
 import socket
 from collections.abc import Callable
-from typing import Any, Protocol
 
 from ottla.broker.clock import Clock, TimerHandle
 from ottla.broker.context import Mute
+from ottla.broker.logger import Logger
 from ottla.broker.net.accepting import Acceptor, Addresses
 from ottla.broker.net.connection import Connection, Frame
 from ottla.broker.net.descriptors import most_connections
@@ -22,13 +22,6 @@ SWEEPS_PER_IDLE_TIME = 8
 SILENT_MS = 10_000
 """Who has asked for nothing for so long gives way while others wait to be accepted: clients ask at once."""
 LOOK_FOR_ROOM_MS = 1_000
-
-
-class Log(Protocol):
-    """Where connections that come, go wrong and go are noted."""
-
-    def debug(self, event: str, **fields: Any) -> Any: ...
-    def warning(self, event: str, **fields: Any) -> Any: ...
 
 
 class RateLimit:
@@ -70,7 +63,7 @@ class Listener:
         settings: Settings,
         clock: Clock,
         receive: Callable[[bytes, int, Connection], Frame | None],
-        log: Log,
+        log: Logger,
         most_request_bytes: Callable[[int], int] = lambda api_key: INT32_MAX,
         in_force: Callable[[], Settings] | None = None,
     ) -> None:

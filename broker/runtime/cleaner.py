@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from ottla.broker.clock import Clock, TimerHandle
@@ -15,6 +15,7 @@ from ottla.broker.core.cleaning.compaction import AbortedTransaction, KeyScan, L
 from ottla.broker.core.cleaning.retention import expired
 from ottla.broker.core.topics.configs import TopicConfig
 from ottla.broker.core.topics.partition import Partition
+from ottla.broker.logger import Logger
 from ottla.broker.runtime.spool import Spool
 from ottla.broker.runtime.topics import TopicManager
 from ottla.broker.settings import INT64_MAX, Settings
@@ -32,13 +33,6 @@ TURN_LOGS = 10
 """Logs that are looked at in one turn."""
 
 _T = TypeVar("_T")
-
-
-class EventLog(Protocol):
-    """Where operators read what happened; structlog's interface."""
-
-    def info(self, event: str, **fields: Any) -> Any: ...
-    def error(self, event: str, **fields: Any) -> Any: ...
 
 
 @dataclass(slots=True)
@@ -87,7 +81,7 @@ class Cleaner:
     """
 
     def __init__(
-        self, engine: Engine, topics: TopicManager, clock: Clock, log: EventLog, *, directory: Path | None = None
+        self, engine: Engine, topics: TopicManager, clock: Clock, log: Logger, *, directory: Path | None = None
     ) -> None:
         self.counters = Counters()
         self.uncleanable: dict[TopicPartition, UUID] = {}

@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from ottla.broker.clock import Clock
 from ottla.broker.core.coordination.machine import CoordinatorMachine
 from ottla.broker.core.effects import Append
 from ottla.broker.core.topics.partition import Partition
+from ottla.broker.logger import Logger
 from ottla.broker.storage.engine import Corrupt, DamagedLog, EngineError
 from ottla.protocol.compression import Buffer
 from ottla.protocol.errors import ErrorCode, MalformedFrame
@@ -37,12 +38,6 @@ FULL_BYTES = 64 << 10
 LOAD_BYTES = 5 << 20
 """How much of a partition is read at a time while it is loaded (``offsets.load.buffer.size``,
 ``transaction.state.log.load.buffer.size``)."""
-
-
-class Report(Protocol):
-    """Where what went wrong outside of requests is told."""
-
-    def error(self, event: str, **fields: Any) -> Any: ...
 
 
 Defer = Callable[[Callable[[], None]], object]
@@ -69,7 +64,7 @@ class CoordinatorLog:
         max_batch_bytes: int,
         defer: Defer | None,
         outcome: Callable[[Callable[[], None]], None],
-        report: Report,
+        report: Logger,
     ) -> None:
         self.topic = topic
         self.machine = machine

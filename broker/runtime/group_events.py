@@ -13,11 +13,11 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from ottla.broker.clock import Clock, TimerHandle
-from ottla.broker.core.topics.catalog import GROUP_EVENTS_TOPIC
 from ottla.broker.core.topics.partition import Partition
 from ottla.broker.settings import Settings
 from ottla.broker.storage.engine import EngineError
 from ottla.protocol.groups import coordinator_partition
+from ottla.protocol.internal_topics import GROUP_EVENTS_TOPIC
 from ottla.protocol.records import BatchBuilder, TopicPartition
 
 LINGER_MS = 20

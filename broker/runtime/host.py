@@ -18,7 +18,8 @@ from ottla.broker.core.fetches import FetchPurgatory, Parked, Wake
 from ottla.broker.core.topics.partition import Partition
 from ottla.broker.core.topics.producers import Settled
 from ottla.broker.core.topics.transactions import TransactionMarker
-from ottla.broker.runtime.coordinator_log import CoordinatorLog, Defer, Report
+from ottla.broker.logger import Logger
+from ottla.broker.runtime.coordinator_log import CoordinatorLog, Defer
 from ottla.broker.storage.engine import EngineError
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import TopicPartition
@@ -64,7 +65,7 @@ class Host:
         partition: Callable[[TopicPartition], Partition | None],
         answer_fetch: Callable[[Parked], None],
         max_batch_bytes: int,
-        report: Report,
+        report: Logger,
         defer: Defer | None = None,
     ) -> None:
         self._clock = clock

@@ -16,11 +16,12 @@ import os
 import struct
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from ottla.broker.clock import Clock
 from ottla.broker.core.topics.partition import Partition
 from ottla.broker.core.topics.snapshot import NotUsable, restore, take
+from ottla.broker.logger import Logger
 from ottla.protocol.crc import crc32c
 from ottla.protocol.records import LAST_OFFSET_DELTA_AT, LOG_OVERHEAD, PRODUCER_ID_AT, TopicPartition
 from ottla.protocol.steps import finished
@@ -43,13 +44,6 @@ _DELTA = struct.Struct(">i")
 _NOBODY = b"\xff" * 8
 
 
-class Report(Protocol):
-    """Where operators read what happened."""
-
-    def info(self, event: str, **fields: Any) -> Any: ...
-    def warning(self, event: str, **fields: Any) -> Any: ...
-
-
 class ProducerStates:
     """See the module.
 
@@ -57,7 +51,7 @@ class ProducerStates:
         directory: where the snapshots lie; None keeps none.
     """
 
-    def __init__(self, directory: Path | None, clock: Clock, report: Report) -> None:
+    def __init__(self, directory: Path | None, clock: Clock, report: Logger) -> None:
         self._directory = directory
         self._clock = clock
         self._report = report

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from random import Random
-from typing import Any, Protocol, TypeVar
+from typing import TypeVar
 from uuid import UUID, uuid4
 
 from ottla.broker.clock import Clock
@@ -14,10 +14,7 @@ from ottla.broker.core.configs.brokers import BrokerConfigs
 from ottla.broker.core.configs.kinds import ResourceType
 from ottla.broker.core.quotas.entities import Quotas
 from ottla.broker.core.topics.catalog import (
-    INTERNAL_TOPICS,
-    OFFSETS_TOPIC,
     PRODUCER_ID_BLOCK,
-    TRANSACTIONS_TOPIC,
     Catalog,
     NewTopic,
     Permit,
@@ -28,11 +25,13 @@ from ottla.broker.core.topics.catalog import (
 )
 from ottla.broker.core.topics.configs import TopicConfig
 from ottla.broker.core.topics.partition import Partition, Topic
+from ottla.broker.logger import Logger
 from ottla.broker.runtime.offline_log import OfflineLog
 from ottla.broker.runtime.producer_states import ProducerStates
 from ottla.broker.settings import Settings
 from ottla.broker.storage.engine import Corrupt, Durability, Engine, EngineError, LogConfig
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.internal_topics import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.protocol.records import BatchError, TopicPartition
 
 CONFIGURED_TOPICS = 100
@@ -46,14 +45,6 @@ REMEMBERED_DELETIONS = 1_000
 
 Outcome = TopicEntry | Refusal
 T = TypeVar("T")
-
-
-class EventLog(Protocol):
-    """Where operators read what happened; structlog's interface."""
-
-    def info(self, event: str, **fields: Any) -> Any: ...
-    def warning(self, event: str, **fields: Any) -> Any: ...
-    def error(self, event: str, **fields: Any) -> Any: ...
 
 
 class TopicManager:
@@ -80,7 +71,7 @@ class TopicManager:
         engine: Engine,
         settings: Settings,
         clock: Clock,
-        log: EventLog,
+        log: Logger,
         *,
         new_topic_id: Callable[[], UUID] = uuid4,
         random: Random | None = None,

@@ -8,26 +8,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from ottla.broker.core.coordination.shard import ShardState
-from ottla.broker.core.topics.catalog import TRANSACTIONS_TOPIC
 from ottla.broker.core.transactions.config import TransactionConfig
 from ottla.broker.core.transactions.coordinator import TransactionCoordinator
+from ottla.broker.logger import Logger
 from ottla.broker.runtime.host import Host
 from ottla.broker.runtime.topics import TopicManager
 from ottla.broker.storage.engine import EngineError
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.internal_topics import TRANSACTIONS_TOPIC
 
 SPARE_PRODUCER_IDS = 2
 """Producer ids at hand, so that whoever needs one within a turn of the loop finds it."""
-
-
-class Report(Protocol):
-    """Where operators read what happened."""
-
-    def info(self, event: str, **fields: Any) -> Any: ...
-    def error(self, event: str, **fields: Any) -> Any: ...
 
 
 class TransactionNeeds:
@@ -42,7 +36,7 @@ class TransactionNeeds:
         config: TransactionConfig,
         host: Host,
         topics: TopicManager,
-        report: Report,
+        report: Logger,
         *,
         partition_count: int,
     ) -> None:

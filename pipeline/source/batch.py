@@ -17,7 +17,8 @@ from ottla.pipeline.source.options import Options
 from ottla.pipeline.source.planning import bundle, split
 from ottla.pipeline.source.rows import Losses, open_logs, read_spans
 from ottla.pipeline.source.subscription import check_named, partitions_of, resolve, subscribed
-from ottla.protocol.groups import DEFAULT_PARTITION_COUNT, OFFSETS_TOPIC, coordinator_partition
+from ottla.protocol.groups import DEFAULT_PARTITION_COUNT, coordinator_partition
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.records import TopicPartition
 
 if TYPE_CHECKING:

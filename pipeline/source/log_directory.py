@@ -16,7 +16,7 @@ from ottla.pipeline.source.journal import Journal
 from ottla.pipeline.source.logs import UNKNOWN_ID, Bounds, Broken, Report, SourceError, Span, Topic
 from ottla.pipeline.source.options import Isolation, Options
 from ottla.pipeline.source.stored_log import StoredLog
-from ottla.protocol.groups import OFFSETS_TOPIC
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.records import TopicPartition
 
 _logger = logging.getLogger("ottla.pipeline.source")

@@ -14,7 +14,7 @@ from ottla.pipeline.codec import KINDS
 from ottla.pipeline.codec.events import EVENTS_TOPIC
 from ottla.pipeline.source.option_names import known_options
 from ottla.pipeline.source.security import Tls, parse_tls
-from ottla.protocol.groups import OFFSETS_TOPIC
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.records import TopicPartition
 
 DECODES = (*KINDS, "ends")

@@ -13,7 +13,7 @@ from ottla.broker.core.fetch_sessions import FetchSessions
 from ottla.broker.core.fetches import FetchPurgatory
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.core.topics.catalog import OFFSETS_TOPIC, NewTopic, TopicEntry
+from ottla.broker.core.topics.catalog import NewTopic, TopicEntry
 from ottla.broker.core.transactions.config import TransactionConfig
 from ottla.broker.handlers import handler
 from ottla.broker.handlers.fetch import complete
@@ -25,6 +25,7 @@ from ottla.broker.runtime.transaction_needs import TransactionNeeds
 from ottla.broker.settings import Settings
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.apis import ApiKey, api
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.records import Record, build_batch

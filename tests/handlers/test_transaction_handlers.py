@@ -2,11 +2,11 @@
 
 import pytest
 
-from ottla.broker.core.topics.catalog import TRANSACTIONS_TOPIC
 from ottla.broker.core.transactions.requests import Question
 from ottla.broker.handlers import api_versions
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition
+from ottla.protocol.internal_topics import TRANSACTIONS_TOPIC
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,

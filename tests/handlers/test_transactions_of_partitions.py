@@ -3,10 +3,10 @@
 import pytest
 import pytest_asyncio
 
-from ottla.broker.core.topics.catalog import OFFSETS_TOPIC
 from ottla.broker.core.topics.transactions import TransactionMarker
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from ottla.protocol.messages.describe_producers import DescribeProducersRequest

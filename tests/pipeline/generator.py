@@ -27,7 +27,8 @@ from ottla.protocol.consumer_protocol import (
     encode_subscription,
 )
 from ottla.protocol.crc import crc32c
-from ottla.protocol.groups import OFFSETS_TOPIC, coordinator_partition
+from ottla.protocol.groups import coordinator_partition
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.offsets_topic import (
     GroupMemberValue,
     GroupValue,

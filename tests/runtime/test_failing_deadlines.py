@@ -4,9 +4,9 @@ import pytest
 
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.core.topics.catalog import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.broker.core.transactions.config import TransactionConfig
 from ottla.broker.core.transactions.coordinator import TransactionCoordinator
+from ottla.protocol.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from tests.runtime.test_woken_fetches import World
 
 

@@ -30,8 +30,8 @@ from ottla.broker.settings import Settings
 from ottla.broker.storage.engine import EngineError, LogConfig, StorageFull, Unavailable
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.apis import api
-from ottla.protocol.groups import OFFSETS_TOPIC
 from ottla.protocol.headers import RequestHeader
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.records import TopicPartition
 from tests.shell.host import UnboundedHost
 from tests.sim.calls import Call

@@ -19,10 +19,6 @@ from ottla.broker.core.topics.configs import invalid
 from ottla.broker.settings import Settings
 from ottla.protocol.errors import ErrorCode
 
-OFFSETS_TOPIC = "__consumer_offsets"
-TRANSACTIONS_TOPIC = "__transaction_state"
-GROUP_EVENTS_TOPIC = "__ottla_group_events"
-INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state", GROUP_EVENTS_TOPIC})
 MAX_TOPIC_NAME = 249
 MAX_PARTITIONS_PER_REQUEST = 10_000
 """Kafka refuses requests that create more."""

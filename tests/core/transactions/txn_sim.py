@@ -18,7 +18,6 @@ from uuid import UUID
 from ottla.broker.core.fetches import FetchPurgatory
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.core.topics.catalog import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.broker.core.topics.configs import TopicConfig
 from ottla.broker.core.topics.partition import Partition, Topic
 from ottla.broker.core.transactions.config import TransactionConfig
@@ -32,6 +31,7 @@ from ottla.broker.storage.engine import LogConfig, StorageFull
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
