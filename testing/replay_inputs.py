@@ -34,9 +34,9 @@ from ottla.broker.core.events import (
     TransactionEnded,
     TxnCommitReceived,
 )
+from ottla.broker.core.groups.classic.group import Group
 from ottla.broker.core.groups.committed import CommittedOffset, CommittedOffsets
 from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.core.groups.group import Group
 from ottla.broker.core.groups.machine import Timer
 from ottla.broker.core.groups.replay import restore
 from ottla.protocol.errors import ErrorCode

@@ -6,7 +6,7 @@ Up to version 9 a topic is given by its name, from version 10 on by its id; the 
 from __future__ import annotations
 
 from ottla.broker.context import RequestContext
-from ottla.broker.core.groups.offsets import KNOWS_TOPIC_IDS, NO_PARTITION, Refusals
+from ottla.broker.core.groups.offsets.commit import KNOWS_TOPIC_IDS, NO_PARTITION, Refusals
 from ottla.broker.handlers.services import Services, Topics
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offset_commit import (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.context import RequestContext
-from ottla.broker.core.groups.offsets import NO_PARTITION
+from ottla.broker.core.groups.offsets.commit import NO_PARTITION
 from ottla.broker.handlers.missing import missing_partitions
 from ottla.broker.handlers.services import Services
 from ottla.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse

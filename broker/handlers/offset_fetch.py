@@ -8,7 +8,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from ottla.broker.context import RequestContext
-from ottla.broker.core.groups.offsets import KNOWS_TOPIC_IDS
+from ottla.broker.core.groups.offsets.commit import KNOWS_TOPIC_IDS
 from ottla.broker.handlers.services import Services
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse, OffsetFetchResponseGroup
 from ottla.protocol.primitives import ZERO_UUID

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from ottla.broker.context import RequestContext
-from ottla.broker.core.groups.offsets import Refusals
+from ottla.broker.core.groups.offsets.commit import Refusals
 from ottla.broker.core.topics.transactions import Verification
 from ottla.broker.core.transactions.requests import Question
 from ottla.broker.handlers.missing import missing_partitions

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from ottla.broker.clock import Clock
 from ottla.broker.core.coordination.machine import TimerKey
+from ottla.broker.core.groups.classic.group import Group
+from ottla.broker.core.groups.classic.member import Member
+from ottla.broker.core.groups.classic.state import COMPLETING_REBALANCE, PREPARING_REBALANCE
 from ottla.broker.core.groups.committed import CommittedOffset
 from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.core.groups.group import Group
 from ottla.broker.core.groups.machine import Timer
-from ottla.broker.core.groups.member import Member
-from ottla.broker.core.groups.state import COMPLETING_REBALANCE, PREPARING_REBALANCE
 from ottla.broker.core.topics.partition import Partition, Topic
 from ottla.broker.observe.snapshot import (
     ClusterState,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ottla.broker.core.coordination.machine import TimerKey
+from ottla.broker.core.groups.classic.group import Group, group_bytes
+from ottla.broker.core.groups.classic.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
 from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.core.groups.group import Group, group_bytes
 from ottla.broker.core.groups.machine import Machine, Timer
-from ottla.broker.core.groups.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
 
 
 def check(coordinator: GroupCoordinator, now_ms: int) -> None:

@@ -6,11 +6,8 @@ import itertools
 
 import pytest
 
-from ottla.broker.core.groups.committed import CommittedOffsets
-from ottla.broker.core.groups.config import GroupConfig
-from ottla.broker.core.groups.group import Group
-from ottla.broker.core.groups.shard import Shard
-from ottla.broker.core.groups.state import (
+from ottla.broker.core.groups.classic.group import Group
+from ottla.broker.core.groups.classic.state import (
     COMPLETING_REBALANCE,
     DEAD,
     EMPTY,
@@ -23,6 +20,9 @@ from ottla.broker.core.groups.state import (
     can_move,
     can_rebalance,
 )
+from ottla.broker.core.groups.committed import CommittedOffsets
+from ottla.broker.core.groups.config import GroupConfig
+from ottla.broker.core.groups.shard import Shard
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
 from ottla.protocol.messages.heartbeat import HeartbeatRequest

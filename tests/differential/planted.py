@@ -23,7 +23,7 @@ PLANTED = [
     SIMULATED["commits are accepted between join and sync"],
     Mutant(
         "a replaced static member is unknown, not fenced",
-        "groups.group:Group.fence",
+        "groups.classic.group:Group.fence",
         "return ErrorCode.FENCED_INSTANCE_ID",
         "return ErrorCode.UNKNOWN_MEMBER_ID",
     ),
@@ -31,13 +31,13 @@ PLANTED = [
     SIMULATED["a leader that rejoins unchanged starts no rebalance"],
     Mutant(
         "whoever joins again between join and sync starts anew",
-        "groups.join:_join_known",
+        "groups.classic.join:_join_known",
         "if group.state is COMPLETING_REBALANCE and unchanged:",
         "if False:",
     ),
     Mutant(
         "a follower's SyncGroup may name any protocol",
-        "groups.sync:_validate",
+        "groups.classic.sync:_validate",
         "or _differs(request.protocol_name, group.protocol_name)",
         "",
     ),
@@ -50,7 +50,7 @@ PLANTED = [
     ),
     Mutant(
         "a member that is silent is kept",
-        "groups.membership:session_over",
+        "groups.classic.membership:session_over",
         "if not member.is_new and (member.parked_join is not None or member.parked_sync is not None):",
         "if not member.is_new:",
     ),

@@ -11,7 +11,6 @@ from tests.house.sources import ROOMS, ROOT, files, room_modules, tree
 
 FILE_LINES = 500
 ONE_SUBJECT = {
-    "broker/core/groups/offsets.py": 520,
     "broker/net/connection.py": 700,
     "broker/settings.py": 700,
     "protocol/fused.py": 600,

@@ -18,7 +18,7 @@ from ottla.broker.core.events import (
     StateChanged,
     TimerFired,
 )
-from ottla.broker.core.groups.group import Group
+from ottla.broker.core.groups.classic.group import Group
 from ottla.protocol.messages.join_group import JoinGroupResponse
 from ottla.protocol.messages.sync_group import SyncGroupResponse
 from tests.sim.check_answers import topics_of

@@ -21,7 +21,7 @@ from ottla.broker.core.events import (
     SessionExpired,
     TimerFired,
 )
-from ottla.broker.core.groups.group import Group
+from ottla.broker.core.groups.classic.group import Group
 from ottla.protocol.errors import ErrorCode
 from tests.sim import expected
 from tests.sim.kernel import Violation

@@ -7,7 +7,7 @@ from tests.sim.mutants import Mutant
 PENDING_MUTANTS = [
     Mutant(
         "offsets of a transaction count at once",
-        "groups.transactional:TransactionalCommitWrite.keep",
+        "groups.offsets.transactional:TransactionalCommitWrite.keep",
         "m.shards[self.shard.partition].hold(self.group, self.producer_id, topic, partition, committed)",
         "self.group.offsets.store(topic, partition, committed)",
     ),
@@ -55,13 +55,13 @@ PENDING_MUTANTS = [
     ),
     Mutant(
         "who asks for stable offsets is shown what may change",
-        "groups.offsets:_fetch_group",
+        "groups.offsets.fetch:_fetch_group",
         "offsets.pending_partitions() if stable and offsets.pending else ()",
         "()",
     ),
     Mutant(
         "pending offsets trouble those who do not ask for stable ones",
-        "groups.offsets:_fetch_group",
+        "groups.offsets.fetch:_fetch_group",
         "if stable and offsets.pending else ()",
         "if offsets.pending else ()",
     ),
@@ -73,7 +73,7 @@ PENDING_MUTANTS = [
     ),
     Mutant(
         "a transaction ends in one of its groups",
-        "groups.transactional:transaction_ended",
+        "groups.offsets.transactional:transaction_ended",
         "shard.transactions.pop(producer_id, ())",
         "list(shard.transactions.pop(producer_id, ()))[:1]",
     ),
@@ -97,7 +97,7 @@ PENDING_MUTANTS = [
     ),
     Mutant(
         "a failed commit of a transaction is pending",
-        "groups.offsets:CommitWrite.done",
+        "groups.offsets.commit:CommitWrite.done",
         "if not error:\n            self.keep",
         "if True:\n            self.keep",
     ),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ottla.broker.core.coordination.shard import ShardState
-from ottla.broker.core.groups.group import Group
+from ottla.broker.core.groups.classic.group import Group
 
 
 class MemberView(NamedTuple):

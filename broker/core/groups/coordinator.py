@@ -13,16 +13,19 @@ from ottla.broker.core.coordination.machine import TimerKey
 from ottla.broker.core.coordination.shard import ShardState, Write
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.events import Emit, no_op
-from ottla.broker.core.groups import admin, lifecycle, membership, notes, offsets, removal, retention, transactional
+from ottla.broker.core.groups import admin, lifecycle, notes, removal, retention
+from ottla.broker.core.groups.classic import membership
+from ottla.broker.core.groups.classic.join import join
+from ottla.broker.core.groups.classic.rebalance import finish, initial_delay_over, sync_overdue
+from ottla.broker.core.groups.classic.replies import join_error, sync_error
+from ottla.broker.core.groups.classic.sync import NAMES_PROTOCOL, sync
 from ottla.broker.core.groups.config import GroupConfig
-from ottla.broker.core.groups.join import join
 from ottla.broker.core.groups.machine import Machine, Timer
-from ottla.broker.core.groups.offsets import Refusals, TopicIds, no_ids
-from ottla.broker.core.groups.rebalance import finish, initial_delay_over, sync_overdue
+from ottla.broker.core.groups.offsets import commit, fetch, transactional
+from ottla.broker.core.groups.offsets.commit import Refusals
+from ottla.broker.core.groups.offsets.fetch import TopicIds, no_ids
 from ottla.broker.core.groups.replay import GroupFacts, durable_state, replay
-from ottla.broker.core.groups.replies import join_error, sync_error
 from ottla.broker.core.groups.shard import GroupShard
-from ottla.broker.core.groups.sync import NAMES_PROTOCOL, sync
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import DEFAULT_PARTITION_COUNT
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -194,9 +197,9 @@ class GroupCoordinator(Machine):
         notes.commit_received(self, request, ctx, refused)
         # The empty group id is a group like any other here.
         if error := self._unavailable(request.group_id):
-            answer: OffsetCommitResponse | None = offsets.unavailable(request, refused, error)
+            answer: OffsetCommitResponse | None = commit.unavailable(request, refused, error)
         else:
-            answer = offsets.commit(self, self._shard(request.group_id), request, ctx, refused)
+            answer = commit.commit(self, self._shard(request.group_id), request, ctx, refused)
         if answer is not None:
             notes.commit_refused(self, request, answer)
         return answer
@@ -235,8 +238,8 @@ class GroupCoordinator(Machine):
     ) -> OffsetFetchResponse | None:
         """OffsetFetch, in the form of the request's version. None if it must wait for stable offsets."""
         self.begin(now_ms, wall_ms)
-        errors = self._unavailable_groups([group.group_id for group in offsets.requested_groups(request, ctx)])
-        answer = offsets.fetch(self, request, ctx, errors, topic_ids)
+        errors = self._unavailable_groups([group.group_id for group in fetch.requested_groups(request, ctx)])
+        answer = fetch.fetch(self, request, ctx, errors, topic_ids)
         if answer is None:
             notes.fetch_parked(self, request, ctx)
         return answer

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from ottla.broker.core.coordination.machine import TimerKey
 from ottla.broker.core.groups import notes
-from ottla.broker.core.groups.group import Group
+from ottla.broker.core.groups.classic.group import Group
+from ottla.broker.core.groups.classic.rebalance import prepare
+from ottla.broker.core.groups.classic.replies import join_error, sync_error
+from ottla.broker.core.groups.classic.state import DEAD
 from ottla.broker.core.groups.machine import Machine, Timer
-from ottla.broker.core.groups.rebalance import prepare
-from ottla.broker.core.groups.replies import join_error, sync_error
 from ottla.broker.core.groups.shard import GroupShard
-from ottla.broker.core.groups.state import DEAD
 from ottla.protocol.errors import ErrorCode
 
 

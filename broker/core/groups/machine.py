@@ -15,6 +15,7 @@ from ottla.broker.core.effects import Asker, Reply
 from ottla.broker.core.events import (
     Emit,
     Event,
+    GroupCreated,
     GroupRemoved,
     LeaderChanged,
     RequestAnswered,
@@ -22,11 +23,12 @@ from ottla.broker.core.events import (
     WriteFailed,
     no_op,
 )
+from ottla.broker.core.groups.classic.group import Group, Recorded
+from ottla.broker.core.groups.classic.member import Member, text_bytes
+from ottla.broker.core.groups.classic.state import GroupState
+from ottla.broker.core.groups.committed import CommittedOffsets
 from ottla.broker.core.groups.config import GroupConfig
-from ottla.broker.core.groups.group import Group, Recorded
-from ottla.broker.core.groups.member import Member, text_bytes
 from ottla.broker.core.groups.shard import GroupShard
-from ottla.broker.core.groups.state import GroupState
 from ottla.protocol.errors import ErrorCode
 
 ERROR_NAMES = {int(code): code.name for code in ErrorCode}
@@ -143,6 +145,12 @@ class Machine(CoordinatorMachine[GroupShard]):
         member.session_deadline_ms = self.now_ms + (session_ms if timeout_ms is None else timeout_ms)
         key = TimerKey(Timer.SESSION, group.group_id, member.member_id)
         self.deadlines.set(key, min(member.session_deadline_ms, self.now_ms + session_ms))
+
+    def heard_of(self, group: Group, member_id: str) -> None:
+        """A member that commits is alive: its session starts afresh."""
+        if group.has_sessions:
+            member = group.members[member_id]
+            member.session_deadline_ms = self.now_ms + member.session_timeout_ms
 
     def last_heard_ms(self, member: Member) -> int:
         """When a member was last heard of; later than that, maybe, for one that has not been in a generation yet."""
@@ -268,6 +276,24 @@ class Machine(CoordinatorMachine[GroupShard]):
         self.groups[group.group_id] = group
         self.shards[group.shard.partition].groups[group.group_id] = group
         self.weigh(group)
+
+    def new_simple_group(self, shard: GroupShard, group_id: str) -> Group:
+        """A group that comes to be because somebody stores offsets."""
+        group = Group(group_id, shard, CommittedOffsets(), self.wall_ms)
+        self.add_group(group)
+        self.emit(GroupCreated(group_id=group_id, cause=self.cause, simple=True))
+        return group
+
+    def drop_if_vacant(self, group: Group) -> None:
+        """Take back a group that only came to be by a commit that failed."""
+        if (
+            group.is_simple
+            and group.recorded is Recorded.NOTHING
+            and not group.offsets
+            and not group.group_writes
+            and self.groups.get(group.group_id) is group
+        ):
+            self.forget_group(group, "its first commit could not be written")
 
     def forget_group(self, group: Group, reason: str) -> None:
         """Make a group unknown and cancel its deadlines."""

@@ -33,11 +33,12 @@ from ottla.broker.core.events import (
     TransactionEnded,
     TxnCommitReceived,
 )
+from ottla.broker.core.groups.classic.group import Group, Recorded
+from ottla.broker.core.groups.classic.member import Member
 from ottla.broker.core.groups.committed import CommittedOffset
-from ottla.broker.core.groups.group import Group, Recorded
 from ottla.broker.core.groups.machine import ERROR_NAMES, Machine, Timer
-from ottla.broker.core.groups.member import Member
-from ottla.broker.core.groups.offsets import CommitWrite, Refusals, requested_groups
+from ottla.broker.core.groups.offsets.commit import CommitWrite, Refusals
+from ottla.broker.core.groups.offsets.fetch import requested_groups
 from ottla.broker.core.groups.shard import GroupShard
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.join_group import JoinGroupRequest

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ottla.broker.core.groups.classic.group import Group
+from ottla.broker.core.groups.classic.member import NO_ASSIGNMENT, Member
 from ottla.broker.core.groups.committed import CommittedOffset
-from ottla.broker.core.groups.group import Group
-from ottla.broker.core.groups.member import NO_ASSIGNMENT, Member
 from ottla.protocol.offsets_topic import (
     CoordinatorRecord,
     GroupMemberValue,

@@ -8,12 +8,12 @@ from uuid import UUID
 from ottla.broker.core.coordination.shard import Shard, Waiter, Write, append_error
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.events import OffsetsRemoved, WriteFailed
-from ottla.broker.core.groups.group import Group, Recorded
+from ottla.broker.core.groups.classic.group import Group, Recorded
+from ottla.broker.core.groups.classic.state import DEAD, EMPTY
 from ottla.broker.core.groups.machine import Machine
-from ottla.broker.core.groups.offsets import NO_PARTITION, Refusals
+from ottla.broker.core.groups.offsets.commit import NO_PARTITION, Refusals
 from ottla.broker.core.groups.records import group_tombstone, offset_tombstone
 from ottla.broker.core.groups.shard import GroupShard
-from ottla.broker.core.groups.state import DEAD, EMPTY
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from ottla.broker.core.groups.classic.group import Group, Recorded
+from ottla.broker.core.groups.classic.member import Member
+from ottla.broker.core.groups.classic.state import EMPTY, HEARTBEAT_ANSWER, STABLE
 from ottla.broker.core.groups.committed import CommittedOffset, CommittedOffsets
-from ottla.broker.core.groups.group import Group, Recorded
 from ottla.broker.core.groups.machine import Machine
-from ottla.broker.core.groups.member import Member
 from ottla.broker.core.groups.records import group_value
 from ottla.broker.core.groups.shard import GroupShard
-from ottla.broker.core.groups.state import EMPTY, HEARTBEAT_ANSWER, STABLE
 from ottla.protocol.offsets_topic import (
     CoordinatorRecord,
     GroupKey,

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ottla.broker.core.groups.classic.group import Group
+from ottla.broker.core.groups.classic.state import EMPTY, STABLE
 from ottla.broker.core.groups.committed import CommittedOffset
-from ottla.broker.core.groups.group import Group
 from ottla.broker.core.groups.machine import Machine
 from ottla.broker.core.groups.removal import Tombstones
 from ottla.broker.core.groups.shard import GroupShard
-from ottla.broker.core.groups.state import EMPTY, STABLE
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
 
 BaseTime = Callable[[CommittedOffset], int]

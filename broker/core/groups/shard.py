@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ottla.broker.core.coordination.shard import Shard
+from ottla.broker.core.groups.classic.group import Group
 from ottla.broker.core.groups.committed import CommittedOffset
-from ottla.broker.core.groups.group import Group
 
 
 class GroupShard(Shard):

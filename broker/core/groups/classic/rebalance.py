@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from ottla.broker.core.coordination.shard import append_error
 from ottla.broker.core.events import BarrierClosed, BarrierOpened, GenerationStarted, RebalanceStarted
-from ottla.broker.core.groups.group import Group
-from ottla.broker.core.groups.machine import GroupWrite, Machine, Timer
-from ottla.broker.core.groups.member import Member
-from ottla.broker.core.groups.records import group_record, unassigned_group_record
-from ottla.broker.core.groups.replies import join_error, join_success, sync_error, sync_success
-from ottla.broker.core.groups.state import (
+from ottla.broker.core.groups.classic.group import Group
+from ottla.broker.core.groups.classic.member import Member
+from ottla.broker.core.groups.classic.replies import join_error, join_success, sync_error, sync_success
+from ottla.broker.core.groups.classic.state import (
     COMPLETING_REBALANCE,
     EMPTY,
     PREPARING_REBALANCE,
     can_rebalance,
 )
+from ottla.broker.core.groups.machine import GroupWrite, Machine, Timer
+from ottla.broker.core.groups.records import group_record, unassigned_group_record
 from ottla.protocol.errors import ErrorCode
 
 

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ottla.broker.core.coordination.shard import Shard
 from ottla.broker.core.effects import Asker
-from ottla.broker.core.groups.committed import CommittedOffsets
-from ottla.broker.core.groups.member import NO_ASSIGNMENT, Member, protocols_bytes, text_bytes
-from ottla.broker.core.groups.state import (
+from ottla.broker.core.groups.classic.member import NO_ASSIGNMENT, Member, protocols_bytes, text_bytes
+from ottla.broker.core.groups.classic.state import (
     COMPLETING_REBALANCE,
+    DEAD,
     EMPTY,
     HEARTBEAT_ANSWER,
     PREPARING_REBALANCE,
@@ -23,7 +23,8 @@ from ottla.broker.core.groups.state import (
     IllegalTransition,
     can_move,
 )
-from ottla.broker.core.groups.voting import elect
+from ottla.broker.core.groups.classic.voting import elect
+from ottla.broker.core.groups.committed import CommittedOffsets
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE, subscribed_topics
 from ottla.protocol.errors import ErrorCode, MalformedFrame
 from ottla.protocol.messages.join_group import JoinGroupResponseMember
@@ -178,6 +179,37 @@ class Group:
             if owner != member_id:
                 return ErrorCode.FENCED_INSTANCE_ID
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def refuse_commit(self, member_id: str, group_instance_id: str | None, generation: int) -> ErrorCode:
+        """Why offsets may not be committed, NONE if they may. A negative generation is nobody's."""
+        if self.state is DEAD:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if generation < 0 and self.state is EMPTY:
+            return ErrorCode.NONE
+        if generation < 0 and not member_id and group_instance_id is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if error := self.fence(member_id, group_instance_id):
+            return error
+        if generation != self.generation:
+            return ErrorCode.ILLEGAL_GENERATION
+        return ErrorCode.REBALANCE_IN_PROGRESS if self.state is COMPLETING_REBALANCE else ErrorCode.NONE
+
+    def refuse_transactional_commit(self, member_id: str, group_instance_id: str | None, generation: int) -> ErrorCode:
+        """Why offsets may not be committed in a transaction, NONE if they may.
+
+        Unlike a plain commit, one in a transaction is taken whatever the group does, and from somebody who names no
+        member, as older versions could not. It keeps nobody's session alive.
+        """
+        if self.state is DEAD:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if generation < 0 and self.state is EMPTY:
+            return ErrorCode.NONE
+        if generation >= 0 or member_id or group_instance_id is not None:
+            if error := self.fence(member_id, group_instance_id):
+                return error
+            if generation != self.generation:
+                return ErrorCode.ILLEGAL_GENERATION
+        return ErrorCode.NONE
 
     def add(self, member: Member) -> None:
         """Insert a new member. The first one brings the protocol type, and leads if nobody does."""

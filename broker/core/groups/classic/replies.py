@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ottla.broker.core.effects import Asker
-from ottla.broker.core.groups.group import Group
-from ottla.broker.core.groups.member import Member
+from ottla.broker.core.groups.classic.group import Group
+from ottla.broker.core.groups.classic.member import Member
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.join_group import JoinGroupResponse
 from ottla.protocol.messages.sync_group import SyncGroupResponse

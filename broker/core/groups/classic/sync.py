@@ -5,13 +5,13 @@ from __future__ import annotations
 from ottla.broker.core.coordination.shard import append_error
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.events import AssignmentReceived, AssignmentsPublished, NamedBytes, RequestParked
-from ottla.broker.core.groups.group import Group
+from ottla.broker.core.groups.classic.group import Group
+from ottla.broker.core.groups.classic.member import NO_ASSIGNMENT, Member
+from ottla.broker.core.groups.classic.rebalance import answer_syncs, has_synced, prepare
+from ottla.broker.core.groups.classic.replies import sync_error, sync_success
+from ottla.broker.core.groups.classic.state import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE
 from ottla.broker.core.groups.machine import GroupWrite, Machine
-from ottla.broker.core.groups.member import NO_ASSIGNMENT, Member
-from ottla.broker.core.groups.rebalance import answer_syncs, has_synced, prepare
 from ottla.broker.core.groups.records import group_record
-from ottla.broker.core.groups.replies import sync_error, sync_success
-from ottla.broker.core.groups.state import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 

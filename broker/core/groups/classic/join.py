@@ -14,17 +14,17 @@ from ottla.broker.core.events import (
     ReplacementReverted,
     RequestParked,
 )
+from ottla.broker.core.groups.classic.group import Group, group_bytes
+from ottla.broker.core.groups.classic.member import MEMBER_BYTES, Member, protocols_bytes, text_bytes
+from ottla.broker.core.groups.classic.membership import void
+from ottla.broker.core.groups.classic.rebalance import prepare, rebalance_or_finish, try_finish
+from ottla.broker.core.groups.classic.replies import SKIPS_ASSIGNMENT, join_error, join_success, sync_error
+from ottla.broker.core.groups.classic.state import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE
 from ottla.broker.core.groups.committed import CommittedOffsets
 from ottla.broker.core.groups.config import NEW_MEMBER_JOIN_TIMEOUT_MS
-from ottla.broker.core.groups.group import Group, group_bytes
 from ottla.broker.core.groups.machine import GroupWrite, Machine, Timer
-from ottla.broker.core.groups.member import MEMBER_BYTES, Member, protocols_bytes, text_bytes
-from ottla.broker.core.groups.membership import void
-from ottla.broker.core.groups.rebalance import prepare, rebalance_or_finish, try_finish
 from ottla.broker.core.groups.records import group_record, new_group_record
-from ottla.broker.core.groups.replies import SKIPS_ASSIGNMENT, join_error, join_success, sync_error
 from ottla.broker.core.groups.shard import GroupShard
-from ottla.broker.core.groups.state import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ottla.protocol.primitives import MAX_TEXT_BYTES

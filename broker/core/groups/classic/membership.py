@@ -6,14 +6,14 @@ from ottla.broker.core.coordination.machine import TimerKey
 from ottla.broker.core.coordination.shard import Waiter, append_error
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.events import MemberLeft, PendingMemberExpired, SessionExpired
-from ottla.broker.core.groups.group import Group
-from ottla.broker.core.groups.machine import GroupWrite, Machine
-from ottla.broker.core.groups.rebalance import (
+from ottla.broker.core.groups.classic.group import Group
+from ottla.broker.core.groups.classic.rebalance import (
     drop_parked_join,
     finish_if_all_joined,
     rebalance_or_finish,
 )
-from ottla.broker.core.groups.state import COMPLETING_REBALANCE, DEAD, EMPTY, STABLE
+from ottla.broker.core.groups.classic.state import COMPLETING_REBALANCE, DEAD, EMPTY, STABLE
+from ottla.broker.core.groups.machine import GroupWrite, Machine
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.leave_group import (

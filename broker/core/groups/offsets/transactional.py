@@ -5,13 +5,12 @@ from __future__ import annotations
 from ottla.broker.core.coordination.shard import ShardState
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.events import OffsetsCommitted
+from ottla.broker.core.groups.classic.group import Group
 from ottla.broker.core.groups.committed import CommittedOffset
-from ottla.broker.core.groups.group import Group, group_bytes
 from ottla.broker.core.groups.machine import Machine
-from ottla.broker.core.groups.offsets import CommitWrite, Refusals, new_simple_group
+from ottla.broker.core.groups.offsets.commit import CommitWrite, Refusals, committing_group
 from ottla.broker.core.groups.records import offset_record
 from ottla.broker.core.groups.shard import GroupShard
-from ottla.broker.core.groups.state import DEAD, EMPTY
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import utf16_length
 from ottla.protocol.messages.txn_offset_commit import (
@@ -67,7 +66,10 @@ def commit(
     response, undecided = _response(request, refused)
     if not undecided:
         return response
-    group, error = _committing_group(m, shard, request)
+    generation = request.generation_id
+    group, error = committing_group(m, shard, request.group_id, generation, ErrorCode.ILLEGAL_GENERATION)
+    if group is not None:
+        error = group.refuse_transactional_commit(request.member_id, request.group_instance_id, generation)
     if error or group is None:
         return _failed(response, undecided, error, ctx)
     write = TransactionalCommitWrite(group, ctx, request, response, undecided, verified)
@@ -121,32 +123,6 @@ def _failed(
     for _, _, answer in undecided:
         answer.error_code = error
     return response
-
-
-def _committing_group(m: Machine, shard: GroupShard, request: TxnOffsetCommitRequest) -> tuple[Group | None, ErrorCode]:
-    """The group to commit to, and why not.
-
-    Unlike a plain commit, one in a transaction is taken whatever the group does, and from somebody who names no
-    member, as older versions could not. It keeps nobody's session alive.
-    """
-    generation = request.generation_id
-    group = m.groups.get(request.group_id)
-    if group is None:
-        if generation >= 0:
-            return None, ErrorCode.ILLEGAL_GENERATION
-        if not m.has_room(None, group_bytes(request.group_id)):
-            return None, ErrorCode.INVALID_COMMIT_OFFSET_SIZE
-        return new_simple_group(m, shard, request.group_id), ErrorCode.NONE
-    if group.state is DEAD:
-        return None, ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if generation < 0 and group.state is EMPTY:
-        return group, ErrorCode.NONE
-    if generation >= 0 or request.member_id or request.group_instance_id is not None:
-        if error := group.fence(request.member_id, request.group_instance_id):
-            return None, error
-        if generation != group.generation:
-            return None, ErrorCode.ILLEGAL_GENERATION
-    return group, ErrorCode.NONE
 
 
 def transaction_ended(m: Machine, shard: GroupShard, producer_id: int, *, commit: bool) -> None:
