@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ottla.broker.observe.printable import printable
-from ottla.cli.completion import complete_topics
+from ottla.cli.completion import DEFAULT_BOOTSTRAP, complete_topics
 from ottla.cli.output import Refused
 from ottla.cli.resets import parse_duration_ms
 
@@ -24,8 +24,6 @@ else:
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
-
-DEFAULT_BOOTSTRAP = "localhost:9092"
 
 
 def bootstrap_option(function: F) -> F:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ottla.clients import Admin
 
 PATIENCE_S = 1.0
+DEFAULT_BOOTSTRAP = "localhost:9092"
 
 
 def complete_groups(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -47,7 +48,6 @@ def _fitting(context: click.Context, ask: Callable[[Admin], Awaitable[Iterable[s
 
 
 def _answer(bootstrap: str | None, ask: Callable[[Admin], Awaitable[Iterable[str]]]) -> Iterable[str]:
-    from ottla.cli.common import DEFAULT_BOOTSTRAP
     from ottla.clients import Admin
 
     async def main() -> Iterable[str]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from ottla.cli.common import DEFAULT_BOOTSTRAP, near, run
-from ottla.cli.completion import complete_groups
+from ottla.cli.common import near, run
+from ottla.cli.completion import DEFAULT_BOOTSTRAP, complete_groups
 from ottla.cli.internal_records import GROUP, OFFSET, OTHER_TYPES, described, in_words
 from ottla.cli.log_rows import control_type, records_of, when
 from ottla.cli.output import Cell, Refused, note, print_json, print_table, say

@@ -19,8 +19,7 @@ from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.core.log_dir import LogDir, in_memory
 from ottla.broker.core.topics.catalog import Catalog, NewTopic, Permit, Refusal, TopicEntry
 from ottla.broker.core.topics.partition import Topic
-from ottla.broker.core.topics.producers import Settled
-from ottla.broker.core.topics.transactions import TransactionMarker
+from ottla.broker.core.topics.producers import Settled, TransactionMarker
 from ottla.broker.core.transactions.coordinator import TransactionCoordinator
 from ottla.broker.core.transactions.requests import Question, Results
 from ottla.broker.settings import Settings

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from ottla.broker.context import RequestContext
-from ottla.broker.core.topics.transactions import TransactionMarker
+from ottla.broker.core.topics.producers import TransactionMarker
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.write_txn_markers import (

@@ -16,8 +16,7 @@ from ottla.broker.core.coordination.machine import CoordinatorMachine
 from ottla.broker.core.effects import Append, Reply, WriteMarker
 from ottla.broker.core.fetches import FetchPurgatory, Parked, Wake
 from ottla.broker.core.topics.partition import Partition
-from ottla.broker.core.topics.producers import Settled
-from ottla.broker.core.topics.transactions import TransactionMarker
+from ottla.broker.core.topics.producers import Settled, TransactionMarker
 from ottla.broker.logger import Logger
 from ottla.broker.runtime.coordinator_log import CoordinatorLog, Defer
 from ottla.broker.storage.engine import EngineError

@@ -3,7 +3,7 @@
 import pytest
 import pytest_asyncio
 
-from ottla.broker.core.topics.transactions import TransactionMarker
+from ottla.broker.core.topics.producers import TransactionMarker
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition
 from ottla.protocol.internal_topics import OFFSETS_TOPIC

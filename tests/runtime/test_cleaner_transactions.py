@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.broker.core.topics.transactions import TransactionMarker
+from ottla.broker.core.topics.producers import TransactionMarker
 from ottla.protocol.records import Record, TopicPartition, build_batch, decode_batch, iter_batches
 from tests.handlers.conftest import NOW_MS
 

@@ -9,8 +9,8 @@ import pytest
 
 from ottla.broker.core.topics.configs import TopicConfig
 from ottla.broker.core.topics.partition import Topic
+from ottla.broker.core.topics.producers import TransactionMarker
 from ottla.broker.core.topics.snapshot import NotUsable, restore, take
-from ottla.broker.core.topics.transactions import TransactionMarker
 from ottla.broker.runtime import producer_states
 from ottla.broker.runtime.producer_states import ProducerStates
 from ottla.broker.settings import Settings

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from ottla.broker.core.topics.accept import accept
 from ottla.broker.core.topics.configs import TopicConfig
-from ottla.broker.core.topics.producers import ProducedBatch, Producers, Settled, Verdict
-from ottla.broker.core.topics.transactions import Change, TransactionMarker, Transactions, Verification
+from ottla.broker.core.topics.producers import Change, ProducedBatch, Producers, Settled, TransactionMarker, Verdict
+from ottla.broker.core.topics.transactions import Transactions, Verification
 from ottla.protocol.compression import Buffer
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import (

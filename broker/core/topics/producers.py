@@ -12,9 +12,9 @@ sequences begin at 0 again (KIP-890).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from enum import Enum
 
-from ottla.broker.core.topics.transactions import Transaction, TransactionMarker
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import BatchHeader
 
@@ -65,6 +65,32 @@ class ProducedBatch:
         return batch
 
 
+@dataclass(frozen=True, slots=True)
+class TransactionMarker:
+    """The order of a transaction coordinator to end the transaction of a producer in a partition.
+
+    Attributes:
+        transaction_version: 2 where every transaction ends with a newer epoch (KIP-890), else 0 or 1.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    commit: bool
+    transaction_version: int = 1
+
+
+class Transaction:
+    """A transaction that has written to the partition; ``last_offset`` is its marker's, -1 without one."""
+
+    __slots__ = ("first_offset", "last_offset", "producer_id")
+
+    def __init__(self, producer_id: int, first_offset: int) -> None:
+        self.producer_id = producer_id
+        self.first_offset = first_offset
+        self.last_offset = -1
+
+
 class ProducerState:
     """One producer id in one partition.
 
@@ -93,6 +119,27 @@ class ProducerState:
         copy.coordinator_epoch = self.coordinator_epoch
         copy.transaction = self.transaction
         return copy
+
+
+class Change:
+    """What an append on its way has changed in a producer's state, to be taken back should it fail.
+
+    Attributes:
+        before: a copy of the state as it was; None if the producer was not known.
+        began: the transaction that the batch begins.
+        ended: the transaction that the marker ends, if it is one, and whether it is aborted.
+        is_over: it is durable, or was taken back.
+    """
+
+    __slots__ = ("aborts", "before", "began", "ended", "is_over", "producer_id")
+
+    def __init__(self, producer_id: int, before: ProducerState | None) -> None:
+        self.producer_id = producer_id
+        self.before = before
+        self.began: Transaction | None = None
+        self.ended: Transaction | None = None
+        self.aborts = False
+        self.is_over = False
 
 
 class Producers:

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.broker.core.topics.partition import Partition
-from ottla.broker.core.topics.producers import ProducedBatch, ProducerState
-from ottla.broker.core.topics.transactions import Transaction
+from ottla.broker.core.topics.producers import ProducedBatch, ProducerState, Transaction
 
 FORMAT = 1
 
