@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 
 from ottla.broker.observe.sentinels.model import Finding, named, short
 from ottla.broker.observe.snapshot import GroupState, MemberState
-from ottla.broker.settings_observe import ObserveSettings
+from ottla.broker.settings import Settings
 
 PartitionCount = Callable[[str], int]
 """How many partitions a topic has, 0 if there is no such topic."""
 
 
-def look(group: GroupState, partition_count: PartitionCount, settings: ObserveSettings) -> Iterator[Finding]:
+def look(group: GroupState, partition_count: PartitionCount, settings: Settings) -> Iterator[Finding]:
     """Everything but offsets."""
     if group.barrier:
         yield from _waiting(group, settings)
@@ -23,7 +23,7 @@ def look(group: GroupState, partition_count: PartitionCount, settings: ObserveSe
         yield from _unowned(group, partition_count, settings)
 
 
-def _waiting(group: GroupState, settings: ObserveSettings) -> Iterator[Finding]:
+def _waiting(group: GroupState, settings: Settings) -> Iterator[Finding]:
     if group.barrier_age_ms >= settings.ottla_sentinel_barrier_ms:
         seconds = group.barrier_age_ms // 1000
         names, ids = _names(group), named(group.awaited)
@@ -73,7 +73,7 @@ def _overlaps(group: GroupState) -> Iterator[Finding]:
         )
 
 
-def _subscriptions(group: GroupState, settings: ObserveSettings) -> Iterator[Finding]:
+def _subscriptions(group: GroupState, settings: Settings) -> Iterator[Finding]:
     wanted: dict[frozenset[str], list[str]] = {}
     for member in group.members:
         if member.topics is not None:
@@ -99,7 +99,7 @@ def _subscriptions(group: GroupState, settings: ObserveSettings) -> Iterator[Fin
     )
 
 
-def _unowned(group: GroupState, partition_count: PartitionCount, settings: ObserveSettings) -> Iterator[Finding]:
+def _unowned(group: GroupState, partition_count: PartitionCount, settings: Settings) -> Iterator[Finding]:
     topics: dict[str, None] = {}
     assigned: dict[str, set[int]] = {}
     for member in group.members:

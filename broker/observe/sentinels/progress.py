@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 
 from ottla.broker.observe.sentinels.model import Finding, named
 from ottla.broker.observe.snapshot import OffsetProgress
-from ottla.broker.settings_observe import ObserveSettings
+from ottla.broker.settings import Settings
 
 
 class Progress:
     """Since when partitions with lag stand still; a bounded number of them is kept in mind."""
 
-    def __init__(self, settings: ObserveSettings) -> None:
+    def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._sums: dict[str, tuple[int, int]] = {}
         """Of each group the sum of its offsets, and when that last changed."""

@@ -9,7 +9,7 @@ from ottla.broker.core.events import Event, JoinReceived, RebalanceStarted, Requ
 from ottla.broker.observe.sentinels.model import Finding, short
 from ottla.broker.observe.why.model import Episode
 from ottla.broker.observe.why.plain import limit
-from ottla.broker.settings_observe import ObserveSettings
+from ottla.broker.settings import Settings
 
 REFUSALS = {
     "GROUP_MAX_SIZE_REACHED": "the group is full",
@@ -43,7 +43,7 @@ class Repeats:
     An alarm stands from ``most`` times within ``ottla.sentinel.storm.window.ms`` on, and until there are fewer.
     """
 
-    def __init__(self, settings: ObserveSettings) -> None:
+    def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._groups: dict[str, dict[str, _Times]] = {}
         self._last_join: JoinReceived | None = None

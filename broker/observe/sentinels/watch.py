@@ -31,7 +31,7 @@ from ottla.broker.observe.sentinels.progress import Progress
 from ottla.broker.observe.sentinels.repeats import REFUSALS, Repeats
 from ottla.broker.observe.snapshot import GroupState, OffsetProgress
 from ottla.broker.observe.why.model import Episode
-from ottla.broker.settings_observe import ObserveSettings
+from ottla.broker.settings import Settings
 
 TURN_MS = 1_000
 """How often a slice of the groups is looked at."""
@@ -68,7 +68,7 @@ class Sentinels:
 
     wants_requests = True
 
-    def __init__(self, view: Callable[[], Watched], settings: ObserveSettings, log: Log, emit: Emit = no_op) -> None:
+    def __init__(self, view: Callable[[], Watched], settings: Settings, log: Log, emit: Emit = no_op) -> None:
         self._view = view
         self._settings = settings
         self._log = log

@@ -7,7 +7,7 @@ import pytest
 from ottla.broker.observe.sentinels.looks import look
 from ottla.broker.observe.sentinels.model import Finding, short
 from ottla.broker.observe.snapshot import GroupState, MemberState
-from ottla.broker.settings_observe import ObserveSettings
+from ottla.broker.settings import Settings
 
 A, B = "0a1b2c3d-0000-4000-8000-000000000001", "4e5f6a7b-0000-4000-8000-000000000002"
 
@@ -49,7 +49,7 @@ def member(client_id: str, uuid: str, instance: str | None = None) -> MemberStat
 def found(*members: MemberState) -> Finding:
     """What is said of members that have partition 0 both."""
     group = GroupState("g", 0, "Stable", 1, "consumer", "range", None, list(members), [], "", 0, [])
-    (one,) = [it for it in look(group, lambda _: 1, ObserveSettings()) if it.sentinel == "two_believers"]
+    (one,) = [it for it in look(group, lambda _: 1, Settings()) if it.sentinel == "two_believers"]
     return one
 
 
