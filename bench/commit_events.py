@@ -19,6 +19,7 @@ import click
 
 from ottla.broker.core.effects import Append
 from ottla.broker.core.events import Emit, no_op
+from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.observe.observers import Observers
 from ottla.broker.observe.recorder import Recorder
@@ -27,7 +28,6 @@ from ottla.broker.observe.recording_writer import RecordingWriter
 from ottla.broker.observe.sentinels.watch import Sentinels
 from ottla.broker.observe.timeline.live import Timelines
 from ottla.broker.observe.why.history import History
-from ottla.broker.runtime.group_config import group_config
 from ottla.broker.settings import Settings
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offset_commit import (
@@ -87,7 +87,7 @@ def observers(who: str, directory: Path) -> Emit:
 
 def coordinator(emit: Emit) -> GroupCoordinator:
     """One that has all its partitions."""
-    made = GroupCoordinator(group_config(Settings()), lambda: "id", PARTITIONS, emit)
+    made = GroupCoordinator(GroupConfig.of(Settings()), lambda: "id", PARTITIONS, emit)
     made.start()
     for partition in range(PARTITIONS):
         made.load_started(partition, 0, 0)

@@ -21,6 +21,7 @@ from ottla.broker.core.log_dir import in_memory
 from ottla.broker.core.quotas.limits import ClientQuotas
 from ottla.broker.core.topics.catalog import BadCatalog, NewTopic, Refusal
 from ottla.broker.core.topics.partition import Topic
+from ottla.broker.core.transactions.config import TransactionConfig
 from ottla.broker.damage_words import CATALOG, tell_start, with_next_step
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.handlers import fetch
@@ -31,7 +32,6 @@ from ottla.broker.observe.recorder_start import begin_file
 from ottla.broker.observe.why.explain import explanations
 from ottla.broker.observing import Observing
 from ottla.broker.runtime.cleaner import Cleaner
-from ottla.broker.runtime.group_config import group_config
 from ottla.broker.runtime.host import Host
 from ottla.broker.runtime.log_dir import measured
 from ottla.broker.runtime.long_work import LongWork
@@ -41,7 +41,6 @@ from ottla.broker.runtime.metering import ConnectionMeter
 from ottla.broker.runtime.producer_states import ProducerStates
 from ottla.broker.runtime.quota_keeper import QuotaKeeper
 from ottla.broker.runtime.topics import TopicManager
-from ottla.broker.runtime.transaction_config import transaction_config
 from ottla.broker.runtime.transaction_needs import TransactionNeeds
 from ottla.broker.settings import Settings
 from ottla.broker.storage.engine import Engine, EngineError, StorageFull
@@ -302,7 +301,7 @@ class Broker:
         settings, clock = self.settings, self._clock
         # Of the topic as it is: the setting may have been changed after it was created.
         partition_count = self._topics.partition_count(OFFSETS_TOPIC)
-        config = group_config(settings)
+        config = GroupConfig.of(settings)
         self._begin_recording(config, partition_count)
         self._host = Host(
             clock,
@@ -323,7 +322,7 @@ class Broker:
         self._host.add(OFFSETS_TOPIC, self._groups)
         self._members = MemberConnections(self._groups, self._host.now)
         self._transactions = TransactionNeeds(
-            transaction_config(settings),
+            TransactionConfig.of(settings),
             self._host,
             self._topics,
             self.log,

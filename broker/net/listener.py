@@ -11,7 +11,8 @@ from ottla.broker.clock import Clock, TimerHandle
 from ottla.broker.context import Mute
 from ottla.broker.logger import Logger
 from ottla.broker.net.accepting import Acceptor, Addresses
-from ottla.broker.net.connection import Connection, Frame
+from ottla.broker.net.answers import Frame
+from ottla.broker.net.connection import Connection
 from ottla.broker.net.descriptors import most_connections
 from ottla.broker.net.large_frame import buffers
 from ottla.broker.net.unfinished import UnfinishedRequests

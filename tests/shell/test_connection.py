@@ -9,12 +9,8 @@ from typing import Any
 import pytest
 
 from ottla.broker.context import RequestContext
-from ottla.broker.net.connection import (
-    COLLECT_BYTES,
-    PIECE_BYTES,
-    READ_AHEAD_BYTES,
-    Connection,
-)
+from ottla.broker.net.answers import PIECE_BYTES
+from ottla.broker.net.connection import COLLECT_BYTES, READ_AHEAD_BYTES, Connection
 from ottla.protocol.errors import MalformedFrame
 from ottla.protocol.framing import Gathered
 from tests.shell.host import UnboundedHost

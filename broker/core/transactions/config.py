@@ -1,8 +1,10 @@
-"""What can be set about the transaction coordinator."""
+"""The settings of the transaction coordinator."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from ottla.broker.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,3 +30,18 @@ class TransactionConfig:
     marker_retry_backoff_max_ms: int = 10_000
     concurrent_wait_ms: int = 500
     tombstone_batch_bytes: int = 65_536
+
+    @classmethod
+    def of(cls, settings: Settings) -> TransactionConfig:
+        """The settings of the coordinator among those of the broker."""
+        return cls(
+            transactional_ids_max_bytes=settings.ottla_transactional_ids_max_bytes,
+            transaction_max_timeout_ms=settings.transaction_max_timeout_ms,
+            transactional_id_expiration_ms=settings.transactional_id_expiration_ms,
+            transaction_abort_timed_out_transaction_cleanup_interval_ms=(
+                settings.transaction_abort_timed_out_transaction_cleanup_interval_ms
+            ),
+            transaction_remove_expired_transaction_cleanup_interval_ms=(
+                settings.transaction_remove_expired_transaction_cleanup_interval_ms
+            ),
+        )
