@@ -14,4 +14,6 @@ VERSIONS = range(5)
 
 def handle(request: AddOffsetsToTxnRequest, ctx: RequestContext, services: Services) -> AddOffsetsToTxnResponse | None:
     partition = coordinator_partition(request.group_id, services.topics.partition_count(OFFSETS_TOPIC))
-    return services.enter(services.transactions.add_offsets, request, ctx, TopicPartition(OFFSETS_TOPIC, partition))
+    return services.host.enter(
+        services.transactions.add_offsets, request, ctx, TopicPartition(OFFSETS_TOPIC, partition)
+    )

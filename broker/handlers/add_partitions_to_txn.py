@@ -19,7 +19,7 @@ def handle(
     named = {tp for transaction in transactions_of(request, ctx) for tp in partitions_of(transaction)}
     codes = {tp: _refusal(tp, ctx, services) for tp in named}
     refused = {tp: code for tp, code in codes.items() if code}
-    return services.enter(services.transactions.add_partitions, request, ctx, refused)
+    return services.host.enter(services.transactions.add_partitions, request, ctx, refused)
 
 
 def _refusal(tp: TopicPartition, ctx: RequestContext, services: Services) -> ErrorCode:

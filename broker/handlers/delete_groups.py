@@ -14,7 +14,7 @@ VERSIONS = range(3)
 
 
 def handle(request: DeleteGroupsRequest, ctx: RequestContext, services: Services) -> DeleteGroupsResponse | None:
-    return services.enter(services.groups.delete_groups, request, ctx)
+    return services.host.enter(services.groups.delete_groups, request, ctx)
 
 
 def failed(request: DeleteGroupsRequest, code: int) -> DeleteGroupsResponse:

@@ -51,7 +51,7 @@ async def _trim(name: str, want: DeleteRecordsPartition, services: Services) -> 
         except services.topics.storage_error:
             row.error_code = ErrorCode.KAFKA_STORAGE_ERROR
             return row
-        services.fetches.touched(partition.tp)
+        services.host.touched(partition.tp)
     return row
 
 

@@ -15,7 +15,7 @@ VERSIONS = range(7)
 
 
 def handle(request: DescribeGroupsRequest, ctx: RequestContext, services: Services) -> DescribeGroupsResponse:
-    response = services.enter(services.groups.describe_groups, request, ctx)
+    response = services.host.enter(services.groups.describe_groups, request, ctx)
     if request.include_authorized_operations:
         for group in response.groups:
             if not group.error_code:

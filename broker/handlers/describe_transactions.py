@@ -16,7 +16,7 @@ VERSIONS = range(1)
 def handle(
     request: DescribeTransactionsRequest, ctx: RequestContext, services: Services
 ) -> DescribeTransactionsResponse:
-    return services.enter(services.transactions.describe, request, ctx)
+    return services.host.enter(services.transactions.describe, request, ctx)
 
 
 def failed(request: DescribeTransactionsRequest, code: int) -> DescribeTransactionsResponse:

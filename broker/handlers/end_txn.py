@@ -10,4 +10,4 @@ VERSIONS = range(6)
 
 
 def handle(request: EndTxnRequest, ctx: RequestContext, services: Services) -> EndTxnResponse | None:
-    return services.enter(services.transactions.end, request, ctx)
+    return services.host.enter(services.transactions.end, request, ctx)

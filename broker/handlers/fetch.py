@@ -39,7 +39,8 @@ from ottla.broker.handlers.partition_reads import (
     no_replica,
     read_partition,
 )
-from ottla.broker.handlers.services import Services, Topics
+from ottla.broker.handlers.services import Services
+from ottla.broker.runtime.topics import TopicManager
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch import (
     EpochEndOffset,
@@ -183,7 +184,7 @@ def _opened(request: FetchRequest, ctx: RequestContext, services: Services) -> _
     return _Fetch(request, ctx, services, asked if session is None else session.partitions, session)
 
 
-def _asked(request: FetchRequest, topics: Topics, by_id: bool) -> dict[Key, AskedPartition]:
+def _asked(request: FetchRequest, topics: TopicManager, by_id: bool) -> dict[Key, AskedPartition]:
     """The partitions that a request names; of one that it names twice, what it says last."""
     asked: dict[Key, AskedPartition] = {}
     for topic in request.topics:
@@ -214,9 +215,9 @@ def _park(fetch: _Fetch, services: Services, deadline_ms: int) -> None:
     missing = fetch.min_bytes - fetch.size
     ctx = fetch.ctx
     parked = Parked(ctx, fetch, deadline_ms=deadline_ms, missing_bytes=missing, watched=watched, stable=stable)
-    ctx.on_close = lambda: services.fetches.drop(parked)
+    ctx.on_close = lambda: services.host.drop(parked)
     fetch.rows = fetch.unserved = []  # what was read is read again: nobody counts it while it waits
-    services.fetches.park(parked)
+    services.host.park(parked)
 
 
 def _answer(fetch: _Fetch, services: Services) -> FetchResponse:
@@ -380,7 +381,7 @@ def _is_as_told(item: AskedPartition, partition: Partition) -> bool:
     )
 
 
-def _resolve(item: AskedPartition, topics: Topics) -> str | None:
+def _resolve(item: AskedPartition, topics: TopicManager) -> str | None:
     """The name of a topic that there was not when its id was named first."""
     topic = topics.by_id.get(item.topic) if not isinstance(item.topic, str) else None
     if topic is not None:

@@ -24,7 +24,7 @@ BATCH_FROM = 4
 def handle(request: FindCoordinatorRequest, ctx: RequestContext, services: Services) -> FindCoordinatorResponse | None:
     keys = request.coordinator_keys if ctx.api_version >= BATCH_FROM else [request.key]
     if request.key_type == TRANSACTION:
-        services.prepare_transactions(lambda error: ctx.reply(_answer(keys, error, ctx, services)))
+        services.transaction_needs.prepare(lambda error: ctx.reply(_answer(keys, error, ctx, services)))
         return None
     error = ErrorCode.NONE if request.key_type == GROUP else ErrorCode.INVALID_REQUEST
     return _answer(keys, error, ctx, services)

@@ -20,7 +20,7 @@ async def handle(
     if (request.producer_id == -1) != (request.producer_epoch == -1):
         return failed(request, ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
-        services.prepare_transactions(partial(_prepared, request, ctx, services))
+        services.transaction_needs.prepare(partial(_prepared, request, ctx, services))
         return None
     # A producer without transactions that asks for a higher epoch of its id (KIP-360) is given a new id, as by Kafka:
     # its sequences begin at 0 with either.
@@ -35,7 +35,7 @@ def _prepared(request: InitProducerIdRequest, ctx: RequestContext, services: Ser
     if error:
         answer: InitProducerIdResponse | None = failed(request, error)
     else:
-        answer = services.enter(services.transactions.init_producer_id, request, ctx)
+        answer = services.host.enter(services.transactions.init_producer_id, request, ctx)
     if answer is not None:
         ctx.reply(answer)
 

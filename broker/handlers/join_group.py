@@ -10,7 +10,7 @@ VERSIONS = range(10)
 
 
 def handle(request: JoinGroupRequest, ctx: RequestContext, services: Services) -> JoinGroupResponse | None:
-    return services.enter(services.members.join, request, ctx)
+    return services.host.enter(services.members.join, request, ctx)
 
 
 def failed(request: JoinGroupRequest, code: int) -> JoinGroupResponse:

@@ -10,4 +10,4 @@ VERSIONS = range(6)
 
 
 def handle(request: LeaveGroupRequest, ctx: RequestContext, services: Services) -> LeaveGroupResponse | None:
-    return services.enter(services.groups.leave, request, ctx)
+    return services.host.enter(services.groups.leave, request, ctx)

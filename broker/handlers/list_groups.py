@@ -10,4 +10,4 @@ VERSIONS = range(6)
 
 
 def handle(request: ListGroupsRequest, ctx: RequestContext, services: Services) -> ListGroupsResponse:
-    return services.enter(services.groups.list_groups, request, ctx)
+    return services.host.enter(services.groups.list_groups, request, ctx)

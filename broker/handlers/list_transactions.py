@@ -27,9 +27,9 @@ async def handle(
     """The answer; None if its client has gone away meanwhile."""
     text = request.transactional_id_pattern
     if not text:
-        return services.enter(services.transactions.list, request, ctx)
+        return services.host.enter(services.transactions.list, request, ctx)
     async with services.matching:
-        answer = services.enter(services.transactions.list, request, ctx)
+        answer = services.host.enter(services.transactions.list, request, ctx)
         if answer.error_code:
             return answer
         try:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ottla.broker.handlers.services import Topics
+from ottla.broker.runtime.topics import TopicManager
 from ottla.protocol.errors import ErrorCode
 
 
-def missing_partitions(topics: Topics, named: Iterable[tuple[str, int]]) -> dict[tuple[str, int], ErrorCode]:
+def missing_partitions(topics: TopicManager, named: Iterable[tuple[str, int]]) -> dict[tuple[str, int], ErrorCode]:
     """Topic name and partition → UNKNOWN_TOPIC_OR_PARTITION, of those that do not exist."""
     return {
         (name, partition): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from ottla.broker.context import RequestContext
 from ottla.broker.core.groups.offsets.commit import KNOWS_TOPIC_IDS, NO_PARTITION, Refusals
-from ottla.broker.handlers.services import Services, Topics
+from ottla.broker.handlers.services import Services
+from ottla.broker.runtime.topics import TopicManager
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -22,10 +23,10 @@ VERSIONS = range(2, 11)
 
 def handle(request: OffsetCommitRequest, ctx: RequestContext, services: Services) -> OffsetCommitResponse | None:
     refused = _resolve(request, services.topics, by_id=ctx.api_version >= KNOWS_TOPIC_IDS)
-    return services.enter(services.groups.commit_offsets, request, ctx, refused)
+    return services.host.enter(services.groups.commit_offsets, request, ctx, refused)
 
 
-def _resolve(request: OffsetCommitRequest, topics: Topics, *, by_id: bool) -> Refusals:
+def _resolve(request: OffsetCommitRequest, topics: TopicManager, *, by_id: bool) -> Refusals:
     """Give each topic both its name and its id, where there is such a topic; the partitions that there are not."""
     refused: dict[tuple[str, int], ErrorCode] = {}
     for topic in request.topics:

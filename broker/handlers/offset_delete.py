@@ -15,4 +15,4 @@ def handle(request: OffsetDeleteRequest, ctx: RequestContext, services: Services
     named = [(topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions]
     absent = [topic.name for topic in request.topics if topic.name not in services.topics.topics]
     refused = missing_partitions(services.topics, [*named, *((name, NO_PARTITION) for name in absent)])
-    return services.enter(services.groups.delete_offsets, request, ctx, refused)
+    return services.host.enter(services.groups.delete_offsets, request, ctx, refused)

@@ -28,7 +28,7 @@ def handle(request: OffsetFetchRequest, ctx: RequestContext, services: Services)
         found = topics.topics.get(name)
         return found.topic_id if found else ZERO_UUID
 
-    return services.enter(services.groups.fetch_offsets, request, ctx, topic_id)
+    return services.host.enter(services.groups.fetch_offsets, request, ctx, topic_id)
 
 
 def failed(request: OffsetFetchRequest, code: int) -> OffsetFetchResponse:

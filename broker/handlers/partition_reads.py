@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.core.topics.partition import Partition
-from ottla.broker.handlers.services import Topics
+from ottla.broker.runtime.topics import TopicManager
 from ottla.protocol.compression import Buffer
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch import AbortedTransaction, EpochEndOffset, FetchPartition, PartitionData
@@ -18,7 +18,7 @@ def read_partition(
     partition: Partition,
     left: int,
     min_one_batch: bool,
-    topics: Topics,
+    topics: TopicManager,
     committed: bool,
 ) -> None:
     """Fill a row of the answer with what there is from the wanted offset on.

@@ -1,31 +1,27 @@
-"""What handlers may use. Each is given as an interface; `ottla.broker.app` puts the real ones in."""
+"""The parts of the broker that handlers may use; `ottla.broker.app` puts them in."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
-from uuid import UUID
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ottla.broker.clock import Clock
 from ottla.broker.context import RequestContext
-from ottla.broker.core.configs.alterations import Alteration
-from ottla.broker.core.configs.brokers import BrokerConfigs
 from ottla.broker.core.configs.loggers import Logger
 from ottla.broker.core.fetch_sessions import FetchSessions
-from ottla.broker.core.fetches import Parked, TurnReads
+from ottla.broker.core.fetches import TurnReads
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.core.log_dir import LogDir, in_memory
-from ottla.broker.core.topics.catalog import Catalog, NewTopic, Permit, Refusal, TopicEntry
-from ottla.broker.core.topics.partition import Topic
-from ottla.broker.core.topics.producers import Settled, TransactionMarker
+from ottla.broker.core.topics.catalog import Refusal, TopicEntry
 from ottla.broker.core.transactions.coordinator import TransactionCoordinator
 from ottla.broker.core.transactions.requests import Question, Results
+from ottla.broker.runtime.host import Host
+from ottla.broker.runtime.member_connections import MemberConnections
+from ottla.broker.runtime.topics import TopicManager
+from ottla.broker.runtime.transaction_needs import TransactionNeeds
 from ottla.broker.settings import Settings
-from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from ottla.protocol.records import TopicPartition
 from ottla.protocol.steps import Steps, finished
 
 
@@ -45,87 +41,6 @@ Outcome = TopicEntry | Refusal
 """What became of one wanted change: the topic as it is now (with validate_only: would be), or why not."""
 
 T = TypeVar("T")
-Q = TypeVar("Q")
-C = TypeVar("C")
-A = TypeVar("A")
-P = ParamSpec("P")
-
-
-class Topics(Protocol):
-    """The topics that are served. Changes are durable before they are seen.
-
-    Attributes:
-        topics: by name; by_id: by topic id. To be read only. ``partition_count`` is 0 where there is no topic.
-        storage_error: what logs raise when the storage fails.
-        broker_configs: the broker's settings in layers, dynamic ones included; group_configs: those of groups.
-        catalog: what is in force of everything that is changed at run time.
-    """
-
-    @property
-    def topics(self) -> Mapping[str, Topic]: ...
-    @property
-    def by_id(self) -> Mapping[UUID, Topic]: ...
-    @property
-    def storage_error(self) -> type[Exception]: ...
-    @property
-    def broker_configs(self) -> BrokerConfigs: ...
-    @property
-    def catalog(self) -> Catalog: ...
-    @property
-    def group_configs(self) -> Mapping[str, Mapping[str, str]]: ...
-
-    def partition_count(self, name: str) -> int: ...
-    def was_deleted(self, name: str) -> bool: ...
-    async def create(
-        self, wanted: Sequence[NewTopic], *, validate_only: bool = False, permit: Permit | None = None
-    ) -> list[Outcome]: ...
-    def auto_create(
-        self, names: Sequence[str], created: Callable[[Sequence[Outcome]], None], *, permit: Permit | None = None
-    ) -> None: ...
-    async def delete(self, wanted: Sequence[str | UUID], *, permit: Permit | None = None) -> list[Outcome]: ...
-    async def grow(
-        self,
-        wanted: Sequence[tuple[str, int, Sequence[Sequence[int]] | None]],
-        *,
-        validate_only: bool = False,
-        permit: Permit | None = None,
-    ) -> list[Outcome]: ...
-    async def change(self, plan: Callable[[Catalog], tuple[Catalog, T]]) -> T: ...
-    async def alter_configs(
-        self, alterations: Sequence[Alteration], *, validate_only: bool = False
-    ) -> list[Refusal | None]: ...
-    async def new_producer_id(self) -> int: ...
-
-
-class Fetches(Protocol):
-    """The parked fetches: `ottla.broker.core.fetches.FetchPurgatory` behind the driver, which arms the timer."""
-
-    def park(self, parked: Parked) -> None: ...
-    def drop(self, parked: Parked) -> None: ...
-    def touched(self, tp: TopicPartition) -> None: ...
-
-
-class Enter(Protocol):
-    """Calls an entry of a coordinator: `ottla.broker.runtime.host.Host.enter`. None means that the answer comes later,
-    through the context."""
-
-    def __call__(
-        self,
-        entry: Callable[Concatenate[Q, C, int, int, P], A],
-        request: Q,
-        ctx: C,
-        /,
-        *more: P.args,
-        **named: P.kwargs,
-    ) -> A: ...
-
-
-class Members(Protocol):
-    """Knows over which connection each member has joined."""
-
-    def join(
-        self, request: JoinGroupRequest, ctx: RequestContext, now_ms: int, wall_ms: int
-    ) -> JoinGroupResponse | None: ...
 
 
 class _Caller:
@@ -173,16 +88,13 @@ class Services:
     settings: Settings
     clock: Clock
     node: Node
-    enter: Enter
+    host: Host
+    """Calls the entries of the coordinators, writes markers, and keeps fetches that wait."""
     groups: GroupCoordinator
-    members: Members
-    topics: Topics
-    fetches: Fetches
+    members: MemberConnections
+    topics: TopicManager
     transactions: TransactionCoordinator
-    prepare_transactions: Callable[[Callable[[ErrorCode], None]], None]
-    """Sees to it that there is something to coordinate transactions with, and calls back, maybe at once."""
-    write_marker: Callable[[TopicPartition, TransactionMarker, Settled], None]
-    """Ends a transaction in a partition; see `ottla.broker.runtime.host.Host.write_marker`."""
+    transaction_needs: TransactionNeeds
     log_dir: Callable[[], LogDir] = in_memory
     """Where the logs are and how much room there is now. Raises OSError if that cannot be told."""
     logger: Logger | None = None
@@ -201,6 +113,6 @@ class Services:
 
     def verify(self, question: Question, then: Callable[[Results], None]) -> None:
         """Ask the transaction coordinator; ``then`` is called at once or later, with the code of each partition."""
-        results = self.enter(self.transactions.verify, question, _Caller(then))
+        results = self.host.enter(self.transactions.verify, question, _Caller(then))
         if results is not None:
             then(results)

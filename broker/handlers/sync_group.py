@@ -10,4 +10,4 @@ VERSIONS = range(6)
 
 
 def handle(request: SyncGroupRequest, ctx: RequestContext, services: Services) -> SyncGroupResponse | None:
-    return services.enter(services.groups.sync, request, ctx)
+    return services.host.enter(services.groups.sync, request, ctx)

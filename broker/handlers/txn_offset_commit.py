@@ -41,7 +41,7 @@ def handle(request: TxnOffsetCommitRequest, ctx: RequestContext, services: Servi
     producer_id, producer_epoch = request.producer_id, request.producer_epoch
     nothing_left = all(key in refused for key in named)
     if nothing_left or not request.group_id or served.in_transaction(producer_id, producer_epoch):
-        return services.enter(services.groups.commit_transactional_offsets, request, ctx, refused)
+        return services.host.enter(services.groups.commit_transactional_offsets, request, ctx, refused)
     verification = served.begin_verification(producer_id, producer_epoch)
     adds = ctx.api_version >= ADDS_PARTITION
     services.verify(
@@ -65,7 +65,7 @@ def _verified(
     if error := _shown(errors[tp], ctx.api_version):
         answer = _refused(request, {**_everywhere(request, error), **refused})
     else:
-        answer = services.enter(services.groups.commit_transactional_offsets, request, ctx, refused, verification)
+        answer = services.host.enter(services.groups.commit_transactional_offsets, request, ctx, refused, verification)
     if answer is not None:
         ctx.reply(answer)
 

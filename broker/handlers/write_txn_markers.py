@@ -52,7 +52,7 @@ def handle(request: WriteTxnMarkersRequest, ctx: RequestContext, services: Servi
             for row in topic.partitions:
                 answer.open += 1
                 tp = TopicPartition(topic.name, row.partition_index)
-                services.write_marker(tp, marker, partial(answer.settled, row))
+                services.host.write_marker(tp, marker, partial(answer.settled, row))
     answer.open -= 1
     if not answer.open:
         return response

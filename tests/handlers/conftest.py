@@ -143,14 +143,12 @@ class World:
             settings=self.settings,
             clock=self,
             node=Node(1, self.engine.cluster_id),
-            enter=self.host.enter,
+            host=self.host,
             groups=self.groups,
             members=self.members,
             topics=self.topics,
-            fetches=self.host,
             transactions=self.transactions.coordinator,
-            prepare_transactions=self.transactions.prepare,
-            write_marker=self.host.write_marker,
+            transaction_needs=self.transactions,
             fetch_sessions=FetchSessions(
                 self.settings.max_incremental_fetch_session_cache_slots, lambda: next(self.session_ids)
             ),

@@ -66,7 +66,9 @@ def log() -> Log:
 
 @pytest.fixture(params=["fused", "construct"])
 def dispatcher(request: pytest.FixtureRequest, groups: Groups, log: Log) -> Dispatcher:
-    services = SimpleNamespace(enter=enter, groups=groups, clock=SimpleNamespace(monotonic_ms=lambda: 0))
+    services = SimpleNamespace(
+        host=SimpleNamespace(enter=enter), groups=groups, clock=SimpleNamespace(monotonic_ms=lambda: 0)
+    )
     return Dispatcher(services, log, request.param)
 
 

@@ -104,7 +104,7 @@ class World:
         self.ns = 0
         self.parked: list[RequestContext] = []
         self.services = SimpleNamespace(
-            enter=lambda entry, request, ctx: entry(request, ctx),
+            host=SimpleNamespace(enter=lambda entry, request, ctx: entry(request, ctx)),
             groups=SimpleNamespace(heartbeat=lambda request, now_ms: 0, list_groups=self.list_groups),
             clock=self.clock,
             settings=Settings(),

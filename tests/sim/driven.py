@@ -129,14 +129,12 @@ class DrivenNode(UnboundedHost, Node):
             settings=Settings(),
             clock=self,
             node=BrokerNode(1, "cluster"),
-            enter=self._host.enter,
+            host=self._host,
             groups=coordinator,
             members=MemberConnections(coordinator, self._host.now),
             topics=NamedTopics(world),  # type: ignore[arg-type]
-            fetches=self._host,
             transactions=TransactionCoordinator(TransactionConfig(), lambda: None),
-            prepare_transactions=lambda then: None,
-            write_marker=self._host.write_marker,
+            transaction_needs=SimpleNamespace(),  # type: ignore[arg-type]
         )
         self._dispatcher = Dispatcher(services, self)
         self._dispatcher.routes = ROUTES

@@ -141,14 +141,12 @@ class World:
             settings=settings,
             clock=self,
             node=Node(1, "cluster"),
-            enter=host.enter,
+            host=host,
             groups=groups,
             members=MemberConnections(groups, host.now),
             topics=facade,  # type: ignore[arg-type]
-            fetches=host,
             transactions=self.coordinator,
-            prepare_transactions=lambda then: then(E.NONE),
-            write_marker=host.write_marker,
+            transaction_needs=SimpleNamespace(prepare=lambda then: then(E.NONE)),  # type: ignore[arg-type]
         )
         _run(host.load(OFFSETS_TOPIC))
         _run(host.load(TRANSACTIONS_TOPIC))
