@@ -32,7 +32,7 @@ PLANTED = [
     ("dispatch", "broker/dispatch.py", "ottla.broker.runtime.loop_clock"),
     ("broker", "broker/settings.py", "ottla.broker.core.effects"),
     ("dispatch", "broker/dispatch.py", "ottla.broker.core.effects"),
-    ("runtime", "broker/runtime/loop_clock.py", "ottla.broker.handlers.heartbeat"),
+    ("broker", "broker/runtime/loop_clock.py", "ottla.broker.handlers.heartbeat"),
     ("storage", "broker/storage/memory.py", "ottla.broker.core.purgatory"),
     ("net", "broker/net/connection.py", "ottla.protocol.apis"),
     ("net", "broker/net/connection.py", "ottla.broker.handlers.heartbeat"),
