@@ -260,7 +260,7 @@ def as_json(results: Results, about: dict[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to measure."""
+    """The measurement to make."""
 
     servers: Sequence[str]
     connections: Sequence[int]

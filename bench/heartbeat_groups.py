@@ -32,7 +32,7 @@ HEARTBEAT_ERROR_AT = 13
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What one connection heartbeats as."""
+    """The member as which one connection heartbeats."""
 
     group_id: str
     member_id: str

@@ -64,7 +64,7 @@ COMMITTED_TOPIC = "orders"
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What is wanted of Ottla: a share of the mock's figure, or a figure."""
+    """The goal for Ottla: a share of the mock's figure, or a figure."""
 
     row: str
     wanted: float

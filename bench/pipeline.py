@@ -82,7 +82,7 @@ class Results:
 
 
 def cpu_seconds() -> tuple[float, float]:
-    """What the JVM and all Python processes below it have used so far."""
+    """The CPU that the JVM and all Python processes below it have used so far."""
     jvm = python = 0.0
     for child in psutil.Process().children():
         if "java" not in child.name():

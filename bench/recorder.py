@@ -27,7 +27,7 @@ QUIET = (
     *("--set", "ottla.history.memory.bytes=0", "--set", "ottla.sentinel.enable=false"),
     *("--set", "ottla.group.events.enable=false"),
 )
-"""Who else observes groups is left out: the recorder is measured, and nothing else."""
+"""Other observers of groups are left out: the recorder is measured, and nothing else."""
 VARIANTS = {
     "off": (*QUIET, "--set", "ottla.recorder.memory.bytes=0"),
     "ring": QUIET,

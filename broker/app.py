@@ -121,7 +121,7 @@ class Broker:
 
     @property
     def sentinels(self) -> Sentinels | None:
-        """Who looks after groups; None where nobody does, and in the first second."""
+        """The watch over groups; None where it is off, and in the first second."""
         return self._observing.sentinels
 
     @property
@@ -386,7 +386,7 @@ class Broker:
 
     @cached_property
     def view(self) -> View:
-        """What the broker is at the moment; once it is started."""
+        """The state of the broker at the moment, once it is started."""
         from ottla.broker.runtime.view import Identity, View
 
         engine, began_ms = self._engine, self._started_ms

@@ -10,7 +10,7 @@ from ottla.protocol.framing import Gathered
 
 
 class Transport(Protocol):
-    """What a request needs from the connection that it came in on.
+    """The connection of a request, as far as the request needs it.
 
     Attributes:
         client_software: the client's library and its version, as it said with ApiVersions; empty if it did not.
@@ -84,7 +84,7 @@ class Meter(Protocol):
 
 
 class RequestContext:
-    """Who asked, what and how to answer.
+    """The sender of a request, and the way to answer it.
 
     Handlers return a response, or None and call `reply` later, once. The core treats a context as opaque but for
     ``api_version``, ``client_id`` and ``client_host``.

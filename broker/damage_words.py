@@ -1,4 +1,4 @@
-"""What to say of stored data at a start: what is damaged and what to do about it, what was mended or closed."""
+"""Words about stored data at a start: what is damaged and how to go on, what was mended or closed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_PLACES = 3
 
 
 def with_next_step(error: Exception, engine: Engine, directory: Path | None) -> str:
-    """What is wrong; and where something is damaged, the command that helps, on a line of its own."""
+    """The fault; and where something is damaged, the command that helps, on a line of its own."""
     text = _places_of(error, engine) if isinstance(error, DamagedLog) else str(error)
     if directory is None or not isinstance(error, Corrupt | BadCatalog) or "ottla recover" in text:
         return text

@@ -246,11 +246,11 @@ class Dispatcher:
         return route
 
     def _handle(self, api: str, handle: Handle, response: type) -> Handle:
-        """What serves a route's requests."""
+        """The function that serves a route's requests."""
         return handle
 
     def _is_withheld(self, served: Handler) -> bool:
-        """What is kept and not enforced is served to those only who have said that they know."""
+        """Whether an API is kept back: what is not enforced is served only where the settings say so."""
         return served.unenforced and not self.services.settings.ottla_unenforced_security_apis_enable
 
     def _unknown_api_versions(self) -> Route:

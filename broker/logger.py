@@ -1,4 +1,4 @@
-"""What every room may ask of the log for operators; structlog's interface."""
+"""The log for operators, as every room may use it; structlog's interface."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def setting(
 
 
 COMPAT = ("kminion", "kafka_exporter", "lag_exporter")
-"""Whose names for metrics can be had besides our own."""
+"""The tools whose names for metrics can be had besides our own."""
 
 
 class BadSetting(Exception):

@@ -1,4 +1,4 @@
-"""What a broker checks of a produced batch before it appends it, as Kafka's LogValidator does."""
+"""The checks of a produced batch before it is appended, as Kafka's LogValidator makes them."""
 
 import struct
 from functools import partial
@@ -55,7 +55,7 @@ class InvalidBatch(BatchError):
 
 
 class NotABatch(InvalidBatch):
-    """What is there instead of one batch that this version of Produce may send: refused before a log is looked at."""
+    """The fault of data that is not one batch as this version of Produce sends it: refused before a log is looked at."""
 
 
 class ProducedBatch(NamedTuple):
@@ -99,7 +99,7 @@ def validate_produced(
 
 
 class Allowance:
-    """What may still be decompressed and looked at, of the batches of one request together.
+    """The bytes and records that the batches of one request may still cost together.
 
     Attributes:
         bytes: of decompressed records.
@@ -127,7 +127,7 @@ def validating(
     allowance: Allowance,
     limit: int = MAX_DECOMPRESSED_BYTES,
 ) -> Steps[ProducedBatch]:
-    """What `validate_produced` does after `check_batch`, in steps."""
+    """The rest of `validate_produced` after `check_batch`, in steps."""
     stamped_by_producer = timestamp_type is TimestampType.CREATE_TIME
     oldest, newest = _allowed_times(stamped_by_producer, now_ms, before_max_ms, after_max_ms)
     if allowance.records is not None and header.record_count > allowance.records:
@@ -150,7 +150,7 @@ def validating(
 def validate_few(
     header: BatchHeader, data: Buffer, timestamp_type: TimestampType, now_ms: int, before_max_ms: int, after_max_ms: int
 ) -> ProducedBatch:
-    """What `validating` does, at once: for a batch of few records that is not compressed and may lack keys."""
+    """The work of `validating` at once: for a batch of few records that is not compressed and may lack keys."""
     stamped_by_producer = timestamp_type is TimestampType.CREATE_TIME
     oldest, newest = _allowed_times(stamped_by_producer, now_ms, before_max_ms, after_max_ms)
     try:

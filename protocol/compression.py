@@ -86,7 +86,7 @@ def decompress(codec: int, data: Buffer, *, limit: int = MAX_DECOMPRESSED_BYTES)
 def decompressed_pieces(
     codec: int, data: Buffer, piece_bytes: int, *, limit: int = MAX_DECOMPRESSED_BYTES
 ) -> Iterator[bytes]:
-    """What `decompress` returns in pieces of at most ``piece_bytes``, made one after the other.
+    """Decompress in pieces of at most ``piece_bytes``, made one after the other.
 
     Gzip and snappy are decompressed as far as pieces are taken (snappy a block at a time); lz4 and zstd with the first.
     """

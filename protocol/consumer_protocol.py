@@ -1,4 +1,4 @@
-"""What the protocol type ``consumer`` embeds in JoinGroup and SyncGroup: subscriptions and assignments.
+"""Subscriptions and assignments, which the protocol type ``consumer`` embeds in JoinGroup and SyncGroup.
 
 For the coordinator these are opaque bytes, with one exception: it reads the topics of a subscription to know which
 committed offsets are in use (KIP-211). Clients and the pipeline read everything. Both forms begin with an int16
@@ -28,7 +28,7 @@ class ConsumerTopicPartitions:
 
 @message(versions=range(NEWEST_VERSION + 1))
 class Subscription(Message):
-    """What a member wants, and from version 1 what it holds. KIP-429, KIP-792, KIP-881."""
+    """The topics that a member wants, and from version 1 the partitions that it holds. KIP-429, KIP-792, KIP-881."""
 
     topics: list[str] = wire(ArrayOf(String))
     user_data: bytes | None = wire(Bytes, nullable_since=0, default=None)
@@ -39,7 +39,7 @@ class Subscription(Message):
 
 @message(versions=range(NEWEST_VERSION + 1))
 class Assignment(Message):
-    """What a member shall consume. All versions look the same."""
+    """The partitions that a member shall consume. All versions look the same."""
 
     assigned_partitions: list[ConsumerTopicPartitions] = wire(ArrayOf(ConsumerTopicPartitions))
     user_data: bytes | None = wire(Bytes, nullable_since=0, default=None)

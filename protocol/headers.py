@@ -16,7 +16,7 @@ from ottla.protocol.schema import Int16, Int32, Message, String, message, wire
 
 @message(versions=range(3), flexible_from=2)
 class RequestHeader(Message):
-    """What stands before every request. Version 0 was for one inter-broker API of old and has no client id."""
+    """The header of every request. Version 0 was for one inter-broker API of old and has no client id."""
 
     request_api_key: int = wire(Int16)
     request_api_version: int = wire(Int16)
@@ -26,7 +26,7 @@ class RequestHeader(Message):
 
 @message(versions=range(2), flexible_from=1)
 class ResponseHeader(Message):
-    """What stands before every response: the request's correlation id."""
+    """The header of every response: the request's correlation id."""
 
     correlation_id: int = wire(Int32)
 

@@ -105,7 +105,7 @@ Boolean = WireType("?", False)
 Uuid = WireType("uuid", UuidLeaf.default)
 String = WireType("string", "")
 Words = WireType("string", "", cut=True)
-"""What an error message says to people. It may quote names, each of which may be as long as a string can be."""
+"""The text of an error message. It may quote names, each of which may be as long as a string can be."""
 Bytes = WireType("bytes", b"")
 Records = WireType("records", b"")
 """Record batches: bytes on the wire. They are kept whole; `ottla.protocol.records` looks inside. Large ones
@@ -234,7 +234,7 @@ def struct(cls: type[T]) -> type[T]:
 
 
 class Message:
-    """What every message class offers. Use `message` to make one."""
+    """The interface of every message class. Use `message` to make one."""
 
     __slots__ = ()
     versions: ClassVar[range]
@@ -391,7 +391,7 @@ class Layout:
 
     @cached_property
     def decoder(self) -> Callable[[bytes, int], Any]:
-        """What `decode` runs, compiled when first asked for; a hot path holds on to it."""
+        """The function behind `decode`, compiled when first asked for; a hot path holds on to it."""
         from ottla.protocol.fused import fused_decoder
 
         fast = fused_decoder(self.construct, self.max_items)
@@ -411,7 +411,7 @@ class Layout:
 
     @cached_property
     def encoder(self) -> Callable[[Any], bytes]:
-        """What `encode` runs, compiled when first asked for."""
+        """The function behind `encode`, compiled when first asked for."""
         from ottla.protocol.fused import fused_encoder
 
         return fused_encoder(self.construct)
@@ -462,7 +462,7 @@ def most_answered(leaf: StructLeaf) -> int:
 
 
 def answer_too_large(cls: type, most: int) -> AnswerTooLarge:
-    """What is said of an answer that is not given."""
+    """The error of an answer that is not given."""
     return AnswerTooLarge(f"{cls.__name__} of more than {most} bytes: ask for fewer things in one request")
 
 

@@ -50,7 +50,7 @@ class TransactionLogPartitions:
 
 @message(versions=range(2), flexible_from=1)
 class TransactionLogValue(Message):
-    """What is known of a transactional id. Times are Unix milliseconds; -1 is "none" for ids, epochs and times.
+    """The state of a transactional id. Times are Unix milliseconds; -1 is "none" for ids, epochs and times.
 
     The previous producer id is the one before the last transition; the next one takes over when the epochs of the
     present one are used up (KIP-890). Partitions are null while the state is Empty.

@@ -125,7 +125,7 @@ class BrokerProcess:
                 time.sleep(0.1)
 
     def log_text(self) -> str:
-        """What it has logged since it was last started."""
+        """The log since it was last started."""
         if self._log is None:
             return ""
         self._log.seek(0)

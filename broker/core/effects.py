@@ -16,7 +16,7 @@ from ottla.protocol.records import TopicPartition
 
 
 class Asker(Protocol):
-    """What the core reads of a request's context; it is opaque otherwise and comes back in `Reply`."""
+    """A request's context, as far as the core reads it. It is opaque otherwise and comes back in `Reply`."""
 
     @property
     def client_id(self) -> str:

@@ -67,7 +67,7 @@ _NOTED_BYTES: Final = 256 << 10
 
 
 class TurnReads:
-    """What one turn of the event loop has read for Fetch requests: many large ones at once must not delay everybody.
+    """Bytes that one turn of the event loop has read for Fetch: many large ones at once must not delay everybody.
 
     Args:
         defer: calls back in the next turn; None: nothing is counted.

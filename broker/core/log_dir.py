@@ -11,7 +11,7 @@ class LogDir(NamedTuple):
     path: str
     total_bytes: int = -1
     usable_bytes: int = -1
-    """What this process may still take of it."""
+    """Bytes that this process may still take of it."""
 
 
 IN_MEMORY = LogDir("memory")

@@ -25,7 +25,7 @@ HANDLERS: tuple[ApiKey, ...] = tuple(ApiKey)
 
 
 class Handler(NamedTuple):
-    """What a handler module offers."""
+    """The parts that a handler module offers."""
 
     versions: range
     handle: Callable[[Any, Any, Any], Any]

@@ -55,7 +55,7 @@ def _change(name: str, wanted: ReassignablePartition, services: Services) -> tup
 
 
 def _problem(replicas: list[int], node_id: int) -> str:
-    """What is wrong with a list of replicas; the empty string if nothing is."""
+    """The fault of a list of replicas; the empty string if there is none."""
     if not replicas:
         return "The list of replicas is empty"
     repeated = [broker for broker, times in Counter(replicas).items() if times > 1]

@@ -16,7 +16,7 @@ VERSIONS = range(1, 3)
 
 LONGEST_DIRECTORY_NAME = 255
 FUTURE_SUFFIX_LENGTH = len(".") + 32 + len("-future")
-"""What Kafka appends to the name of a directory that a partition is being moved to."""
+"""The suffix of a directory that Kafka moves a partition to."""
 
 
 def handle(request: AlterReplicaLogDirsRequest, ctx: RequestContext, services: Services) -> AlterReplicaLogDirsResponse:

@@ -1,4 +1,4 @@
-"""What AlterConfigs and IncrementalAlterConfigs share."""
+"""The common part of AlterConfigs and IncrementalAlterConfigs."""
 
 from __future__ import annotations
 

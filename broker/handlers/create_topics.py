@@ -72,7 +72,7 @@ def _created(entry: TopicEntry, configs: list[CreatableTopicConfigs]) -> Creatab
 
 
 def _configs(entry: TopicEntry, broker: BrokerConfigs) -> list[CreatableTopicConfigs]:
-    """What is in force for a topic; the same list for all topics with the same settings."""
+    """The settings in force for a topic; the same list for all topics with the same settings."""
     return [
         CreatableTopicConfigs(
             name=value.key.name,

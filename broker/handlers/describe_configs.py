@@ -156,7 +156,7 @@ def _broker_rows(ctx: RequestContext, services: Services) -> _Rows:
 
 
 def _default_rows(configs: BrokerConfigs) -> _Rows:
-    """What was set for all brokers while they ran."""
+    """The settings made for all brokers while they ran."""
     for name, value in sorted(configs.default.items()):
         if name in FIELDS:
             metadata = FIELDS[name].metadata

@@ -157,7 +157,7 @@ def complete(parked: Parked, services: Services) -> None:
 
 
 def _opened(request: FetchRequest, ctx: RequestContext, services: Services) -> _Fetch | ErrorCode | None:
-    """What a request reads, by itself or with its session; None if no session could have its id."""
+    """The partitions that a request reads, by itself or with its session; None if no session could have its id."""
     if not LEAST_ID <= request.session_id <= LARGEST_ID:
         return None
     by_id = ctx.api_version >= _TOPIC_IDS_SINCE

@@ -1,4 +1,4 @@
-"""What one partition gives to a reader: its batches, its offsets, or why not."""
+"""Reads of one partition: its batches, its offsets, or why there are none."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def fence(partition: Partition, current_leader_epoch: int) -> ErrorCode:
 
 
 def no_replica(partition: Partition, current_leader_epoch: int) -> ErrorCode:
-    """What is told to a broker that takes itself for a follower; there are none."""
+    """The answer to a broker that takes itself for a follower; there are none."""
     if error := fence(partition, current_leader_epoch):
         return error
     return ErrorCode.NOT_LEADER_OR_FOLLOWER if current_leader_epoch < 0 else ErrorCode.UNKNOWN_LEADER_EPOCH

@@ -54,7 +54,7 @@ from ottla.protocol.schema import shared_default
 from ottla.protocol.steps import NEXT_IN_LINE, Steps
 
 VERSIONS = range(14)
-"""What is advertised. Requests of versions 0 to 2 close the connection."""
+"""The advertised versions. Requests of versions 0 to 2 close the connection."""
 
 _LENGTH = Struct(">i").unpack_from
 _NOBODY = shared_default(LeaderIdAndEpoch)
@@ -76,7 +76,7 @@ _RETRIED: Mapping[int, ErrorCode] = dict.fromkeys(
     ),
     ErrorCode.NOT_ENOUGH_REPLICAS,
 )
-"""What a producer would not retry, though it may, becomes an error that it does retry, without fresh metadata."""
+"""Errors that a producer would not retry, though it may, become one that it does retry, without fresh metadata."""
 
 _SELF_EXPLAINING = (
     ErrorCode.CORRUPT_MESSAGE,
@@ -85,10 +85,10 @@ _SELF_EXPLAINING = (
     ErrorCode.INVALID_PRODUCER_EPOCH,
     ErrorCode.INVALID_TXN_STATE,
 )
-"""What producers see to themselves and log each time: as in Kafka without words that would be in all of those lines."""
+"""Errors that producers handle themselves and log each time: as in Kafka, without words."""
 
 _EXPLAINED = (ErrorCode.INVALID_TXN_STATE, ErrorCode.NOT_ENOUGH_REPLICAS)
-"""What comes with words, as in Kafka, if the coordinator did not confirm a transaction."""
+"""Errors that come with words, as in Kafka, if the coordinator did not confirm a transaction."""
 
 
 class _Answer:
@@ -196,7 +196,7 @@ def handle(request: ProduceRequest, ctx: RequestContext, services: Services) -> 
 
 
 def _refused_as_a_whole(request: ProduceRequest) -> ErrorCode | None:
-    """What no partition of the request is accepted with; None if there is no transactional batch at all.
+    """The error of every partition of the request; None if it has no transactional batch at all.
 
     Kafka looks for transactional batches before anything else, so one that cannot be told from its neighbours stands
     in the way of all; and transactional batches need a transactional id.
@@ -421,7 +421,7 @@ def _verified(
 
 
 def _shown(error: ErrorCode, version: int) -> ErrorCode:
-    """What a producer hears when the coordinator does not confirm its transaction, by the version of its request."""
+    """The error of a producer whose transaction the coordinator does not confirm, by the version of its request."""
     if error is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if error is ErrorCode.TRANSACTION_ABORTABLE and version < KNOWS_ABORTABLE:

@@ -38,7 +38,7 @@ class Node(NamedTuple):
 
 
 Outcome = TopicEntry | Refusal
-"""What became of one wanted change: the topic as it is now (with validate_only: would be), or why not."""
+"""The outcome of one wanted change: the topic as it is now (with validate_only: would be), or why not."""
 
 T = TypeVar("T")
 
@@ -55,7 +55,7 @@ class _Caller:
 
 
 class Explain(Protocol):
-    """What happened to groups, and why, as JSON; None for a group of which nothing is known.
+    """The history of groups, and its reasons, as JSON; None for a group of which nothing is known.
 
     See `ottla.broker.observe.why.explain.Explanations`.
     """
@@ -83,7 +83,7 @@ def at_once(steps: Steps[None], ctx: RequestContext, failed: Callable[[], Any]) 
 
 @dataclass(slots=True)
 class Services:
-    """What handlers get as their third argument."""
+    """The third argument of every handler."""
 
     settings: Settings
     clock: Clock

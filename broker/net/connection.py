@@ -44,7 +44,7 @@ _PRODUCE = b"\0\0"  # how its frames begin
 
 
 class Host(Protocol):
-    """What a connection needs from its listener.
+    """The listener, as far as a connection needs it.
 
     `room_for` and `holds` are those of `ottla.broker.net.unfinished`, `unread` counts what the client does not read.
     """
@@ -396,7 +396,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_closing(self) -> bool:
-        """What was written is sent; then it is closed, or it is already."""
+        """Whether it is closed, or will be as soon as what was written is sent."""
         return self._ending or self._transport is None or self._transport.is_closing()
 
     def close(self) -> None:

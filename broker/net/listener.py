@@ -21,7 +21,7 @@ from ottla.broker.settings import INT32_MAX, Settings
 
 SWEEPS_PER_IDLE_TIME = 8
 SILENT_MS = 10_000
-"""Who has asked for nothing for so long gives way while others wait to be accepted: clients ask at once."""
+"""A connection that has asked for nothing for so long gives way while others wait: clients ask at once."""
 LOOK_FOR_ROOM_MS = 1_000
 
 

@@ -36,7 +36,7 @@ class Reader(Protocol):
 
 
 class _Waiting:
-    """What is known of a connection: its bytes at the last look, when some left last, and since when it waits."""
+    """A connection at the last look: its bytes, when some left last, and since when it waits."""
 
     __slots__ = ("kept", "progress_ms", "since_ms", "unread")
 

@@ -37,7 +37,7 @@ _T = TypeVar("_T")
 
 @dataclass(slots=True)
 class Counters:
-    """What the cleaner has done since the start."""
+    """The cleaner's work since the start."""
 
     compactions: int = 0
     records_read: int = 0
@@ -56,7 +56,7 @@ class _Job(NamedTuple):
 
 
 class _Written:
-    """What is to come in the place of some segments, as far as it has got."""
+    """The replacement of some segments, as far as it has got."""
 
     def __init__(self, directory: Path | None) -> None:
         self.segments: list[SegmentInfo] = []
@@ -386,7 +386,7 @@ def _aborted(partition: Partition) -> list[AbortedTransaction]:
 
 
 def _last_batches(partition: Partition) -> dict[int, LastBatch]:
-    """What the partition knows of its producers, as far as it is durable.
+    """The partition's knowledge of its producers, as far as it is durable.
 
     Nothing for topics that coordinators write: they give no sequence numbers.
     """

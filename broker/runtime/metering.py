@@ -16,7 +16,7 @@ from ottla.broker.core.quotas.limits import ClientQuotas
 from ottla.protocol.apis import ApiKey, api
 
 USER = "ANONYMOUS"
-"""Who everybody is, as nobody has to say who they are."""
+"""The user of every request, as nobody has to say who they are."""
 
 _PERCENT_PER_NS = 100 / 1_000_000_000
 _EXEMPT = frozenset({ApiKey.WRITE_TXN_MARKERS})

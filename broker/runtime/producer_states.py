@@ -60,7 +60,7 @@ class ProducerStates:
         self._saved: dict[TopicPartition, int] = {}
         """Up to which offset there is a snapshot."""
         self._taken: dict[TopicPartition, dict[str, Any]] = {}
-        """What is on its way to a file. A partition that is forgotten meanwhile is taken out: it must not be kept."""
+        """Snapshots on their way to files. A partition that is forgotten meanwhile is taken out."""
         self._task: asyncio.Task[None] | None = None
 
     # Starting

@@ -440,7 +440,7 @@ class TopicManager:
 
     @property
     def catalog(self) -> Catalog:
-        """What is in force. Never changed, but replaced."""
+        """The catalog in force. Never changed, but replaced."""
         return self._catalog
 
     def was_deleted(self, name: str) -> bool:
@@ -449,7 +449,7 @@ class TopicManager:
 
     @property
     def group_configs(self) -> Mapping[str, Mapping[str, str]]:
-        """What was set for groups, by group id."""
+        """The settings of groups, by group id."""
         return self._catalog.group_configs
 
     @property

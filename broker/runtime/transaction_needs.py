@@ -1,4 +1,4 @@
-"""What is there before transactions are coordinated: ``__transaction_state``, and producer ids at hand.
+"""The needs of transactions before they are coordinated: ``__transaction_state``, and producer ids at hand.
 
 The topic comes into being when the first client asks for a transaction coordinator, or for a producer id with a
 transactional id. Both are seen to before the coordinator is entered, so that it never has to wait.

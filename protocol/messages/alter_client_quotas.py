@@ -48,7 +48,7 @@ class AlterClientQuotasResponseEntityData:
 
 @struct
 class AlterClientQuotasResponseEntryData:
-    """What became of one entity."""
+    """The outcome for one entity."""
 
     error_code: int = wire(Int16)
     error_message: str | None = wire(Words, nullable_since=0)

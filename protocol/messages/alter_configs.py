@@ -32,7 +32,7 @@ class AlterConfigsRequest(Message):
 
 @struct
 class AlterConfigsResourceResponse:
-    """What became of one resource."""
+    """The outcome for one resource."""
 
     error_code: int = wire(Int16)
     error_message: str | None = wire(Words, nullable_since=0)

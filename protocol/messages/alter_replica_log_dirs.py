@@ -15,7 +15,7 @@ class AlterReplicaLogDirTopic:
 
 @struct
 class AlterReplicaLogDir:
-    """What a directory, named by its absolute path, is to hold."""
+    """The partitions that a directory, named by its absolute path, is to hold."""
 
     path: str = wire(String)
     topics: list[AlterReplicaLogDirTopic] = wire(ArrayOf(AlterReplicaLogDirTopic))

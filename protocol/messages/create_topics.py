@@ -69,7 +69,7 @@ class CreatableTopicConfigs:
 
 @struct
 class CreatableTopicResult:
-    """What became of one topic; from version 5 with its effective settings."""
+    """The outcome for one topic; from version 5 with its effective settings."""
 
     name: str = wire(String)
     topic_id: UUID = wire(Uuid, since=7)

@@ -22,7 +22,7 @@ from ottla.protocol.schema import (
 
 @struct
 class ReplicaState:
-    """Who fetches, if it is a follower."""
+    """The replica that fetches, if it is a follower."""
 
     replica_id: int = wire(Int32, since=15, default=-1)
     replica_epoch: int = wire(Int64, since=15, default=-1)
@@ -112,7 +112,7 @@ class AbortedTransaction:
 
 @struct
 class PartitionData:
-    """What one partition gave: its offsets and whole record batches."""
+    """The result of one partition: its offsets and whole record batches."""
 
     partition_index: int = wire(Int32)
     error_code: int = wire(Int16)

@@ -33,7 +33,7 @@ class IncrementalAlterConfigsRequest(Message):
 
 @struct
 class AlterConfigsResourceResponse:
-    """What became of one resource."""
+    """The outcome for one resource."""
 
     error_code: int = wire(Int16)
     error_message: str | None = wire(Words, nullable_since=0)

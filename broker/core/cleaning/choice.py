@@ -11,7 +11,7 @@ from ottla.broker.settings import INT32_MAX
 
 
 class Dirt(NamedTuple):
-    """What of a log has not been compacted yet.
+    """The part of a log that has not been compacted yet.
 
     ``from_offset`` to ``upto_offset`` has not been seen by compaction and may be now. ``ratio`` is its share of what
     would be read; ``overdue`` says that ``max.compaction.lag.ms`` is over, whatever the ratio.
@@ -57,7 +57,7 @@ def dirt_of(
     first_dirty_ms: int | None,
     wall_ms: int,
 ) -> Dirt | None:
-    """What there is to compact, None if nothing or too little.
+    """The part to compact, None if there is nothing or too little.
 
     Args:
         first_dirty_ms: the time of the first record that compaction has not seen, if that is known.

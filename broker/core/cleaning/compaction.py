@@ -50,7 +50,7 @@ class LastBatch(NamedTuple):
 
 
 class AbortedTransaction(NamedTuple):
-    """Whose it was, where it began, and where its marker is, or was."""
+    """A transaction: its producer, where it began, and where its marker is or was."""
 
     producer_id: int
     first_offset: int
@@ -141,7 +141,7 @@ class KeyScan:
 
 
 class Fate(Enum):
-    """What becomes of a batch of which no record stays."""
+    """The fate of a batch that keeps no record."""
 
     GOES = "it goes"
     STAYS_EMPTY = "it stays, with nothing in it"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import blake2b
 
 ENTRY_BYTES = 200
-"""What an entry takes, roughly: the dict's slot, the key's bytes object, the number."""
+"""Bytes that an entry takes, roughly: the dict's slot, the key's bytes object, the number."""
 _DIGEST_BYTES = 16
 
 

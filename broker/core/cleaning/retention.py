@@ -27,7 +27,7 @@ class Expired(NamedTuple):
 def expired(
     segments: Sequence[Segment], config: TopicConfig, *, high_watermark: int, log_start_offset: int, wall_ms: int
 ) -> Expired | None:
-    """What is to go of a log, or None. Nothing goes unless ``cleanup.policy`` says delete."""
+    """The part of a log to remove, or None. Nothing goes unless ``cleanup.policy`` says delete."""
     if not config.deletes:
         return None
     too_large = _too_large(segments, config.retention_bytes)

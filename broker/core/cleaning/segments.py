@@ -1,4 +1,4 @@
-"""What the cleaning of a log goes by: its segments, as the storage boundary describes them."""
+"""The segments of a log, by which cleaning goes, as the storage boundary describes them."""
 
 from __future__ import annotations
 

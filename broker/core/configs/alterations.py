@@ -24,7 +24,7 @@ ALL_BROKERS = ""
 
 
 class Operation(IntEnum):
-    """What is done to a key (KIP-339)."""
+    """The operation on a key (KIP-339)."""
 
     SET = 0
     DELETE = 1

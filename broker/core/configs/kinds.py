@@ -37,7 +37,7 @@ class ConfigSource(IntEnum):
 
 
 class ResourceType(IntEnum):
-    """What can have settings, as requests name it."""
+    """A kind of thing that has settings, as requests name it."""
 
     TOPIC = 2
     BROKER = 4

@@ -15,7 +15,7 @@ _KAFKAS = {"debug": "DEBUG", "info": "INFO", "warning": "WARN", "error": "ERROR"
 
 
 class Logger(Protocol):
-    """What is changed: ``level`` is debug, info, warning or error, the least severe that is written."""
+    """A log whose level can be changed: debug, info, warning or error, the least severe that is written."""
 
     level: str
 

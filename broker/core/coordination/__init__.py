@@ -1,1 +1,1 @@
-"""What every coordinator has: shards with a life of their own, writes whose outcome is awaited, deadlines, effects."""
+"""The parts that every coordinator has: shards with a life of their own, writes with an outcome, deadlines, effects."""

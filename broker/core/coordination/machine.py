@@ -289,6 +289,6 @@ class Answer(Generic[R]):
             self._machine.effects.append(Reply(self._ctx, response))
 
     def taken(self, machine: CoordinatorMachine[Any]) -> R | None:
-        """What the entry returns: the response, or None if it comes later."""
+        """The value that the entry returns: the response, or None if it comes later."""
         self._machine = machine
         return self._response

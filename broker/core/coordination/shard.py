@@ -68,7 +68,7 @@ _MAPPED_APPEND_ERRORS: dict[ErrorCode, ErrorCode] = {
 
 
 def append_error(error: ErrorCode) -> ErrorCode:
-    """What a client hears when its records could not be written; others pass unchanged."""
+    """The error that a client hears when its records could not be written. Others pass unchanged."""
     return _MAPPED_APPEND_ERRORS.get(error, error)
 
 

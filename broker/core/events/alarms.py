@@ -1,4 +1,4 @@
-"""What the sentinels noticed; see `ottla.broker.observe.sentinels`. No decision of the coordinator depends on it.
+"""Alarms of the sentinels; see `ottla.broker.observe.sentinels`. No decision of the coordinator depends on them.
 
 The sentence about it is not part of the event, as it names clients that a recording may have to hide.
 """

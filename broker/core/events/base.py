@@ -1,4 +1,4 @@
-"""What all events have."""
+"""The fields that all events have."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from ottla.protocol.primitives import ZERO_UUID
 
 
 class CommittedOffset(NamedTuple):
-    """What a member committed for a partition. Timestamps are Unix milliseconds.
+    """A committed offset of a partition. Timestamps are Unix milliseconds.
 
     Attributes:
         leader_epoch: -1 for none.
@@ -89,7 +89,7 @@ class CommittedOffsets:
         self.by_topic.setdefault(topic, {})[partition] = committed
 
     def _overtake(self, topic: str, partition: int, number: int) -> None:
-        """What is pending with a number up to this one will not be stored any more."""
+        """Give up pending offsets with a number up to this one: they will not be stored any more."""
         key = topic, partition
         for table in self.pending.values():
             pending = table.get(key)

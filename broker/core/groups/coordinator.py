@@ -356,7 +356,7 @@ class GroupCoordinator(Machine):
         notes.appended(self, write, error)
 
     def durable_state(self) -> dict[str, GroupFacts]:
-        """What a coordinator that replays the log must arrive at; see `replay.differences`."""
+        """The state that a coordinator must arrive at when it replays the log; see `replay.differences`."""
         return durable_state(self)
 
     # Guards

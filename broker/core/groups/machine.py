@@ -36,11 +36,11 @@ ERROR_NAMES = {int(code): code.name for code in ErrorCode}
 
 
 ISSUED_BYTES = 512
-"""What an issued id takes besides its text, roughly."""
+"""Bytes that an issued id takes besides its text, roughly."""
 
 
 class Timer(enum.StrEnum):
-    """What a deadline is about."""
+    """The subject of a deadline."""
 
     SESSION = "session"
     INITIAL_DELAY = "initial delay"
@@ -106,7 +106,7 @@ class Machine(CoordinatorMachine[GroupShard]):
         self.groups: dict[str, Group] = {}
         """The groups of all active shards."""
         self.held_bytes = 0
-        """What they take in memory, roughly, as far as `weigh` was told."""
+        """Bytes of memory that they take, roughly, as far as `weigh` was told."""
         self.issued: dict[TimerKey, None] = {}
         """The issued ids of all groups that have not come back, oldest first."""
         self.issued_bytes = 0

@@ -107,7 +107,7 @@ def restore(shard: GroupShard, group_id: str, value: GroupValue, offsets: Commit
 
 @dataclass(slots=True)
 class GroupFacts:
-    """What is durable of a group.
+    """The durable state of a group.
 
     Attributes:
         generation: the group's record, None if there is none. The time at which a generation with members was formed
@@ -125,7 +125,7 @@ class GroupFacts:
 
 
 def group_facts(group: Group) -> GroupFacts:
-    """What is durable of one group."""
+    """The durable state of one group."""
     value = None
     if group.recorded is not Recorded.NOTHING:
         value = group_value(group)
@@ -144,7 +144,7 @@ def group_facts(group: Group) -> GroupFacts:
 
 
 def durable_state(m: Machine) -> dict[str, GroupFacts]:
-    """What a coordinator that replays the log must arrive at.
+    """The state that a coordinator must arrive at when it replays the log.
 
     Groups that have neither a record nor an offset are left out: nothing of them is durable.
     """

@@ -1,4 +1,4 @@
-"""Whom quotas are set for, which there are, and changes of them (KIP-546).
+"""Quotas: the entities that have them, their kinds, and their changes (KIP-546).
 
 An entity is one or two parts, each a type and a name; a part without a name stands for everybody of its type who has
 nothing of their own. A quota is a number under one of a few keys.
@@ -26,11 +26,11 @@ Entity = tuple[tuple[str, str | None], ...]
 """Parts in the order of their types; each type once."""
 
 Quotas = Mapping[Entity, Mapping[str, float]]
-"""What is set, by entity. Not to be changed."""
+"""The quotas that are set, by entity. Read only."""
 
 _ORDER = {IP: 0, CLIENT_ID: 1, USER: 2}
 _FRACTION = 1e-6
-"""What a whole number may be off by."""
+"""The error that a whole number may have."""
 
 _OF_CLIENTS: Mapping[str, int | None] = {
     PRODUCER_BYTE_RATE: INT64_MAX,
@@ -43,7 +43,7 @@ _OF_ADDRESSES: Mapping[str, int | None] = {CONNECTION_CREATION_RATE: INT32_MAX}
 
 
 class QuotaChange(NamedTuple):
-    """What is to become of one entity: keys with their new values, None to remove one."""
+    """The change of one entity: keys with their new values, None to remove one."""
 
     entity: Entity
     values: Sequence[tuple[str, float | None]]

@@ -52,7 +52,7 @@ class Rate:
         sample[_SUM] += value
 
     def per_second(self, now_ms: int) -> float:
-        """What was recorded a second."""
+        """The rate a second."""
         covered_ms = self.covered_ms(now_ms)
         return sum(sample[_SUM] for sample in self._samples) / (covered_ms / 1000)
 
@@ -85,7 +85,7 @@ class TokenBucket:
         self._updated_ms = 0
 
     def tokens(self, limit: float, now_ms: int) -> float:
-        """What is left; less than nothing if more was taken."""
+        """The rest; less than nothing if more was taken."""
         burst = self._window.samples * self._window.sample_ms / 1000 * limit
         self._tokens = min(burst, self._tokens + limit * (now_ms - self._updated_ms) / 1000)
         self._updated_ms = now_ms

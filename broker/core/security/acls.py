@@ -16,7 +16,7 @@ UNKNOWN, ANY = 0, 1
 
 
 class Resource(IntEnum):
-    """What a rule is about."""
+    """The kind of resource that a rule is about."""
 
     TOPIC = 2
     GROUP = 3
@@ -35,7 +35,7 @@ class Pattern(IntEnum):
 
 
 class AclOperation(IntEnum):
-    """What is done."""
+    """The operation."""
 
     ALL = 2
     READ = 3

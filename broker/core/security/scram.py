@@ -30,7 +30,7 @@ _HASHES: Mapping[Mechanism, Callable[..., Any]] = {
 
 
 class Credential(NamedTuple):
-    """What a server needs to check a password and to prove that it knows it (RFC 5802 section 3)."""
+    """The data by which a server checks a password and proves that it knows it (RFC 5802 section 3)."""
 
     salt: bytes
     iterations: int

@@ -39,7 +39,7 @@ DECOMPRESSED_BYTES: Final = 16 * 1024 * 1024
 
 
 def allowance(request_bytes: int) -> Allowance:
-    """What the batches of one Produce request may cost together.
+    """The work that the batches of one Produce request may cost together.
 
     Args:
         request_bytes: the size of the largest request; as much may come of compressed batches that must be opened.

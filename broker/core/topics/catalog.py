@@ -52,7 +52,7 @@ class BadCatalog(Exception):
 
 
 def invalid_name(name: str) -> str | None:
-    """What is wrong with a topic name, or None."""
+    """The fault of a topic name, or None."""
     if not name:
         return "Topic name is empty"
     if name in (".", ".."):

@@ -27,7 +27,7 @@ class EffectiveValue(NamedTuple):
 
 
 def invalid(configs: Iterable[tuple[str, str | None]]) -> str | None:
-    """What is wrong with the settings given for a topic, or None if nothing is.
+    """The fault of the settings given for a topic, or None.
 
     The sentence is meant for the `error_message` beside INVALID_CONFIG.
     """

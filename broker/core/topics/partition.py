@@ -182,7 +182,7 @@ class Partition:
         return state is not None and state.transaction is not None and state.epoch == producer_epoch
 
     def begin_verification(self, producer_id: int, producer_epoch: int, sequence: int = -1) -> Verification:
-        """What `produce` and `append_offsets` want to see of who asks the transaction coordinator first.
+        """Begin to ask the transaction coordinator; the result is for `produce` and `append_offsets`.
 
         It is void once a marker for the producer was appended, as then the answer may be about an older transaction.
         """
@@ -331,7 +331,7 @@ class Partition:
         )
 
     def _change(self, header: BatchHeader) -> Change | None:
-        """What to note of a batch in case it fails; None where forgetting the batch is enough."""
+        """The change to take back if a batch fails; None where forgetting the batch is enough."""
         before = self.producers.get(header.producer_id)
         if header.is_transactional or (before is not None and before.epoch != header.producer_epoch):
             return Change(header.producer_id, before and before.copy())

@@ -1,4 +1,4 @@
-"""What a partition remembers of idempotent producers, so that a batch sent twice is written once (KIP-98).
+"""A partition's memory of idempotent producers, so that a batch sent twice is written once (KIP-98).
 
 For each producer id: its epoch and its last five batches, since a client has at most five in flight. A batch that
 continues the sequence is new; one that equals a remembered batch is a duplicate and gets the offset that the original
@@ -33,7 +33,7 @@ Settled = Callable[[int, ErrorCode], None]
 
 
 class Verdict(Enum):
-    """What is to be done with a batch that is in order."""
+    """The decision on a batch that is in order."""
 
     NEW = "append it"
     UNTRACKED = "append it; it has no producer id"
@@ -122,7 +122,7 @@ class ProducerState:
 
 
 class Change:
-    """What an append on its way has changed in a producer's state, to be taken back should it fail.
+    """The change of a producer's state by an append on its way, to be taken back should it fail.
 
     Attributes:
         before: a copy of the state as it was; None if the producer was not known.
@@ -164,7 +164,7 @@ class Producers:
         return producer_id in self._states
 
     def get(self, producer_id: int) -> ProducerState | None:
-        """What is known of a producer."""
+        """The state of a producer, None if it is not known."""
         return self._states.get(producer_id)
 
     def items(self) -> Iterable[tuple[int, ProducerState]]:

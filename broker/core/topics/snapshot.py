@@ -1,4 +1,4 @@
-"""What a partition remembers of producers and transactions as one document, so that a start need not read whole logs.
+"""A partition's memory of producers and transactions as one document, so that a start need not read whole logs.
 
 The document says up to which offset of the log it has seen everything; whoever restores it reads on from there.
 """

@@ -181,7 +181,7 @@ class TransactionCoordinator(Machine):
             waiter.again()  # and finds that the partition is gone
 
     def durable_state(self) -> dict[str, Snapshot]:
-        """What a coordinator that replays the log must arrive at, but for ``last_producer_epoch``."""
+        """The state that a coordinator must arrive at when it replays the log, but for ``last_producer_epoch``."""
         return {
             entry.transactional_id: entry.current
             for shard in self.shards

@@ -31,7 +31,7 @@ def no_note(event: str, **fields: Any) -> None:
 
 
 class Timer(enum.StrEnum):
-    """What a deadline is about."""
+    """The subject of a deadline."""
 
     TIMEOUTS = "transactions open for too long"
     EXPIRY = "ids unused for too long"
@@ -101,7 +101,7 @@ class Machine(CoordinatorMachine[TransactionShard]):
         self.ongoing: dict[Entry, None] = {}
         """Ids with an open transaction, oldest first."""
         self.held_bytes = 0
-        """What the ids of all partitions that are served take, roughly."""
+        """Bytes that the ids of all partitions that are served take, roughly."""
         self.started_ms = 0
 
     def lay_out(self, partition_count: int) -> None:

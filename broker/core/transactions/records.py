@@ -44,7 +44,7 @@ def tombstone(transactional_id: str) -> CoordinatorRecord:
 
 
 def snapshot(data: bytes) -> Snapshot:
-    """What a value says.
+    """Read a value.
 
     Raises:
         MalformedFrame: it does not parse, or has a state that there is not.

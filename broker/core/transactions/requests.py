@@ -70,7 +70,7 @@ def transactions_of(request: AddPartitionsToTxnRequest, ctx: Asker) -> list[AddP
 
 
 def partitions_of(transaction: AddPartitionsToTxnTransaction) -> list[TopicPartition]:
-    """What a transaction names, as often as it does."""
+    """The partitions that a transaction names, as often as it does."""
     return [TopicPartition(topic.name, index) for topic in transaction.topics for index in topic.partitions]
 
 

@@ -1,4 +1,4 @@
-"""What time does to transactional ids: transactions open for too long are aborted, ids long unused are forgotten."""
+"""The effect of time on transactional ids: transactions open for too long are aborted, unused ids are forgotten."""
 
 from __future__ import annotations
 

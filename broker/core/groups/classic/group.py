@@ -30,16 +30,16 @@ from ottla.protocol.errors import ErrorCode, MalformedFrame
 from ottla.protocol.messages.join_group import JoinGroupResponseMember
 
 GROUP_BYTES = 1_024
-"""What a group takes besides its id and its members, roughly."""
+"""Bytes that a group takes besides its id and its members, roughly."""
 
 
 def group_bytes(group_id: str) -> int:
-    """What a group without members takes in memory, roughly."""
+    """The bytes of memory that a group without members takes, roughly."""
     return GROUP_BYTES + text_bytes(group_id)
 
 
 class Recorded(enum.Enum):
-    """What the log says of the group itself (not of its offsets)."""
+    """The log's word on the group itself (not on its offsets)."""
 
     NOTHING = enum.auto()
     """There is no record, or its last one is a tombstone."""

@@ -102,7 +102,7 @@ def _admits(m: Machine, group: Group, member_id: str) -> bool:
 
 
 def _growth(member: Member | None, request: JoinGroupRequest, ctx: Asker) -> int:
-    """What a group keeps more, in bytes, once somebody has joined; None for somebody new."""
+    """The bytes by which a group grows once somebody has joined; None for somebody new."""
     protocols = sum(128 + text_bytes(protocol.name) + len(protocol.metadata) for protocol in request.protocols)
     if member is not None:
         return protocols - protocols_bytes(member.protocols)

@@ -9,21 +9,21 @@ from ottla.broker.core.effects import Asker
 NO_ASSIGNMENT = b""
 
 MEMBER_BYTES = 1_024
-"""What a member takes besides texts and bytes of clients, roughly."""
+"""Bytes that a member takes besides texts and bytes of clients, roughly."""
 
 
 def text_bytes(text: str | None) -> int:
-    """What a text takes in memory, or more."""
+    """The bytes of memory that a text takes at most."""
     return 0 if text is None else len(text) if text.isascii() else 4 * len(text)
 
 
 def protocols_bytes(protocols: Sequence[tuple[str, bytes]]) -> int:
-    """What protocols take in memory, or more."""
+    """The bytes of memory that protocols take at most."""
     return sum(128 + text_bytes(name) + len(metadata) for name, metadata in protocols)
 
 
 class Member:
-    """Who it is, what it supports, what it was assigned, and which request of it is parked.
+    """A member: its identity, the protocols that it supports, its assignment, and its parked request.
 
     Attributes:
         protocols: (name, metadata) in order of preference.
@@ -79,7 +79,7 @@ class Member:
 
     @property
     def held_bytes(self) -> int:
-        """What it takes in memory, roughly."""
+        """The bytes of memory that it takes, roughly."""
         texts = (self.member_id, self.group_instance_id, self.client_id, self.client_host, self.protocol_type)
         return MEMBER_BYTES + sum(map(text_bytes, texts)) + protocols_bytes(self.protocols) + len(self.assignment)
 

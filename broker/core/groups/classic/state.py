@@ -89,7 +89,7 @@ HEARTBEAT_ANSWER: dict[GroupState, ErrorCode] = {
     STABLE: ErrorCode.NONE,
     DEAD: ErrorCode.COORDINATOR_NOT_AVAILABLE,
 }
-"""What a member with the right generation hears in each state."""
+"""The answer to a heartbeat with the right generation, by state."""
 
 
 class IllegalTransition(RuntimeError):

@@ -91,7 +91,7 @@ class CommitWrite(Write[Machine]):
             m.effects.append(Reply(self.ctx, self.response))
 
     def _moved_back(self) -> list[Commit]:
-        """What was committed further on before, for observers."""
+        """Offsets that were committed further on before, for observers."""
         found = []
         get = self.group.offsets.get
         for topic, partition, committed in self.accepted:

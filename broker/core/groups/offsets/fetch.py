@@ -81,7 +81,7 @@ class GroupFetch(Waiter[Machine]):
 
 
 def _fetch_error(error: ErrorCode) -> ErrorCode:
-    """What a fetch hears when the write that it waited for failed: NOT_COORDINATOR where others hear 15."""
+    """The error of a fetch whose write failed: NOT_COORDINATOR where others hear COORDINATOR_NOT_AVAILABLE."""
     shown = append_error(error)
     return ErrorCode.NOT_COORDINATOR if shown is ErrorCode.COORDINATOR_NOT_AVAILABLE else shown
 
