@@ -59,7 +59,7 @@ class TopicPartition(NamedTuple):
 
 
 class TimestampType(IntEnum):
-    """The side that sets the timestamps of a topic's records (KIP-32)."""
+    """The origin of a topic's timestamps: the producers or the log (KIP-32)."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1

@@ -55,7 +55,7 @@ class InvalidBatch(BatchError):
 
 
 class NotABatch(InvalidBatch):
-    """The fault of data that is not one batch as this version of Produce sends it: refused before a log is looked at."""
+    """Data that is not one batch, as this version of Produce sends it: refused before a log is looked at."""
 
 
 class ProducedBatch(NamedTuple):

@@ -19,10 +19,10 @@ two barriers:
     └───────────────┘ nobody is left                                    any state ──► Dead
 ```
 
-*The join barrier* collects JoinGroup requests and answers none. It opens when every known member has rejoined and no
+*The join barrier* collects JoinGroup requests and answers none. It ends when every known member has rejoined and no
 issued id is outstanding, or when the rebalance timeout runs out; who is late and dynamic is dropped. A group that
 comes out of Empty waits for the initial delay instead, since its members usually start together. When the barrier
-opens the generation goes up by one, and every JoinGroup is answered at once.
+ends the generation goes up by one, and every JoinGroup is answered at once.
 
 *The sync barrier* collects SyncGroup requests. The leader's brings the assignments; they are written to the log, and
 when they are durable every SyncGroup is answered and the group is Stable. If anything moved the group on meanwhile
@@ -33,10 +33,10 @@ Three things run across this and cause most surprises.
 *Time.* Each member has one session deadline. Joining does not move it; answering a parked JoinGroup or SyncGroup
 starts it afresh, since a deadline that passes while a request is parked is ignored and does not come back by itself.
 A new member is the exception: it can expire while parked, after five minutes. The join barrier and the sync barrier
-have a deadline of their own, which is the largest rebalance timeout among the members at the time they close.
+have a deadline of their own, which is the largest rebalance timeout among the members when the barrier begins.
 
 *Identity.* A dynamic member that joins without an id is given one and must come back with it (KIP-394). Until then
-the id is *pending*: no member, but it holds the join barrier shut. A static member (KIP-345) is known by an instance
+the id is *pending*: no member, but the join barrier waits for it. A static member (KIP-345) is known by an instance
 id instead; when it comes back without a member id it replaces its predecessor, in a Stable group without disturbing
 anybody. Everyone who still uses the old member id together with the instance id is fenced.
 
