@@ -24,7 +24,8 @@ from ottla.protocol.framing import FrameReader
 from ottla.protocol.headers import frame_request, skip_tags
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.protocol.primitives import ArrayLeaf, Fixed, Leaf, Sized
-from ottla.protocol.schema import Message, StructLeaf
+from ottla.protocol.schema import Message
+from ottla.protocol.structs import StructLeaf
 
 NEWEST: dict[ApiKey, int] = {
     # Later versions name topics by id only. Names are enough for a client, and every broker takes these versions.

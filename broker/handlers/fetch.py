@@ -53,7 +53,7 @@ from ottla.protocol.messages.fetch import (
     SnapshotId,
 )
 from ottla.protocol.records import TopicPartition
-from ottla.protocol.schema import shared_default
+from ottla.protocol.structs import shared_default
 
 VERSIONS = range(4, 19)
 

@@ -50,8 +50,8 @@ from ottla.protocol.records import (
     framed,
     parse_header,
 )
-from ottla.protocol.schema import shared_default
 from ottla.protocol.steps import NEXT_IN_LINE, Steps
+from ottla.protocol.structs import shared_default
 
 VERSIONS = range(14)
 """The advertised versions. Requests of versions 0 to 2 close the connection."""

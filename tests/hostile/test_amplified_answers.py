@@ -11,7 +11,7 @@ import pytest
 
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.primitives import uvarint_bytes
-from ottla.protocol.schema import MAX_ANSWER_BYTES
+from ottla.protocol.structs import MAX_ANSWER_BYTES
 from tests.hostile.victim import Victim
 from tests.pitfalls.client import Client
 from tests.wire.peer import ConnectionClosed

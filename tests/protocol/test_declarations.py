@@ -13,7 +13,8 @@ from kafka.protocol.schemas import load_json
 
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.fetch import EpochEndOffset, FetchableTopicResponse, FetchResponse, PartitionData
-from ottla.protocol.schema import FOREVER, ArrayOf, WireField, WireType, shared_default
+from ottla.protocol.schema import FOREVER, ArrayOf, WireType
+from ottla.protocol.structs import WireField, shared_default
 from tests.protocol.wire_values import APIS, HEADERS, KAFKAS, name_of
 
 KINDS = {

@@ -22,7 +22,7 @@ from ottla.protocol.messages.join_group import JoinGroupRequest
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.messages.produce import ProduceResponse
 from ottla.protocol.primitives import ArrayLeaf, uvarint, uvarint_bytes
-from ottla.protocol.schema import StructLeaf
+from ottla.protocol.structs import StructLeaf
 from tests.protocol.wire_frames import Mark, varint, written
 from tests.protocol.wire_values import APIS, HEADERS, LAYOUTS, MESSAGES, at_version, full, layouts, name_of
 

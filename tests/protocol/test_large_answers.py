@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ottla.protocol import schema
+from ottla.protocol import structs
 from ottla.protocol.errors import AnswerTooLarge
 from ottla.protocol.messages.describe_configs import (
     DescribeConfigsResourceResult,
@@ -93,10 +93,10 @@ def test_no_answer_is_larger_than_the_bound(
     monkeypatch: pytest.MonkeyPatch, response: Any, version: int, fused: bool
 ) -> None:
     size = len(type(response).layout(version).response_encoder(header_tags=True)(response, 1))
-    monkeypatch.setattr(schema, "MAX_ANSWER_BYTES", size)
+    monkeypatch.setattr(structs, "MAX_ANSWER_BYTES", size)
     encode = Layout(type(response), version).response_encoder(header_tags=True, fused=fused)
     assert len(encode(response, 1)) == size
-    monkeypatch.setattr(schema, "MAX_ANSWER_BYTES", size - 1)
+    monkeypatch.setattr(structs, "MAX_ANSWER_BYTES", size - 1)
     encode = Layout(type(response), version).response_encoder(header_tags=True, fused=fused)
     with pytest.raises(AnswerTooLarge, match=f"^{type(response).__name__} of more than {size - 1} bytes: ask"):
         encode(response, 1)
@@ -116,12 +116,12 @@ def test_what_is_too_large_is_not_put_together(response: Any, version: int) -> N
         with pytest.raises(AnswerTooLarge):
             encode(response, 1)
 
-    assert allocated(refused) < 1.2 * schema.MAX_ANSWER_BYTES
+    assert allocated(refused) < 1.2 * structs.MAX_ANSWER_BYTES
 
 
 def test_what_is_too_large_is_not_written_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing in it repeats: it is put together up to the bound."""
-    monkeypatch.setattr(schema, "MAX_ANSWER_BYTES", 1 << 20)
+    monkeypatch.setattr(structs, "MAX_ANSWER_BYTES", 1 << 20)
     encode = Layout(MetadataResponse, 12).response_encoder(header_tags=True)
     seen = 0
 

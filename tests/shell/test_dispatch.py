@@ -10,7 +10,7 @@ import pytest
 
 from ottla.broker.context import MeteredContext, RequestContext
 from ottla.broker.dispatch import Dispatcher
-from ottla.protocol import schema
+from ottla.protocol import structs
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.errors import AnswerTooLarge, MalformedFrame, UnsupportedVersion
 from ottla.protocol.headers import frame_request
@@ -182,7 +182,7 @@ def test_a_bug_is_answered_in_the_shape_of_the_api(dispatcher: Dispatcher, log: 
 
 @pytest.fixture
 def short_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema, "MAX_ANSWER_BYTES", 1_000)
+    monkeypatch.setattr(structs, "MAX_ANSWER_BYTES", 1_000)
     monkeypatch.setattr(DescribeGroupsResponse, "_layouts", {})
 
 

@@ -16,7 +16,8 @@ import pytest
 
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
-from ottla.protocol.schema import ArrayOf, WireField, WireType
+from ottla.protocol.schema import ArrayOf, WireType
+from ottla.protocol.structs import WireField
 from ottla.testing import BrokerProcess
 from tests.hostile.fuzz_requests import CALLS
 from tests.wire.peer import Peer
