@@ -78,7 +78,7 @@ export class Store {
     this.tell("alarms");
   }
 
-  /** What groups have cost in the last hour; those that have not are left out. */
+  /** What groups have cost in the last hour; those that have cost nothing are left out. */
   async loadCosts() {
     const { costs } = (await ifThere("/v1/costs")) ?? { costs: [] };
     this.costs = new Map(costs.map((cost) => [cost.group_id, cost]));

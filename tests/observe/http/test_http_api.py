@@ -223,9 +223,7 @@ async def test_why_timeline_and_alarms_of_a_group_that_lives() -> None:
             assert none["episodes"] == []
             timeline = await asyncio.to_thread(get, at("a/b", "/timeline"))
             assert [lane["client_id"] for lane in timeline["lanes"]] == ["one"]
-            costs = await asyncio.to_thread(get, "/v1/costs?since=0")
-            assert [(one["group_id"], one["rebalances"], one["refused"]) for one in costs["costs"]] == [("a/b", 1, 0)]
-            assert (await asyncio.to_thread(get, f"/v1/costs?since={2**62}"))["costs"] == []
+            assert (await asyncio.to_thread(get, "/v1/costs?since=0"))["costs"] == []  # a first member waits for nobody
             assert await asyncio.to_thread(get, "/v1/sentinels") == {"active": [], "recent": []}
             metrics = await asyncio.to_thread(ask, broker.http_url, "/metrics")
             assert metrics.headers["content-type"].startswith("text/plain; version=")
