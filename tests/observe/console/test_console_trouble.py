@@ -194,4 +194,4 @@ def test_a_saved_timeline_says_when_what_and_what_to_do(blank: Open, tmp_path: P
     expect(page.locator(".tl-detail h3")).to_have_text("c joined, and b kept the others waiting")
     path.write_text(page_of(build("g", [calm(1, 0)])))
     page.reload()
-    expect(verdict).to_contain_text("1 rebalance: nobody had to wait for a second.")
+    expect(verdict).to_contain_text("1 rebalance: partitions stood still for less than a partition-second in all.")
