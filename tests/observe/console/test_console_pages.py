@@ -230,6 +230,46 @@ def test_what_the_stream_tells_while_groups_are_asked_for_is_newer(visit: Open) 
     assert states == ["a Stable", "c PreparingRebalance"]
 
 
+def test_a_group_that_is_gone_leaves_nothing_behind(visit: Open) -> None:
+    """Neither what became of it, nor an answer or an episode that comes after."""
+    left = visit().evaluate(
+        """async () => {
+            const { Store } = await import("/store.js");
+            const store = new Store();
+            const told = (group_id) => ({ group_id, number: 1, headline: "It rebalanced." });
+            let answer;
+            window.fetch = (path) => new Promise((resolve) => (answer = resolve));
+            store.take("groups", { changed: ["a", "b", "c"].map((group_id) => ({ group_id })), removed: [] });
+            store.take("episode", told("a"));
+            store.take("episode", told("c"));
+            store.latestOf("b");
+            const asked = new Promise((resolve) => store.listen((what, id) => id === "b" && resolve()));
+            store.take("groups", { changed: [], removed: ["a", "b"] });
+            store.take("episode", told("a"));
+            answer({ ok: true, json: async () => ({ episodes: [told("b")] }) });
+            await asked;
+            return [...store.latest.keys()];
+        }"""
+    )
+    assert left == ["c"]
+
+
+def test_an_alarm_leaves_an_error_where_it_is(visit: Open) -> None:
+    said = visit().evaluate(
+        """async () => {
+            const { groupView } = await import("/group.js");
+            const { Store } = await import("/store.js");
+            window.fetch = async () => ({ ok: false, status: 503, json: async () => ({ detail: "Too many wait." }) });
+            const store = new Store();
+            const now = groupView(store, { name: "g", tab: "members" }).element.querySelector(".now");
+            while (!now.textContent) await new Promise(requestAnimationFrame);
+            store.tell("alarms");
+            return now.textContent;
+        }"""
+    )
+    assert said == "Too many wait."
+
+
 def test_members_with_one_name_are_told_apart(blank: Open) -> None:
     """As with librdkafka, whose client.id is rdkafka unless somebody sets it."""
     ids = ["rdkafka-0123456789", "rdkafka-abcdefghij"]
