@@ -24,9 +24,11 @@ export function whyTab(store, model, first = null) {
     looked = Date.now();
     try {
       const { episodes } = await get(groupPath(model.id, `/why?last=${asked}`));
+      const before = new Map([...shown].map(([number, item]) => [number, item.querySelector("details")]));
       shown.clear();
       list.replaceChildren();
       for (const episode of episodes) put(episode);
+      keep(before);
       seek();
       more.hidden = episodes.length < asked || asked >= MOST;
       empty.hidden = episodes.length > 0;
@@ -52,6 +54,17 @@ export function whyTab(store, model, first = null) {
       element.querySelector("details").open = true;
     }
     empty.hidden = true;
+  }
+
+  /** Once somebody has opened or closed one, all that were there stay as they were. */
+  function keep(before) {
+    if (![...before.values()].some((details) => details.dataset.touched)) return;
+    for (const [number, { open, dataset }] of before) {
+      const details = shown.get(number)?.querySelector("details");
+      if (!details) continue;
+      details.open = open;
+      if (dataset.touched) details.dataset.touched = "1";
+    }
   }
 
   /** Ask for the latest only; those that ended since are among them. */

@@ -89,6 +89,23 @@ def test_why(visit: Open) -> None:
     expect(page.locator(".episodes > li")).to_have_count(300)
 
 
+def test_what_somebody_opened_stays_open(blank: Open) -> None:
+    """Everything is asked for again when the stream begins anew, which may be just after the page was opened."""
+    show = sample(6, 12, 4)
+    with Stage(show) as stage:
+        page = blank(f"{stage.url}/#/groups/billing/why/8")
+        opened = page.locator(".episodes details.episode[open]")
+        eighth = opened.locator('a[href$="/timeline/8"]')
+        expect(eighth).to_be_visible()
+        stage.close()
+        expect(page.locator("#live")).to_have_text("Disconnected")
+        show.add_episodes([rebalance(13, 0, 900, [part("n", fate="new")], group_id="billing", headline="n joined")])
+        stage.open()
+        expect(page.locator(".episodes > li")).to_have_count(13)
+        expect(eighth).to_be_visible()
+        expect(opened).to_have_count(2)  # it, and the latest
+
+
 def test_a_group_that_waits(visit: Open) -> None:
     page = visit("/#/groups/payments-eu-stuck")
     expect(page.locator(".now")).to_contain_text("The join barrier is open for")
