@@ -13,7 +13,7 @@ import click
 from ottla.broker.observe.printable import printable
 from ottla.cli.completion import DEFAULT_BOOTSTRAP, complete_topics
 from ottla.cli.output import Refused
-from ottla.cli.resets import parse_duration_ms
+from ottla.clients.durations import parse_duration_ms
 
 if TYPE_CHECKING:
     from ottla.clients import Admin, KafkaError

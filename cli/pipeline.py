@@ -318,6 +318,8 @@ def _build(config: Config, lake: Lake, since: date | None, full: bool) -> list[T
         if not found.anything and not full and not since:
             at = touched.built_at(lake)
             note(f"Nothing has changed since gold was last built ({f'{at:%Y-%m-%d %H:%M:%S} UTC' if at else 'never'}).")
+            if at:
+                touched.note(lake, found, None)  # what was written since brought no rows, and is known now
             return []
         first = None if full else since or found.since
         with with_spark(config, lake, "gold") as running, Bars("tables") as bars:
@@ -451,7 +453,7 @@ def _as_of(lake: Lake) -> None:
 
     at = touched.built_at(lake)
     if at is None:
-        note("An earlier ottla built these gold tables: --refresh builds them anew.")
+        note("These gold tables were not built as a whole by this ottla: --refresh builds them anew.")
         return
     newer = " More was read since: --refresh builds them first." if touched.is_behind(lake) else ""
     note(f"From gold tables built at {at:%Y-%m-%d %H:%M:%S} UTC.{newer}")

@@ -41,7 +41,7 @@ _READ = ("bootstrap_server", "log_dir", "isolation", "tasks", "sample_interval",
     type=Duration(),
     default="60s",
     show_default=True,
-    metavar="TIME",
+    metavar="DURATION",
     help="each so soon after the one before.",
 )
 @click.option(
@@ -52,10 +52,15 @@ _READ = ("bootstrap_server", "log_dir", "isolation", "tasks", "sample_interval",
     help="Stopped is silent for so many usual intervals,",
 )
 @click.option(
-    "--stopped-after", type=Duration(), default="60s", show_default=True, metavar="TIME", help="and for so long."
+    "--stopped-after", type=Duration(), default="60s", show_default=True, metavar="DURATION", help="and for so long."
 )
 @click.option(
-    "--forget", type=Duration(), default="24h", show_default=True, metavar="TIME", help="Remember groups for so long."
+    "--forget",
+    type=Duration(),
+    default="24h",
+    show_default=True,
+    metavar="DURATION",
+    help="Remember groups for so long.",
 )
 @with_config(_READ, SPARK)
 def command(

@@ -137,8 +137,7 @@ def print_rows(asked: pa.Table, limit: int, as_json: bool) -> None:
         print_json([_plain(row) for row in rows])
     elif rows:
         # A lake is of one cluster, whose name would only make each line longer.
-        several = len({row.get("cluster_id") for row in rows}) > 1
-        names = [name for name in asked.column_names if several or name != "cluster_id"]
+        names = [name for name in asked.column_names if name != "cluster_id"]
         cells = [[None if row[name] is None else _text(row[name]) for name in names] for row in rows]
         print_table([name.replace("_", " ") for name in names], cells)
     else:

@@ -59,15 +59,21 @@ async def silence_told(client: Reaching, bootstrap: str) -> AsyncIterator[None]:
 async def waiting_told(admin: Admin, bootstrap: str) -> AsyncIterator[None]:
     """Say on standard error what a command waits for, once, when the block has lasted a while."""
 
-    def tell() -> None:
+    async def tell() -> None:
+        await patience()
         address, api = admin.last_request or (bootstrap, "its first request")
         note(f"Waiting for {address} to answer {api}; Ctrl-C stops that.")
 
-    timer = asyncio.get_running_loop().call_later(PATIENCE_MS / 1000, tell)
+    telling = asyncio.create_task(tell())
     try:
         yield
     finally:
-        timer.cancel()
+        telling.cancel()
+
+
+async def patience() -> None:
+    """Wait as long as nobody wonders."""
+    await asyncio.sleep(PATIENCE_MS / 1000)
 
 
 async def _watch(client: Reaching, silence: Silence) -> None:

@@ -14,7 +14,7 @@ from ottla.cli.common import bootstrap_option, format_option, near, one_name
 from ottla.cli.completion import complete_groups
 from ottla.cli.group_words import group_history, group_option
 from ottla.cli.output import Refused, note, on_terminal, print_json, print_json_text, say
-from ottla.cli.resets import parse_duration_ms
+from ottla.clients.durations import parse_duration_ms
 
 if TYPE_CHECKING:
     from ottla.broker.observe.why.history import History

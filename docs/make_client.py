@@ -56,9 +56,9 @@ ENTRY = re.compile(r"^(?P<names>[\w.*]+(?:, [\w.*]+)*): (?P<text>.*)$")
 def render() -> str:
     """The whole page."""
     head = PAGE.read_text(encoding="utf-8").split(BEGIN)[0]
-    parts = [f"{head}{BEGIN}", "## Options of every client", _options(ClientOptions)]
+    parts = [f"{head}{BEGIN}", "## Options of every client", table_of(ClientOptions)]
     for client, (options, homes) in CLIENTS.items():
-        parts += [f"## {client.__name__}", _described(client), f"### Options of {client.__name__}", _options(options)]
+        parts += [f"## {client.__name__}", _described(client), f"### Options of {client.__name__}", table_of(options)]
         for home, heading in homes.items():
             parts += [f"### {client.__name__}: {heading.lower()}", *_methods(home)]
     parts.append("## What you can hang in")
@@ -136,7 +136,7 @@ def _signature(name: str, member: Any) -> str:
     return f"{before}{name}{arguments}{gives.replace(':', ' →', 1) if gives != ': None' else ''}"
 
 
-def _options(kind: type[ClientOptions]) -> str:
+def table_of(kind: type[ClientOptions]) -> str:
     """A table of the options that a class adds, a row an entry of its docstring."""
     own = {one.name: one for one in fields(kind) if one.name in kind.__annotations__}
     rows = ["| option | default | allowed | meaning |", "|---|---|---|---|"]

@@ -13,9 +13,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from ottla.clients.durations import parse_duration_ms
+
 FORMATS = ("parquet", "delta", "iceberg")
-_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|min|h)", re.ASCII)
-_MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000}
 _MEMORY = re.compile(r"\d+[kmgtKMGT]", re.ASCII)
 
 
@@ -64,8 +64,8 @@ class Config:
     max_offsets_per_trigger: int = _setting(
         500_000, "Records of a micro-batch at most, of all partitions together.", "N", least=1
     )
-    trigger: str = _setting("10s", "Time between two micro-batches of a stream.", "TIME", span=True)
-    sample_interval: str = _setting("10s", "Time between two looks at the ends of all logs.", "TIME", span=True)
+    trigger: str = _setting("10s", "Time between two micro-batches of a stream.", "DURATION", span=True)
+    sample_interval: str = _setting("10s", "Time between two looks at the ends of all logs.", "DURATION", span=True)
     master: str = _setting("local[*]", "Where Spark runs: local[*], spark://HOST:PORT, yarn, k8s://…", "URL")
     driver_memory: str = _setting("2g", "Memory of Spark's driver.", "SIZE")
     slo: float = _setting(
@@ -107,15 +107,17 @@ def key(name: str) -> str:
 
 
 def span_ms(name: str, text: str) -> int:
-    """``500ms``, ``10s``, ``2m`` or ``1h`` in milliseconds.
+    """A duration (`ottla.clients.durations`) in milliseconds.
 
     Raises:
-        ConfigError: it is none of these, or nothing.
+        ConfigError: it is none, or nothing.
     """
-    found = _SPAN.fullmatch(text.strip())
-    span = round(float(found[1]) * _MILLISECONDS[found[2]]) if found else 0
+    try:
+        span = parse_duration_ms(text)
+    except ValueError as error:
+        raise ConfigError(f"{name}: {error}") from None
     if span < 1:
-        raise ConfigError(f"{name}: {text!r} is no time; write 500ms, 10s, 2m or 1h")
+        raise ConfigError(f"{name}: {text!r} is no time at all: write e.g. 30s, 1h30m or 500ms")
     return span
 
 
@@ -217,7 +219,7 @@ def _flat(value: Mapping[str, Any], before: str = "") -> dict[str, Any]:
 
 def _seconds(said: str, value: Any) -> float:
     if not isinstance(value, str):
-        raise ConfigError(f'{said}: {value!r} is no time; write it with a unit and in quotes: "30s" or "2m"')
+        raise ConfigError(f'{said}: {value!r} is no duration; write it with a unit and in quotes: "30s" or "2m"')
     return span_ms(said, value) / 1000
 
 

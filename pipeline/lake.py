@@ -27,6 +27,9 @@ ABOUT = "lake.json"
 LOCK = ".writer"
 GOLD_LOCK = ".builder"
 _PATIENCE_S = 30.0
+_TRIES = 25
+_TRY_EVERY_S = 0.01
+"""Who only looks whether somebody builds has the lock for less than a few of these."""
 
 
 class LakeError(Exception):
@@ -247,16 +250,20 @@ def _note_schema(tables: dict[str, Any], table: Table, now: str) -> None:
 
 
 def _lock(file: Any, lake: str) -> None:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        file.seek(0)
+    for _ in range(_TRIES):
         try:
-            holder = json.loads(file.read())
-            who = f"`ottla pipeline {holder['what']}` (process {holder['pid']})"
-        except (ValueError, KeyError):
-            who = "another process"
-        raise LakeError(f"{who} writes to the lake {lake}: stop it first. Reading needs no stop.") from None
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            time.sleep(_TRY_EVERY_S)
+        else:
+            return
+    file.seek(0)
+    try:
+        holder = json.loads(file.read())
+        who = f"`ottla pipeline {holder['what']}` (process {holder['pid']})"
+    except (ValueError, KeyError):
+        who = "another process"
+    raise LakeError(f"{who} writes to the lake {lake}: stop it first. Reading needs no stop.")
 
 
 def _await_end(noted: str, lake: str) -> None:

@@ -237,7 +237,7 @@ def _now(rows: ds.Dataset, lake: Lake, table: str) -> dict[str, datetime]:
         where = known & (day <= last) & (day >= last - timedelta(days=1))
         pairs = rows.to_table(columns=["cluster_id", "minute"], filter=where).group_by(["cluster_id", "minute"])
         if seen := {(row["cluster_id"], row["minute"]) for row in pairs.aggregate([]).to_pylist()}:
-            newest = {one: max(minute for other, minute in seen if other == one) for one, _ in seen}
+            newest = dict(sorted(seen))  # of each cluster the last stays
             return {one: at - _MINUTE if (one, at - _MINUTE) in seen else at for one, at in newest.items()}
     return {}
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -40,6 +41,10 @@ _MOST_HOLES = 100
 _GROUPS_AT_ONCE = 100
 
 
+Sample = Callable[[Sequence["Place"], int], list["Place"]]
+"""As `random.sample`."""
+
+
 class Place(NamedTuple):
     """Where a group stands in a partition."""
 
@@ -47,22 +52,23 @@ class Place(NamedTuple):
     offset: int
 
 
-def look_up(options: Options, lake: Lake, cluster_id: str) -> int:
+def look_up(options: Options, lake: Lake, cluster_id: str, sample: Sample = random.sample) -> int:
     """Add what is not known yet to the lake, only while `Lake.writing`. Gives the number of rows.
 
     Args:
         options: of the running cluster.
+        sample: draws so many of what is new, if that is too much for one run: some of it may never have an age, and
+            must not stand before all others run after run.
 
     Raises:
         SourceError: the cluster does not answer, or does not let its groups be read.
     """
     now = datetime.now(UTC)
-    known = _known(lake, now)
     # A record of some KiB is wanted, and not the megabytes behind it.
     cluster = Cluster(replace(options, fetch_bytes=_FETCH_BYTES))
     try:
-        new = (one for one in sorted(unread(cluster)) if one not in known)
-        found = times(cluster, list(islice(new, MOST_PLACES)))
+        new = unknown(lake, now, unread(cluster))
+        found = times(cluster, new if len(new) <= MOST_PLACES else sample(new, MOST_PLACES))
     finally:
         cluster.close()
     # A producer's clock may be wrong, or say nothing (-1): a time to come tells no age.
@@ -120,17 +126,18 @@ def times(cluster: Cluster, places: Sequence[Place]) -> dict[Place, int]:
     return found
 
 
-def _known(lake: Lake, now: datetime) -> set[Place]:
+def unknown(lake: Lake, now: datetime, places: Collection[Place]) -> list[Place]:
+    """Those places, in order, of which the lake has no time. What it has is streamed, and none of it is kept."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
-    rows = dataset(lake.where(RECORD_TIMES.name), RECORD_TIMES)
-    recent = pc.field("log_date") >= (now - timedelta(days=KNOWN_DAYS)).date()
     names = ["topic", "partition", "record_offset"]
-    columns = rows.to_table(columns=names, filter=recent).to_pydict()
-    return {
-        Place(TopicPartition(topic, partition), offset)
-        for topic, partition, offset in zip(*(columns[name] for name in names), strict=True)
-    }
+    schema = pa.schema([RECORD_TIMES.arrow().field(name) for name in names])
+    columns = [[one.tp.topic for one in places], [one.tp.partition for one in places], [one.offset for one in places]]
+    recent = pc.field("log_date") >= (now - timedelta(days=KNOWN_DAYS)).date()
+    known = dataset(lake.where(RECORD_TIMES.name), RECORD_TIMES).filter(recent)
+    new = known.join(pa.table(columns, schema=schema), names, join_type="right anti").to_table().to_pylist()
+    return sorted(Place(TopicPartition(row["topic"], row["partition"]), row["record_offset"]) for row in new)
 
 
 def _write(lake: Lake, cluster_id: str, now: datetime, rows: Iterable[tuple[Place, int]]) -> None:

@@ -114,7 +114,13 @@ def _lanes(picture: Picture, group: Group) -> Html:
         tag("th", "Client", scope="col"),
         tag("th", axis(window), scope="col", class_="axis", aria_label="Membership over time"),
         tag("th", "Sessions", scope="col", class_="num", title="How many members it was, one after the other"),
-        tag("th", "Named", scope="col", class_="num", title="Rebalances of which it is the culprit, or triggered them"),
+        tag(
+            "th",
+            "Named",
+            scope="col",
+            class_="num",
+            title="Rebalances that it triggered, or of which it is the culprit",
+        ),
     )
     table = tag(
         "table",
@@ -155,7 +161,7 @@ def _key(picture: Picture) -> Html:
         tag("li", tag("i", class_="key owning"), "owns partitions"),
         tag("li", tag("i", class_="key idle"), "in the group, owns nothing"),
         tag("li", tag("i", class_="key barrier"), "the group stands still") if known else None,
-        tag("li", tag("i", class_="key dot"), "culprit of a rebalance, or triggered it"),
+        tag("li", tag("i", class_="key dot"), "triggered a rebalance, or was the culprit"),
         class_="legend",
     )
 

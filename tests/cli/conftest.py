@@ -91,7 +91,12 @@ def membership(bootstrap: str, group: str, client_id: str) -> Iterator[None]:
     async def stay() -> None:
         try:
             async with Consumer(
-                "orders", bootstrap_servers=bootstrap, group_id=group, client_id=client_id, auto_offset_reset="earliest"
+                "orders",
+                bootstrap_servers=bootstrap,
+                group_id=group,
+                client_id=client_id,
+                auto_offset_reset="earliest",
+                heartbeat_interval_ms=2_000,  # with the default, it would take little for a member to be late
             ) as consumer:
                 joined.set_result(None)
                 while not leaving.is_set():

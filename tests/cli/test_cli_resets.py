@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.cli.resets import CannotReset, Move, Place, Target, To, move, parse_datetime_ms, parse_duration_ms
+from ottla.cli.resets import CannotReset, Move, Place, Target, To, move, parse_datetime_ms
 
 LOG = {"log_start_offset": 10, "log_end_offset": 100}
 
@@ -37,40 +37,6 @@ def test_a_time_moves_to_the_first_record_from_then_on() -> None:
 def test_a_shift_needs_something_to_shift() -> None:
     with pytest.raises(CannotReset, match="--to-earliest"):
         move(Target(To.SHIFT, 1), Place(**LOG))
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("PT1H30M", 5_400_000),
-        ("P1DT0S", 86_400_000),
-        ("P2W", 1_209_600_000),
-        ("PT0.5S", 500),
-        ("pt10m", 600_000),
-        ("1h30m", 5_400_000),
-        ("45s", 45_000),
-        ("1d", 86_400_000),
-        ("1.5s", 1_500),
-        ("500ms", 500),
-        ("1m500ms", 60_500),
-        ("0", 0),
-        (" 0.5s ", 500),
-    ],
-)
-def test_durations(text: str, expected: int) -> None:
-    assert parse_duration_ms(text) == expected
-
-
-@pytest.mark.parametrize("text", ["10", " 0.5 ", "600000"])
-def test_a_duration_without_a_unit_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=f"has no unit: write {text.strip()}ms, {text.strip()}s or"):
-        parse_duration_ms(text)
-
-
-@pytest.mark.parametrize("text", ["", "ms", "5ms1s", "P", "PT", "1.", "-1", "h", "1x", "PT1D", "-PT1H", "1h1h", "P1DT"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is no duration"):
-        parse_duration_ms(text)
 
 
 @pytest.mark.parametrize(

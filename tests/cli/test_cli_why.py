@@ -42,7 +42,7 @@ def test_the_latest_rebalance_in_words(two: Any) -> None:
     lines = two.run("why", "billing").stdout.splitlines()
     assert lines[0].startswith("rebalance 3 at ")
     assert lines[0].endswith(", cause left-closed, triggered by one, culprit one")
-    assert re.match(r"\d partitions stood still for up to [\d.]+ s\. one was closed; ", lines[1])
+    assert re.match(r"\d partitions stood still for up to [\d.]+ m?s\. one was closed; ", lines[1])
     assert any('one (127.0.0.1) was closed; it said "the consumer is being closed".' in line for line in lines)
     assert any("group.instance.id" in line for line in lines if line.startswith("  What to do: "))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import socket
@@ -153,16 +154,16 @@ def test_a_broker_that_sends_clients_elsewhere_is_named_and_so_is_where(
 def test_what_a_command_waits_for_is_told(
     monkeypatch: pytest.MonkeyPatch, ottla_broker_factory: Callable[..., Broker], api: ApiKey
 ) -> None:
-    told = threading.Event()
+    asked, told = threading.Event(), threading.Event()
 
     def late(key: ApiKey) -> Handler:
         served = handler(key)
-        return (
-            served._replace(handle=lambda *given: (told.wait(10), served.handle(*given))[1]) if key is api else served
-        )
+        if key is not api:
+            return served
+        return served._replace(handle=lambda *given: (asked.set(), told.wait(10), served.handle(*given))[2])
 
     monkeypatch.setattr(dispatch, "handler", late)
-    monkeypatch.setattr(silence, "PATIENCE_MS", 20)
+    monkeypatch.setattr(silence, "patience", lambda: asyncio.to_thread(asked.wait, 10))
     monkeypatch.setattr(silence, "note", lambda text: (said.append(text), told.set()))
     said: list[str] = []
     bootstrap = ottla_broker_factory().bootstrap_servers

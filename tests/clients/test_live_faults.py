@@ -238,7 +238,7 @@ async def test_a_start_does_not_wait_for_ever(caplog: pytest.LogCaptureFixture) 
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         server = f"127.0.0.1:{closed.getsockname()[1]}"
-        for timeout_ms, lines in ((0, 0), (60, 1)):
+        for timeout_ms, lines in ((0, 0), (1_000, 1)):
             caplog.clear()
             async with asyncio.timeout(10):
                 with pytest.raises(KafkaConnectionError, match=f"no broker answers: cannot connect to {server}"):

@@ -97,8 +97,11 @@ def test_a_script_that_starts_before_the_broker_waits_with_one_line(name: str) -
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         script = Script(name, f"127.0.0.1:{closed.getsockname()[1]}")
-        script.wait_for("(trying again for up to 60 s)")
-        assert script.stop() == 0
+        try:
+            script.wait_for("(trying again for up to 60 s)")
+        finally:
+            code = script.stop()
+    assert code == 0
     said, last = script.text.splitlines()
     assert "no broker answers: cannot connect to 127.0.0.1:" in said
     assert last.startswith("stopped before it ")

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from ottla.protocol.apis import ApiKey, api
-from ottla.protocol.errors import MalformedFrame
+from ottla.protocol.errors import ErrorCode, MalformedFrame
 from ottla.protocol.headers import frame_request
+from ottla.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
 from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from tests.hostile import fuzz, fuzz_guest
 from tests.hostile.fuzz_case import MOST_BYTES, Case
@@ -103,14 +104,14 @@ class Scripted:
         return self.chunks.pop(0)
 
 
-def guest(*chunks: bytes, elapsed_s: float = 0.0) -> Guest:
-    """A guest that has sent a heartbeat, and to whom this comes."""
+def guest(*chunks: bytes, elapsed_s: float = 0.0, sent: bytes = b"") -> Guest:
+    """A guest that has sent something, a heartbeat unless it is said, and to whom this comes."""
     made = Guest.__new__(Guest)
     made.socket = Scripted(*chunks)  # type: ignore[assignment]
     made.watch = SimpleNamespace(elapsed_s=lambda: elapsed_s, again=lambda: None)  # type: ignore[assignment]
     made.counts, made.due, made.throttled_s, made.longest_s = Counter(), [], 0.0, 0.0
     made._buffer = made._unread = b""
-    made.throw(frame_of(ApiKey.HEARTBEAT, 3))
+    made.throw(sent or frame_of(ApiKey.HEARTBEAT, 3))
     return made
 
 
@@ -138,3 +139,13 @@ def test_a_good_answer() -> None:
 def test_what_a_guest_does_not_put_up_with(chunks: list[bytes], elapsed_s: float, says: str) -> None:
     with pytest.raises(Fault, match=says):
         guest(*chunks, elapsed_s=elapsed_s).settle()
+
+
+def test_only_of_a_large_request_the_records_may_be_too_large() -> None:
+    row = DeletableGroupResult(group_id="g", error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+    body = struct.pack(">i", 7) + DeleteGroupsResponse.layout(1).encode(DeleteGroupsResponse(results=[row]))
+    answer = struct.pack(">i", len(body)) + body
+    small, large = (frame_of(ApiKey.DELETE_GROUPS, 1, groups_names=["g" * size]) for size in (1_000, 32_767))
+    assert guest(answer, sent=large).settle()[0].results == [row]
+    with pytest.raises(Fault, match="DELETE_GROUPS v1 is answered with error -1"):
+        guest(answer, sent=small).settle()

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import socket
 import subprocess
+import threading
 import urllib.request
 from pathlib import Path
 
 import pytest
 
-from tests.house.fences import Fence, Reader, fences, lacking, missing_tools, shown
+from tests.house.fences import PATIENCE_S, Fence, Reader, fences, lacking, missing_tools, shown
 from tests.house.sources import ROOT
 
 README = fences(ROOT / "README.md")
@@ -25,15 +26,20 @@ def containing(part: str, document: str) -> Fence:
 
 
 def code_of(process: subprocess.Popen[str], until: str) -> None:
-    """Read what a snippet prints until a line matches; one that ends before has failed."""
+    """Read what a snippet prints until a line matches; one that ends before, or does not come to it, has failed."""
     assert process.stdout is not None
     seen = []
-    for line in process.stdout:
-        seen.append(line)
-        if re.search(until, line):
-            break
-    else:
-        raise AssertionError(f"it ended without {until!r}:\n{''.join(seen)}")
+    alarm = threading.Timer(PATIENCE_S, process.kill)
+    alarm.start()
+    try:
+        for line in process.stdout:
+            seen.append(line)
+            if re.search(until, line):
+                break
+        else:
+            raise AssertionError(f"it ended without {until!r}:\n{''.join(seen)}")
+    finally:
+        alarm.cancel()
 
 
 def finish(process: subprocess.Popen[str]) -> None:
@@ -52,7 +58,7 @@ def test_the_readme(tmp_path: Path) -> None:
         install, serve, why = begin.commands()
         assert install[0].startswith("pip install") and why[0] == "ottla why payments"
         reader.say(*serve)
-        with urllib.request.urlopen(f"http://127.0.0.1:{reader.http_port}/") as console:
+        with urllib.request.urlopen(f"http://127.0.0.1:{reader.http_port}/", timeout=10) as console:
             assert console.status == 200
         reader.follow(five_minutes, without)
         rows = [line.split() for line in reader.say("ottla groups describe billing --offsets")]

@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+import threading
 import urllib.request
 from configparser import RawConfigParser
 from pathlib import Path
@@ -19,6 +20,7 @@ from ottla.broker.observe.http.access import FOR_ALL
 from ottla.broker.observe.http.address import is_loopback
 from ottla.cli.serve import check_http, command, listening_address, settings_of
 from ottla.testing import BrokerProcess
+from tests.house.fences import PATIENCE_S
 from tests.house.sources import ROOT
 
 UNIT = RawConfigParser(strict=False)
@@ -124,6 +126,8 @@ def test_a_broker_starts_with_the_arguments(arguments: list[str], tmp_path: Path
     log = (tmp_path / "log").open("w+")
     ottla = [sys.executable, "-m", "ottla.cli", *here, "--listen", "127.0.0.1:0", "--http", address]
     broker = subprocess.Popen(ottla, stdout=subprocess.PIPE, stderr=log, text=True)
+    alarm = threading.Timer(PATIENCE_S, broker.kill)
+    alarm.start()
     try:
         assert broker.stdout is not None
         assert re.fullmatch(r"[\w.]+:\d+\n", broker.stdout.readline()), (log.seek(0), log.read())
@@ -131,6 +135,7 @@ def test_a_broker_starts_with_the_arguments(arguments: list[str], tmp_path: Path
             with urllib.request.urlopen(http + path, timeout=10) as answer:
                 assert answer.status == 200
     finally:
+        alarm.cancel()
         broker.terminate()
         assert broker.wait(30) == 0
         if broker.stdout is not None:

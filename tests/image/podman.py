@@ -1,8 +1,8 @@
 """Podman as root, apart from the machine: images in a cache, containers and networks in namespaces of their own.
 
 When the namespaces' first process ends, however that comes about, the kernel ends all others and removes bridges and
-routes with them. It works where there is less than Podman expects: no registry of images (Debian stands in for the base
-image), no right to raise limits or to make cgroups, no systemd.
+routes with them. It asks for less than Podman usually has: where no registry answers, Debian stands in for the base
+image, limits are not raised, and neither cgroups nor systemd are used.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _stand_in(name: str) -> None:
     if made.returncode:
         raise Unavailable(f"{name} cannot be pulled, and debootstrap could not make a stand-in: see {log}")
     (root / "usr/bin/python").symlink_to("python3")
-    if CERTIFICATES.exists():  # where all traffic goes through a proxy with a certificate of its own
+    if CERTIFICATES.exists():  # the machine may trust authorities of its own
         shutil.copy(CERTIFICATES, root / CERTIFICATES.relative_to("/"))
         (root / "etc/pip.conf").write_text(f"[global]\ncert = {CERTIFICATES}\n", encoding="utf-8")
     python = next(root.glob("usr/bin/python3.*")).name

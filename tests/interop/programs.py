@@ -139,7 +139,7 @@ def rust_tests(
     """Run a test program as Rust builds them; what a test printed follows when all have ended."""
     program = Program(command, cwd, env, timeout_s)
     failed: dict[str, list[str]] = {}
-    said, of = 0, ""
+    said, of, is_whole = 0, "", False
     for line in program.lines():
         program.last.append(line)
         if found := _RUST_LINE.fullmatch(line):
@@ -149,14 +149,17 @@ def rust_tests(
                 failed[found[1]] = []
             else:
                 yield Result(found[1], outcome, found[3] or "")
+        elif line.startswith("test result: "):
+            is_whole = True
         elif line.startswith("---- ") and line.endswith(" stdout ----"):
             of = line.split()[1]
         elif of in failed:
             failed[of].append(line)
     for test, printed in failed.items():
         yield Result(test, "failed", "\n".join(printed[-_KEPT_LINES:]) or program.tail())
-    if not said or program.timed_out:
-        yield Result("(program)", "failed", f"{program.ending() or 'it reported no test'}\n{program.tail()}")
+    if not said or not is_whole:
+        why = program.ending() or ("it did not say how all ended" if said else "it reported no test")
+        yield Result("(program)", "failed", f"{why}\n{program.tail()}")
 
 
 def junit(

@@ -14,7 +14,7 @@ HEAD = """\
 
 <!-- Printed by tests/interop/report.py from docs/compatibility/*.json, which `make interop` writes; do not edit. -->
 
-Clients, tools and other people's test-suites, unmodified, that were run against Ottla. `make interop` runs them all,
+Unmodified clients and tools, and other people's test-suites, that were run against Ottla. `make interop` runs them all,
 `make interop-NAME` one; what is missing on a machine is skipped with a reason. A suite passes when every test passes
 that has no reason listed here.
 
@@ -31,7 +31,8 @@ and transactional where it can be.
 FOREIGN = """\
 ## Test-suites of other projects
 
-Their test files are fetched from the package registries and run as they are; a suite that has to change one says so.
+Their test files are fetched from the package registries and run as they are; a suite that has to change one says so in
+its title.
 
 """
 

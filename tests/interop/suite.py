@@ -88,7 +88,7 @@ class Suite:
         port: where the broker listens, for tests that look there and nowhere else; 0 for any free one.
         run: yields the results as they come.
         known: test ids (fnmatch patterns) that may fail, with the reason; a skipped test may be given a better one.
-        foreign: the tests are somebody else's, unmodified.
+        foreign: the tests are somebody else's; what a suite has to change of them, its title says.
         sampled: with the option ``sample=SEED``, as ``make interop`` has it, a part of the tests runs, and is not kept.
     """
 

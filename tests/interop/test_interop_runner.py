@@ -109,6 +109,17 @@ def test_a_rust_program_that_hangs_fails() -> None:
     assert [one.outcome for one in rust_tests(python(code), timeout_s=0.5)] == ["passed", "failed"]
 
 
+def test_a_rust_program_that_aborts_after_a_result_fails_besides() -> None:
+    code = "import os; print('running 2 tests'); print('test one ... ok', flush=True); os.abort()"
+    one, program = rust_tests(python(code))
+    assert one == Result("one", "passed")
+    assert (program.test, program.outcome, program.reason.splitlines()[0]) == (
+        "(program)",
+        "failed",
+        "it ended with -6",
+    )
+
+
 def test_reports_of_pytest(tmp_path: Path) -> None:
     tests = tmp_path / "sample.py"
     tests.write_text(

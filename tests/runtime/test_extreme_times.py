@@ -8,7 +8,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ottla.protocol.batch import ATTRIBUTES_AT, CRC_AT, NO_TIMESTAMP, batch_crc
@@ -109,7 +109,6 @@ ALLOWED = {"message_timestamp_after_max_ms": MOST, "delete_retention_ms": MOST, 
     ),
     st.sampled_from(["compact", "delete", "compact,delete"]),
 )
-@settings(max_examples=100)
 def test_no_time_is_too_far_away(
     batches: list[bytes], looked_for: list[int], lengths: dict[str, int], policy: str
 ) -> None:

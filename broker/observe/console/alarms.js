@@ -1,5 +1,5 @@
 // What the sentinels say: alarms that stand, and those that ended.
-import { clock, cut, fill, groupHref, h, number, plural } from "./dom.js";
+import { chip, clock, cut, fill, groupHref, h, number, plural, sentinelName } from "./dom.js";
 
 /** What it says, with the group's name as a link where it stands. */
 function says({ group_id: id, text }) {
@@ -14,9 +14,21 @@ export function alarmItem(alarm) {
   const over = alarm.cleared_ms || null;
   const times = alarm.times ?? 1;
   return h("div", { class: `alarm ${over ? "past" : "now"}` },
-    h("span", { class: `chip ${over ? "neutral" : "bad"}` }, alarm.sentinel.replaceAll(/[-_]/g, " ")),
+    chip(over ? "neutral" : "bad", sentinelName(alarm)),
     h("span", { class: "says" }, says(alarm), times > 1 && h("span", { class: "muted" }, ` (${number(times)} times)`)),
     h("span", { class: "muted small" }, `${over ? "" : "since "}${clock(alarm.since_ms)}${over ? ` to ${clock(over)}` : ""}`));
+}
+
+const MOST_TOLD = 10;
+
+/** The alarms of a group as chips, one for each kind; what they say is told on hovering. */
+export function alarmChips(alarms) {
+  const kinds = new Map();
+  for (const alarm of alarms) kinds.set(sentinelName(alarm), [...(kinds.get(sentinelName(alarm)) ?? []), alarm.text]);
+  return [...kinds].map(([name, texts]) => {
+    const more = texts.length - MOST_TOLD;
+    return [chip("bad", name, [...texts.slice(0, MOST_TOLD), ...(more > 0 ? [`and ${number(more)} more`] : [])].join("\n")), " "];
+  });
 }
 
 export function alarmsView(store) {

@@ -1,5 +1,5 @@
 // The classes of causes in words, as the broker has them, and how much each matters.
-import { duration, partitionTime, plural } from "./dom.js";
+import { brokerTime, duration, partitionTime, plural } from "./dom.js";
 
 /** Class → what it means. A test holds them to the broker's own. */
 export const CAUSES = {
@@ -93,4 +93,4 @@ export const causeWords = (cause) => CAUSES[cause] ?? "";
 const STILL_MS = 120_000;
 
 /** Whether a refusal goes on: it was repeated, and not long ago. */
-export const goesOn = (episode, now = Date.now()) => (episode.times ?? 1) > 1 && now - (episode.last_ms ?? 0) < STILL_MS;
+export const goesOn = (episode) => (episode.times ?? 1) > 1 && brokerTime() - (episode.last_ms ?? 0) < STILL_MS;

@@ -55,9 +55,19 @@ export function duration(ms) {
   return rest && whole < 10 ? `${whole} ${name} ${rest} ${units[index + 1][0]}` : `${whole} ${name}`;
 }
 
+let aheadMs = 0;
+
+/** Take from an answer of the broker what time it has there: the clock of this machine may be another. */
+export function keepTime(ms) {
+  aheadMs = ms - Date.now();
+}
+
+/** Now, by the broker's clock. */
+export const brokerTime = () => Date.now() + aheadMs;
+
 /** How long ago, in words. */
-export function ago(ms, now = Date.now()) {
-  const passed = now - ms;
+export function ago(ms) {
+  const passed = brokerTime() - ms;
   return passed < 1500 ? "just now" : `${duration(passed)} ago`;
 }
 
@@ -157,6 +167,9 @@ export const TRIGGER = ["trigger", "The member that began it"];
 export const role = ([name, words]) => h("span", { class: `chip ${name}`, title: words }, name);
 
 export const chip = (tone, text, title) => h("span", { class: `chip ${tone}`, title: title === text ? null : title }, text);
+
+/** What an alarm is called. */
+export const sentinelName = (alarm) => alarm.sentinel.replaceAll(/[-_]/g, " ");
 
 /** The group's address in this page. */
 export const groupHref = (id, tab) => `#/groups/${encodeURIComponent(id)}${tab ? `/${tab}` : ""}`;

@@ -1,6 +1,7 @@
 // A group: what it is now, why it rebalanced, its timeline, its members and its offsets.
+import { alarmChips } from "./alarms.js";
 import { get, groupPath, notLoaded } from "./api.js";
-import { chip, cut, duration, fill, groupHref, h, memberNames, number, short, stateChip, topicHref } from "./dom.js";
+import { cut, duration, fill, groupHref, h, memberNames, number, short, stateChip, topicHref } from "./dom.js";
 import { membersTab } from "./members.js";
 import { offsetsTab } from "./offsets.js";
 import { timelineTab } from "./timeline-tab.js";
@@ -61,7 +62,7 @@ export function groupView(store, first) {
     }
     const lag = offsets?.some((one) => one.lag !== null) ? offsets.reduce((sum, one) => sum + (one.lag ?? 0), 0) : null;
     const topics = [...new Set([...group.members.flatMap((member) => member.topics ?? []), ...(offsets ?? []).map((one) => one.topic)])].sort();
-    fill(head, h("h1", { class: "mono", title: id }, cut(id, LONGEST)), stateChip(group.state, store.alarmsOf(id).length > 0), store.alarmsOf(id).map((alarm) => [chip("bad", alarm.sentinel.replaceAll("_", " "), alarm.text), " "]),
+    fill(head, h("h1", { class: "mono", title: id }, cut(id, LONGEST)), stateChip(group.state, store.alarmsOf(id).length > 0), alarmChips(store.alarmsOf(id)),
       h("dl", { class: "facts inline" }, [["generation", number(group.generation)], ["members", number(group.members.length)], ["assignor", group.protocol_name ?? "–"], ["lag", h("span", { title: number(lag) }, short(lag))], ["topics", topics.length ? topics.slice(0, 4).map((topic, index) => [index ? ", " : "", h("a", { href: topicHref(topic) }, topic)]).concat(topics.length > 4 ? ` +${topics.length - 4}` : "") : "–"]].map(([key, value]) => h("div", null, h("dt", null, key), h("dd", null, value)))));
     drawNow();
   }
@@ -121,7 +122,7 @@ export function groupView(store, first) {
 
   const stop = store.listen((what, data) => {
     if (what === "group" && (data.group === null || data.group.group_id === id)) take(data);
-    else if (what === "alarms") drawHead();
+    else if (what === "alarms" && model.group) drawHead();
     else if (what === "episode" && data.group_id === id) tab?.episode?.(data);
   });
   drawHead();

@@ -1,8 +1,8 @@
 // The first page: the broker in one line, what is wrong, and every group.
+import { alarmChips, alarmItem } from "./alarms.js";
 import { get, groupPath } from "./api.js";
-import { alarmItem } from "./alarms.js";
 import { felt, FELT_MS, goesOn, gravity } from "./causes.js";
-import { chip, duration, fill, groupHref, h, middle, number, partitionTime, plural, short, stateChip, STATES, when } from "./dom.js";
+import { brokerTime, duration, fill, groupHref, h, middle, number, partitionTime, plural, short, stateChip, STATES, when } from "./dom.js";
 import { NARROW, Table } from "./table.js";
 
 const MOST_ALARMS = 5, MOST_ALARMS_NARROW = 1;
@@ -56,7 +56,7 @@ export function overview(store) {
   });
 
   function latest(row, episode) {
-    const alarms = [...new Set(store.alarmsOf(row.group_id).map((alarm) => alarm.sentinel))].map((name) => [chip("bad", name.replaceAll("_", " ")), " "]);
+    const alarms = alarmChips(store.alarmsOf(row.group_id));
     if (!episode) return h("div", { class: "latest" }, h("span", null, alarms, h("span", { class: "muted" }, episode === undefined ? "…" : alarms.length ? "" : "–")));
     const running = isRunning(episode) && episode.kind !== "refusal";
     const headline = episode.headline || episode.cause || "unknown";
@@ -73,7 +73,7 @@ export function overview(store) {
 
   /** What costs most comes first: a rebalance that runs for long, alarms, what it cost lately; the rest by name. */
   function rank(brief) {
-    const runs = RESTLESS.includes(brief.state) ? Date.now() - (brief.state_since_ms ?? Infinity) : 0;
+    const runs = RESTLESS.includes(brief.state) ? brokerTime() - (brief.state_since_ms ?? Infinity) : 0;
     if (runs > TROUBLE_MS) return [0, -runs];
     const spent = store.costs.get(brief.group_id);
     const stood = spent && spent.stood_ms >= FELT_MS ? spent.stood_ms : 0;
@@ -116,7 +116,7 @@ export function overview(store) {
   function drawFacts() {
     const cluster = store.cluster;
     if (!cluster) return;
-    const counts = [["Broker", [`node ${cluster.node_id}`, h("span", { class: "muted" }, ` ${cluster.listen}`)]], ["Version", cluster.version], ["Cluster", h("span", { class: "mono", title: cluster.cluster_id }, cluster.cluster_id)], ["Up for", duration(Math.max(Date.now() - cluster.started_ms, 0))], ["Connections", number(cluster.connections)], ["Topics", h("a", { href: "#/topics" }, number(cluster.topics))], ["Groups", number(store.isLoaded ? store.groups.size : cluster.groups)]];
+    const counts = [["Broker", [`node ${cluster.node_id}`, h("span", { class: "muted" }, ` ${cluster.listen}`)]], ["Version", cluster.version], ["Cluster", h("span", { class: "mono", title: cluster.cluster_id }, cluster.cluster_id)], ["Up for", duration(Math.max(brokerTime() - cluster.started_ms, 0))], ["Connections", number(cluster.connections)], ["Topics", h("a", { href: "#/topics" }, number(cluster.topics))], ["Groups", number(store.isLoaded ? store.groups.size : cluster.groups)]];
     fill(facts, counts.map(([name, value]) => h("div", { class: LESSER.includes(name) ? "lesser" : null }, h("dt", null, name), h("dd", null, value))));
   }
 
@@ -214,10 +214,7 @@ export function overview(store) {
       if (Date.now() - asked < CLUSTER_EVERY_MS || document.hidden || document.body.classList.contains("is-lost")) return;
       asked = Date.now();
       store.loadCosts().catch(() => {});
-      get("/v1/cluster").then((cluster) => {
-        store.cluster = cluster;
-        drawFacts();
-      }, () => {});
+      get("/v1/cluster").then((cluster) => store.takeCluster(cluster), () => {});
     },
     destroy() {
       stop();

@@ -1,5 +1,6 @@
 // What the page knows of the broker, and who wants to hear when that changes.
 import { get, groupPath } from "./api.js";
+import { keepTime } from "./dom.js";
 
 const MOST_GROUPS = 10_000;
 const AT_ONCE = 4;
@@ -78,7 +79,7 @@ export class Store {
     this.tell("alarms");
   }
 
-  /** What groups have cost in the last hour; those that have not are left out. */
+  /** What groups have cost in the last hour; those that have cost nothing are left out. */
   async loadCosts() {
     const { costs } = (await ifThere("/v1/costs")) ?? { costs: [] };
     this.costs = new Map(costs.map((cost) => [cost.group_id, cost]));
@@ -103,11 +104,17 @@ export class Store {
     return topics;
   }
 
+  /** What the broker says of itself, its time among it. */
+  takeCluster(cluster) {
+    keepTime(cluster.now_ms);
+    this.cluster = cluster;
+    this.tell("cluster");
+  }
+
   /** Take an event of the stream. */
   take(name, data) {
     if (name === "hello") {
-      this.cluster = data.cluster;
-      this.tell("cluster");
+      this.takeCluster(data.cluster);
     } else if (name === "groups") {
       for (const brief of data.changed) {
         this.groups.set(brief.group_id, brief);
@@ -115,12 +122,13 @@ export class Store {
       }
       for (const id of data.removed) {
         this.groups.delete(id);
+        this.latest.delete(id);
         for (const newer of this.loading) newer.set(id, null);
       }
       this.tell("groups");
     } else if (name === "episode") {
-      // The words are made when somebody asks for them.
-      if (data.headline) this.latest.set(data.group_id, data);
+      // The words are made when somebody asks for them. What comes of a group that is gone is not kept.
+      if (data.headline && this.groups.has(data.group_id)) this.latest.set(data.group_id, data);
       else this.latest.delete(data.group_id);
       this.tell("latest", data.group_id);
       this.tell("episode", data);
@@ -152,6 +160,7 @@ export class Store {
     } catch {
       this.latest.set(id, null);
     }
+    if (!this.groups.has(id)) this.latest.delete(id);
     this.asking.delete(id);
     this.running -= 1;
     this.tell("latest", id);

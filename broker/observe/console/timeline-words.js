@@ -73,7 +73,7 @@ export function verdict(data) {
   const refused = data.marks.reduce((sum, mark) => sum + (mark.kind === "refusal" ? mark.times : 0), 0);
   const most = data.lanes.reduce((best, lane) => (lane.blamedMs > (best?.blamedMs ?? 0) ? lane : best), null);
   const worst = data.marks.reduce((best, mark) => (weight(mark) > weight(best) ? mark : best), { kind: "", stood_ms: 0 });
-  const cost = [stood >= FELT_MS && `${partitionTime(stood)} stood still`, refused && `members were refused ${plural(refused, "time")}`].filter(Boolean).join("; ") || "nobody had to wait for a second";
+  const cost = [stood >= FELT_MS && `${partitionTime(stood)} stood still`, refused && `members were refused ${plural(refused, "time")}`].filter(Boolean).join("; ") || "partitions stood still for less than a partition-second in all";
   const blame = most?.blamedMs >= FELT_MS ? `, the most on account of ${most.name} (${partitionTime(most.blamedMs)})` : "";
   return { text: `${counted(data.marks)}: ${cost}${blame}.`, worst: weight(worst) >= FELT_MS ? worst : null };
 }
@@ -85,7 +85,7 @@ const weight = (mark) => (mark.kind === "refusal" ? mark.times * 1_000 : mark.st
 export function details(data, mark, chooseLane, more = null, isAdvised = false) {
   const took = endOf(mark, data.until) - mark.start;
   const names = (lanes) => lanes.slice(0, 6).map((index, at) => [at ? ", " : "", h("button", { class: "link", type: "button", onclick: () => chooseLane(index) }, data.lanes[index].name)]).concat(lanes.length > 6 ? ` and ${lanes.length - 6} more` : "");
-  const lost = felt(mark);
+  const lost = felt(mark.last >= 0 && data.isLive ? { ...mark, last_ms: data.from + mark.last } : mark);
   const facts = [
     mark.trigger >= 0 && [role(TRIGGER), names([mark.trigger])],
     mark.culprit >= 0 && [role(CULPRIT), names([mark.culprit])],

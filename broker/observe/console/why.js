@@ -1,7 +1,7 @@
 // Why a group rebalanced: its episodes, the latest first, each with as much of its story as one wants to see.
 import { get, groupPath, notLoaded } from "./api.js";
 import { causeWords, felt, gravity } from "./causes.js";
-import { chip, clock, CULPRIT, duration, fill, groupHref, h, memberName, memberNames, number, nothingYet, partitionTime, plural, role, TRIGGER, when } from "./dom.js";
+import { brokerTime, chip, clock, CULPRIT, duration, fill, groupHref, h, memberName, memberNames, number, nothingYet, partitionTime, plural, role, TRIGGER, when } from "./dom.js";
 
 const FIRST = 30, MORE = 10, MOST = 1000;
 const SOME = 25;
@@ -24,9 +24,11 @@ export function whyTab(store, model, first = null) {
     looked = Date.now();
     try {
       const { episodes } = await get(groupPath(model.id, `/why?last=${asked}`));
+      const before = new Map([...shown].map(([number, item]) => [number, item.querySelector("details")]));
       shown.clear();
       list.replaceChildren();
       for (const episode of episodes) put(episode);
+      keep(before);
       seek();
       more.hidden = episodes.length < asked || asked >= MOST;
       empty.hidden = episodes.length > 0;
@@ -52,6 +54,17 @@ export function whyTab(store, model, first = null) {
       element.querySelector("details").open = true;
     }
     empty.hidden = true;
+  }
+
+  /** Once somebody has opened or closed one, all that were there stay as they were. */
+  function keep(before) {
+    if (![...before.values()].some((details) => details.dataset.touched)) return;
+    for (const [number, { open, dataset }] of before) {
+      const details = shown.get(number)?.querySelector("details");
+      if (!details) continue;
+      details.open = open;
+      if (dataset.touched) details.dataset.touched = "1";
+    }
   }
 
   /** Ask for the latest only; those that ended since are among them. */
@@ -106,7 +119,7 @@ export function whyTab(store, model, first = null) {
     },
     reload: () => load(),
     tick() {
-      for (const since of list.querySelectorAll("[data-running]")) since.textContent = `running for ${duration(Math.max(Date.now() - since.dataset.running, 0))}`;
+      for (const since of list.querySelectorAll("[data-running]")) since.textContent = `running for ${duration(Math.max(brokerTime() - since.dataset.running, 0))}`;
       if (model.group?.barrier) due ||= looked + RUNNING_EVERY_MS;
       if (due && Date.now() >= due && !document.body.classList.contains("is-lost")) look();
     },
@@ -127,7 +140,7 @@ function episodeItem(group, episode, isOpen) {
   const details = h("details", { class: `episode ${gravity(one)} ${running ? "running" : ""}`, ontoggle: (event) => event.target.open && open() },
     h("summary", { onclick: (event) => (event.currentTarget.parentElement.dataset.touched = "1") },
       h("span", { class: "headline" }, one.headline || one.cause),
-      h("span", { class: "meta" }, lost && h("b", { class: gravity(one) === "grave" ? "bad-text" : "felt" }, lost), when(one.started_ms), h("span", { class: "muted" }, clock(one.started_ms)), generation && h("span", { title: "Generation" }, `gen ${generation}`), running ? h("span", { "data-running": one.started_ms }, `running for ${duration(Math.max(Date.now() - one.started_ms, 0))}`) : one.kind === "rebalance" && h("span", null, `took ${duration(one.duration_ms)}`), one.times > 1 && h("span", null, `the last at ${clock(one.last_ms)}`), outcome),
+      h("span", { class: "meta" }, lost && h("b", { class: gravity(one) === "grave" ? "bad-text" : "felt" }, lost), when(one.started_ms), h("span", { class: "muted" }, clock(one.started_ms)), generation && h("span", { title: "Generation" }, `gen ${generation}`), running ? h("span", { "data-running": one.started_ms }, `running for ${duration(Math.max(brokerTime() - one.started_ms, 0))}`) : one.kind === "rebalance" && h("span", null, `took ${duration(one.duration_ms)}`), one.times > 1 && h("span", null, `the last at ${clock(one.last_ms)}`), outcome),
       h("span", { class: "meta" }, h("span", null, causeWords(one.cause), " ", h("code", { title: "Class of the cause" }, one.cause)), blamed.map(([what, name]) => h("span", null, role(what), " ", h("b", null, name))))),
     body);
   details.open = isOpen;

@@ -44,7 +44,7 @@ class Events(Struct):
 
 
 class Costs(Struct):
-    """What groups have cost since a time, the most first; those that have not are left out."""
+    """What groups have cost since a time, the most first; those that have cost nothing are left out."""
 
     since_ms: int
     costs: list[Cost]

@@ -152,11 +152,11 @@ async def _why(parts: Parts, names: dict[str, str], query: Query) -> bytes:
     return msgspec.json.encode({"episodes": bodies})
 
 
-def _costs(parts: Parts, names: dict[str, str], query: Query) -> answers.Costs:
+async def _costs(parts: Parts, names: dict[str, str], query: Query) -> answers.Costs:
     assert parts.history is not None
     since_ms = parts.clock.wall_ms() - RECENT_MS if query["since"] is None else query["since"]
     room, found = MOST_NAMES, []
-    for cost in parts.history.costs(since_ms)[:MOST_GROUPS]:
+    for cost in await parts.history.costs(since_ms, Pauses(), most=MOST_GROUPS):
         room -= len(cost.group_id)
         if room < 0:
             break

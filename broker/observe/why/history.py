@@ -19,7 +19,7 @@ from ottla.broker.core.events import (
     TopicDeleted,
 )
 from ottla.broker.observe.why.model import Episode
-from ottla.broker.observe.why.store import Cost, Store
+from ottla.broker.observe.why.store import Cost, Row, Store
 from ottla.broker.observe.why.topics import Topics
 
 if TYPE_CHECKING:
@@ -29,6 +29,9 @@ DEFAULT_BUDGET_BYTES = 16 * 1024 * 1024
 
 MOST_STRANGERS = 1_000
 """Groups that are followed though nothing says that there is such a group: anybody can ask for any name."""
+
+SUMMED_AT_ONCE = 1_000
+"""So many episodes or groups are looked at without a pause, which takes a millisecond."""
 
 OF_NO_GROUP = frozenset((OwnershipChanged, TopicChanged, TopicDeleted))
 """Events that are of no group, and tell of what happens to several."""
@@ -254,17 +257,31 @@ class History:
             running.now_ms = now_ms or 0
         return [one for one in tracker.open_refusals() if since_ms is None or one.last_ms >= since_ms], running
 
-    def costs(self, since_ms: int) -> list[Cost]:
-        """What each group has cost since a Unix time, the most first; those that have not are left out.
+    async def costs(self, since_ms: int, pause: Callable[[], Awaitable[None]], *, most: int) -> list[Cost]:
+        """What each group has cost since a Unix time, the most first; those that have cost nothing are left out.
 
         Of a refusal that was repeated since then all times count, and what still runs has no cost yet.
+
+        Args:
+            pause: awaited now and then: there may be tens of thousands of groups, or of episodes of one.
+            most: so many groups at most.
         """
-        costs = self._store.costs(since_ms)
-        for group_id, tracker in self._trackers.items():
-            for refusal in tracker.open_refusals():
-                if refusal.last_ms >= since_ms:
-                    costs.setdefault(group_id, Cost(group_id)).add(refusal)
-        return sorted(costs.values(), key=lambda one: (-one.stood_ms, -one.refused, one.group_id))
+        costs: list[Cost] = []
+        for group_id in dict.fromkeys([*self._store.group_ids(), *self._trackers]):
+            tracker, cost = self._trackers.get(group_id), Cost(group_id)
+            found: list[Row | Episode] = [*self._store.of_group(group_id)]
+            found += tracker.open_refusals() if tracker is not None else ()
+            for number, one in enumerate(found, 1):
+                if one.started_ms >= since_ms or one.last_ms >= since_ms:
+                    cost.add(one)
+                if not number % SUMMED_AT_ONCE:
+                    await pause()
+            if cost.stood_ms or cost.refused:
+                costs.append(cost)
+            if len(costs) >= most + SUMMED_AT_ONCE:
+                costs = _costliest(costs, most)
+            await pause()
+        return _costliest(costs, most)
 
     def explain(self, episode: Episode) -> Episode:
         """An episode with its headline, story and advice."""
@@ -282,6 +299,10 @@ def explain(episode: Episode, facts: Mapping[str, str]) -> Episode:
 
     headline, sentences = tell(episode)
     return structs.replace(episode, headline=headline, sentences=sentences, advice=advise(episode, facts))
+
+
+def _costliest(costs: list[Cost], most: int) -> list[Cost]:
+    return sorted(costs, key=lambda one: (-one.stood_ms, -one.refused, one.group_id))[:most]
 
 
 def _is_of(episode: Episode, generation: int) -> bool:

@@ -24,7 +24,7 @@ class Cost(Struct):
     """What a group has cost those who wait for its records, since a time.
 
     Attributes:
-        stood_ms: partition-milliseconds in which nobody consumed; rebalances: in how many.
+        stood_ms: partition-milliseconds in which nobody consumed; rebalances: how many of them had any.
         refused: how often somebody was turned away.
         last_ms: when the last of all this began, or was repeated, as Unix time.
     """
@@ -36,12 +36,14 @@ class Cost(Struct):
     last_ms: int = 0
 
     def add(self, episode: Episode | Row) -> None:
-        """Count an episode; it need not be decoded."""
+        """Count an episode, if it cost anything; it need not be decoded."""
         if episode.kind == "refusal":
             self.refused += episode.times
-        else:
+        elif episode.stood_ms:
             self.stood_ms += episode.stood_ms
             self.rebalances += episode.kind == "rebalance"
+        else:
+            return
         self.last_ms = max(self.last_ms, episode.started_ms, episode.last_ms)
 
 
@@ -119,14 +121,10 @@ class Store:
             return []
         return [(row.number, row.data) for row in kept.episodes if since_ms is None or row.started_ms >= since_ms]
 
-    def costs(self, since_ms: int) -> dict[str, Cost]:
-        """What the groups have cost since a Unix time; those that have not are left out."""
-        costs: dict[str, Cost] = {}
-        for group_id, kept in self._groups.items():
-            for row in kept.episodes:
-                if row.started_ms >= since_ms or row.last_ms >= since_ms:
-                    costs.setdefault(group_id, Cost(group_id)).add(row)
-        return costs
+    def of_group(self, group_id: str) -> list[Row]:
+        """The episodes of a group, in the order in which they ended."""
+        kept = self._groups.get(group_id)
+        return list(kept.episodes) if kept is not None else []
 
     def decoded(self, data: bytes) -> Episode:
         """One of `rows`."""

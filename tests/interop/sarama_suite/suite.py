@@ -136,7 +136,7 @@ def run(run: Run) -> Iterator[Result]:
 
 SUITE = Suite(
     name="sarama_suite",
-    title="sarama's functional tests",
+    title="sarama's functional tests, with one replica for three",
     language="Go",
     missing=missing,
     prepare=prepare,

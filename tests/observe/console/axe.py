@@ -7,6 +7,7 @@ import hashlib
 import shutil
 import subprocess
 import tarfile
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,10 @@ def source(folder: Path) -> str:
     """The script, of a folder that keeps it; skips the test where npm is not there or fetches nothing."""
     script = folder / f"axe-{VERSION}.js"
     if not script.exists():
-        script.write_text(_fetched(folder))
+        with tempfile.TemporaryDirectory(dir=folder) as aside:  # another worker may do the same at this moment
+            fetched = Path(aside) / script.name
+            fetched.write_text(_fetched(Path(aside)))
+            fetched.replace(script)
     return script.read_text()
 
 

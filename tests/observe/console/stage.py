@@ -61,8 +61,8 @@ class Past:
         found = [one for one in self.kept if one.group_id == group_id]
         return found if last is None else found[-last:]
 
-    def costs(self, since_ms: int) -> list[Cost]:
-        return costs_of(self.kept, since_ms)
+    async def costs(self, since_ms: int, pause: object, *, most: int) -> list[Cost]:
+        return costs_of(self.kept, since_ms)[:most]
 
     def end(self, episode: Episode) -> None:
         """Something ended."""

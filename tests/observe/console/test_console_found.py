@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ottla.broker.observe.timeline.build import build
+from ottla.broker.observe.timeline.page import page as page_of
 from ottla.broker.observe.why.causes import CAUSES
 from ottla.broker.observe.why.model import Episode
 from tests.observe.console.conftest import Open
@@ -95,6 +98,15 @@ def test_marks_that_are_no_rebalances(blank: Open) -> None:
         assert box is not None
         page.mouse.click(box["x"] + 1 + red + 3, box["y"] + 40)
         expect(page.locator(".tl-detail h3")).to_have_text("late is refused")
+        expect(page.locator(".tl-detail")).to_contain_text("Refused 31 times, ongoing")
+
+
+def test_a_saved_timeline_does_not_say_that_something_goes_on(blank: Open, tmp_path: Path) -> None:
+    file = tmp_path / "odd.html"
+    file.write_text(page_of(build("odd", odd().history.kept)))
+    detail = blank(f"file://{file}").locator(".tl-detail")
+    expect(detail).to_contain_text("Refused 31 times")
+    expect(detail).not_to_contain_text("ongoing")
 
 
 def test_causes_have_the_brokers_words(visit: Open) -> None:

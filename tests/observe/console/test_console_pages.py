@@ -89,6 +89,23 @@ def test_why(visit: Open) -> None:
     expect(page.locator(".episodes > li")).to_have_count(300)
 
 
+def test_what_somebody_opened_stays_open(blank: Open) -> None:
+    """Everything is asked for again when the stream begins anew, which may be just after the page was opened."""
+    show = sample(6, 12, 4)
+    with Stage(show) as stage:
+        page = blank(f"{stage.url}/#/groups/billing/why/8")
+        opened = page.locator(".episodes details.episode[open]")
+        eighth = opened.locator('a[href$="/timeline/8"]')
+        expect(eighth).to_be_visible()
+        stage.close()
+        expect(page.locator("#live")).to_have_text("Disconnected")
+        show.add_episodes([rebalance(13, 0, 900, [part("n", fate="new")], group_id="billing", headline="n joined")])
+        stage.open()
+        expect(page.locator(".episodes > li")).to_have_count(13)
+        expect(eighth).to_be_visible()
+        expect(opened).to_have_count(2)  # it, and the latest
+
+
 def test_a_group_that_waits(visit: Open) -> None:
     page = visit("/#/groups/payments-eu-stuck")
     expect(page.locator(".now")).to_contain_text("The join barrier is open for")
@@ -228,6 +245,46 @@ def test_what_the_stream_tells_while_groups_are_asked_for_is_newer(visit: Open) 
         }"""
     )
     assert states == ["a Stable", "c PreparingRebalance"]
+
+
+def test_a_group_that_is_gone_leaves_nothing_behind(visit: Open) -> None:
+    """Neither what became of it, nor an answer or an episode that comes after."""
+    left = visit().evaluate(
+        """async () => {
+            const { Store } = await import("/store.js");
+            const store = new Store();
+            const told = (group_id) => ({ group_id, number: 1, headline: "It rebalanced." });
+            let answer;
+            window.fetch = (path) => new Promise((resolve) => (answer = resolve));
+            store.take("groups", { changed: ["a", "b", "c"].map((group_id) => ({ group_id })), removed: [] });
+            store.take("episode", told("a"));
+            store.take("episode", told("c"));
+            store.latestOf("b");
+            const asked = new Promise((resolve) => store.listen((what, id) => id === "b" && resolve()));
+            store.take("groups", { changed: [], removed: ["a", "b"] });
+            store.take("episode", told("a"));
+            answer({ ok: true, json: async () => ({ episodes: [told("b")] }) });
+            await asked;
+            return [...store.latest.keys()];
+        }"""
+    )
+    assert left == ["c"]
+
+
+def test_an_alarm_leaves_an_error_where_it_is(visit: Open) -> None:
+    said = visit().evaluate(
+        """async () => {
+            const { groupView } = await import("/group.js");
+            const { Store } = await import("/store.js");
+            window.fetch = async () => ({ ok: false, status: 503, json: async () => ({ detail: "Too many wait." }) });
+            const store = new Store();
+            const now = groupView(store, { name: "g", tab: "members" }).element.querySelector(".now");
+            while (!now.textContent) await new Promise(requestAnimationFrame);
+            store.tell("alarms");
+            return now.textContent;
+        }"""
+    )
+    assert said == "Too many wait."
 
 
 def test_members_with_one_name_are_told_apart(blank: Open) -> None:

@@ -113,7 +113,7 @@ def costs_of(episodes: list[Episode], since_ms: int) -> list[Cost]:
     for one in episodes:
         if max(one.started_ms, one.last_ms) >= since_ms:
             costs.setdefault(one.group_id, Cost(one.group_id)).add(one)
-    return sorted(costs.values(), key=lambda cost: -cost.stood_ms)
+    return sorted((one for one in costs.values() if one.stood_ms or one.refused), key=lambda cost: -cost.stood_ms)
 
 
 class FakeHistory:
@@ -140,8 +140,8 @@ class FakeHistory:
     def explain(self, episode: Episode) -> Episode:
         return replace(episode, headline=f"explained: {episode.cause}")
 
-    def costs(self, since_ms: int) -> list[Cost]:
-        return costs_of(self.kept, since_ms)
+    async def costs(self, since_ms: int, pause: Pause, *, most: int) -> list[Cost]:
+        return costs_of(self.kept, since_ms)[:most]
 
     def ended(self, episode: Episode) -> None:
         """Tell of an episode."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import time
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
@@ -154,9 +153,9 @@ def test_headers_are_bounded_in_whatever_pieces_they_come(broker: Broker) -> Non
     host, port = broker.http_url.removeprefix("http://").split(":")
     head = f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode()
     for first in (len(head) // 3, len(head) // 2):
-        with socket.create_connection((host, int(port))) as client:
+        with socket.create_connection((host, int(port)), timeout=10) as client:
             client.sendall(head[:first])
-            time.sleep(0.05)  # most often, the broker has read the first piece by then
+            assert ask(broker.http_url, "/healthz").status == 200  # so the broker has read of the first piece
             client.sendall(head[first:])
             assert client.recv(12) == b"HTTP/1.1 400"
 
@@ -223,9 +222,7 @@ async def test_why_timeline_and_alarms_of_a_group_that_lives() -> None:
             assert none["episodes"] == []
             timeline = await asyncio.to_thread(get, at("a/b", "/timeline"))
             assert [lane["client_id"] for lane in timeline["lanes"]] == ["one"]
-            costs = await asyncio.to_thread(get, "/v1/costs?since=0")
-            assert [(one["group_id"], one["rebalances"], one["refused"]) for one in costs["costs"]] == [("a/b", 1, 0)]
-            assert (await asyncio.to_thread(get, f"/v1/costs?since={2**62}"))["costs"] == []
+            assert (await asyncio.to_thread(get, "/v1/costs?since=0"))["costs"] == []  # a first member waits for nobody
             assert await asyncio.to_thread(get, "/v1/sentinels") == {"active": [], "recent": []}
             metrics = await asyncio.to_thread(ask, broker.http_url, "/metrics")
             assert metrics.headers["content-type"].startswith("text/plain; version=")

@@ -170,7 +170,7 @@ class Stage:
             protocol_type="consumer",
             protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
         )
-        self.members[name] = person = self._ask(name, "join", request, 3)
+        self.members[name] = person = self.ask(name, "join", request, 3)
         return person
 
     def form(self, assigned: Mapping[str, Mapping[str, list[int]]], **topics: Iterable[str]) -> None:
@@ -195,7 +195,7 @@ class Stage:
         request = SyncGroupRequest(
             group_id=GROUP, generation_id=self.generation, member_id=self.ids[name], assignments=assignments
         )
-        return self._ask(name, "sync", request, 3)
+        return self.ask(name, "sync", request, 3)
 
     def commit(
         self, name: str, offsets: Mapping[int, int], *, topic: str = "orders", generation: int | None = None
@@ -208,7 +208,7 @@ class Stage:
             generation_id_or_member_epoch=self.generation if generation is None else generation,
             topics=[OffsetCommitRequestTopic(name=topic, partitions=rows)],
         )
-        answer = self._ask(name, "commit_offsets", request, 6).answer
+        answer = self.ask(name, "commit_offsets", request, 6).answer
         return int(answer.topics[0].partitions[0].error_code)
 
     def heartbeat(self, name: str) -> int:
@@ -216,7 +216,8 @@ class Stage:
         request = HeartbeatRequest(group_id=GROUP, member_id=self.ids[name], generation_id=self.generation)
         return int(self.world.coordinator.heartbeat(request, self.world.now_ms))
 
-    def _ask(self, name: str, api: str, request: Any, version: int) -> Person:
+    def ask(self, name: str, api: str, request: Any, version: int) -> Person:
+        """Hand the coordinator a request; the answer, if there is one yet, is with the person."""
         layout = type(request).layout(version)
         ctx = Person(name, version, layout.decode(layout.encode(request)))
         answer = getattr(self.world.coordinator, api)(ctx.request, ctx, self.world.now_ms, self.world.wall_ms)

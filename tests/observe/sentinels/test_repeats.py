@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ottla.broker.core.events import RequestRefused
@@ -23,18 +25,15 @@ def stage() -> Stage:
 
 def knock(stage: Stage, group_id: str = GROUP, **fields: object) -> int:
     """Ask to join with an assignor that nobody else has; the error that this hears."""
-    protocols = [JoinGroupRequestProtocol(name="own", metadata=b"")]
-    request = JoinGroupRequest(
-        group_id=group_id,
-        session_timeout_ms=10_000,
-        rebalance_timeout_ms=10_000,
-        member_id="",
-        protocol_type="consumer",
-        protocols=protocols,
-    )
-    for name, value in fields.items():
-        setattr(request, name, value)
-    return int(stage._ask("late", "join", request, 5).answer.error_code)
+    asked: dict[str, Any] = {
+        "group_id": group_id,
+        "session_timeout_ms": 10_000,
+        "rebalance_timeout_ms": 10_000,
+        "member_id": "",
+        "protocol_type": "consumer",
+        "protocols": [JoinGroupRequestProtocol(name="own", metadata=b"")],
+    }
+    return int(stage.ask("late", "join", JoinGroupRequest(**(asked | fields)), 5).answer.error_code)
 
 
 def test_members_that_are_turned_away_again_and_again_are_an_alarm(stage: Stage) -> None:

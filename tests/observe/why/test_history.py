@@ -21,6 +21,7 @@ from ottla.broker.core.events import (
 from ottla.broker.observe.why.history import MOST_STRANGERS, History
 from ottla.broker.observe.why.model import Episode, MemberPart, Trigger
 from ottla.broker.observe.why.store import Kept, Store
+from ottla.broker.observe.why.words import verdict
 from tests.observe.why.scenarios import flapping, group_full, poll_loop_busy, stable
 from tests.observe.why.story import GROUP, Story
 
@@ -194,7 +195,7 @@ def test_a_group_that_is_there_is_not_forgotten_for_names_that_nobody_has() -> N
     for number in range(2 * MOST_STRANGERS):
         story.history(RequestRefused(group_id=f"nobody-{number}", **refused))
     story.join("w3")
-    assert story.culprit(story.last) == ""
+    assert verdict(story.last) == "cause member-joined, triggered by w3, no culprit"
     assert len(story.last.members) == 3
 
 

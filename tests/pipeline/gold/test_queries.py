@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import json
 import os
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from ottla.pipeline.lake import Lake, LakeError
@@ -69,6 +72,24 @@ def test_values_are_values(built: Built) -> None:
 def test_a_lake_without_gold_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(LakeError, match=f"no table findings yet: ottla pipeline gold --lake {tmp_path}"):
         ask(Lake(str(tmp_path)), "findings")
+
+
+def test_lag_now_is_of_the_last_minute_that_is_over(tmp_path: Path) -> None:
+    """The newest in which ends of logs were sampled is not over yet; without one before it there is no other."""
+    lake, newest = Lake(str(tmp_path)), datetime(2026, 3, 2, 0, 1, tzinfo=UTC)
+    rows = [
+        {"cluster_id": cluster, "group_id": "g", "topic": "t", "minute": newest - timedelta(minutes=before)}
+        | {"lag_records": lag, "partitions": 1}
+        for cluster, before, lag in (("a", 0, 1), ("a", 1, 2), ("a", 2, 3), ("b", 0, 4), ("b", 2, 5), ("c", -1, None))
+    ]
+    schema = TABLES["lag_by_topic"].arrow()
+    for row in rows:
+        folder = tmp_path / "gold" / "lag_by_topic" / f"date={row['minute']:%Y-%m-%d}"
+        folder.mkdir(parents=True, exist_ok=True)
+        file = folder / f"{row['cluster_id']}-{row['minute']:%H%M}.parquet"
+        pq.write_table(pa.Table.from_pylist([row], schema).drop(["date"]), file)
+    answer = ask(lake, "lag").to_pylist()
+    assert {(row["cluster_id"], row["lag_records"]) for row in answer} == {("a", 2), ("b", 4)}
 
 
 @pytest.mark.parametrize(

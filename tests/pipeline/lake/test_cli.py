@@ -25,7 +25,7 @@ def run(*words: str) -> Result:
         (["--topic", "orders"], "--topic TOPIC --to DIR"),
         (["--topic", "orders", "--to", "x"], "--bootstrap-server HOST:PORT"),
         (["--topic", "orders", "--to", "x", "--log-dir", ".", "--group", "g"], "--group"),
-        (["--topic", "orders", "--to", "x", "-b", "h:1", "--trigger", "soon"], "trigger: 'soon' is no time"),
+        (["--topic", "orders", "--to", "x", "-b", "h:1", "--trigger", "soon"], "trigger: 'soon' is no duration"),
         (["compact"], "DIR"),
         (["compact", "x", "--target-size", "5"], "'5' is no size of 1k or more"),
         (["compact", "x", "--before", "soon"], "soon"),

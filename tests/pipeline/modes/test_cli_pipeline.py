@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -250,6 +250,20 @@ def test_answers_need_no_java_and_say_of_when_they_are(golden: Path, monkeypatch
     assert "More was read since: --refresh" in ottla("query", "rebalances", "--lake", str(golden)).stderr
 
 
+def test_files_that_bring_no_rows_are_looked_at_once(golden: Path) -> None:
+    """A batch without rows, or what vacuum removed: gold has nothing to build, and knows that it has looked."""
+    (golden / "silver" / "quarantine" / "_spark_metadata").mkdir(parents=True)
+    assert "More was read since" in ottla("query", "rebalances", "--lake", str(golden)).stderr
+    said = ottla("gold", "--slo", "20s", "--slo-group", "a=3s", "--lake", str(golden))
+    assert (said.exit_code, "Nothing has changed" in said.stderr) == (0, True)
+    assert "More was read since" not in ottla("query", "rebalances", "--lake", str(golden)).stderr
+
+
+def test_a_lake_without_rows_is_not_noted_as_built(lake: Path) -> None:
+    for _ in range(2):
+        assert "last built (never)" in ottla("gold", "--lake", str(lake)).stderr
+
+
 def test_refreshing_builds_with_the_objectives_that_were(golden: Path, monkeypatch: Any) -> None:
     asked = []
     monkeypatch.setattr(cli, "_build", lambda config, *what, **how: asked.append((config.slo, config.slo_groups)))
@@ -257,11 +271,18 @@ def test_refreshing_builds_with_the_objectives_that_were(golden: Path, monkeypat
     assert asked == [(20.0, {"a": 3.0})]
 
 
-def test_tables_of_an_earlier_ottla(golden: Path) -> None:
+def test_tables_that_this_ottla_did_not_build_as_a_whole(golden: Path) -> None:
     noted = json.loads((golden / "gold.json").read_text())
     (golden / "gold.json").write_text(json.dumps(noted | {"version": VERSION - 1, "objectives": "old"}))
-    said = ottla("query", "rebalances", "--lake", str(golden)).stderr
-    assert "An earlier ottla built these gold tables: --refresh builds them anew." in said
+    whole = "These gold tables were not built as a whole by this ottla: --refresh builds them anew."
+    assert whole in ottla("query", "rebalances", "--lake", str(golden)).stderr
+    (golden / "gold.json").unlink()
+    there, day = Lake(str(golden)), date(2026, 11, 22)
+    later = golden / "silver" / "quarantine" / "log_date=2026-11-23" / "new.parquet"
+    later.parent.mkdir(parents=True)
+    pq.write_table(TABLES["quarantine"].arrow().empty_table().drop(["log_date"]), later)
+    touched.note(there, touched.look(there, [20.0, {"a": 3.0}]), day)  # as `gold --since` in a new lake
+    assert whole in ottla("query", "rebalances", "--lake", str(golden)).stderr
     missing = ottla("query", "lag", "--lake", str(golden))
     assert (missing.exit_code, "has no table lag_by_topic yet: ottla pipeline gold" in missing.stderr) == (1, True)
 

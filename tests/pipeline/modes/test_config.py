@@ -78,13 +78,15 @@ def test_what_is_read_is_named_once(tmp_path: Path) -> None:
         ('tasks = "4"', "tasks: '4' is no whole number"),
         ("tasks = true", "tasks: True is no whole number"),
         ("keep-raw = 1", "keep-raw: 1 is not true or false"),
-        ('trigger = "soon"', "trigger: 'soon' is no time; write 500ms, 10s, 2m or 1h"),
-        ('trigger = "0s"', "trigger: '0s' is no time"),
-        ('trigger = "10"', "trigger: '10' is no time; write 500ms, 10s"),
-        ("slo = 120", 'slo: 120 is no time; write it with a unit and in quotes: "30s" or "2m"'),
-        ('slo = "120"', "slo: '120' is no time; write 500ms, 10s"),
-        ("slo = nan", "slo: nan is no time"),
-        ("[slo-groups]\ng = 'x'", "slo-groups.g: 'x' is no time"),
+        ('trigger = "soon"', "trigger: 'soon' is no duration: write e.g. 30s, 1h30m or 500ms"),
+        ('trigger = "0s"', "trigger: '0s' is no time at all"),
+        ('trigger = "0.4ms"', "trigger: '0.4ms' is no time at all"),
+        (f'trigger = "{"9" * 400}h"', "is too long: at most 5200w"),
+        ('trigger = "10"', "trigger: '10' has no unit: write 10ms, 10s or 10m"),
+        ("slo = 120", 'slo: 120 is no duration; write it with a unit and in quotes: "30s" or "2m"'),
+        ('slo = "120"', "slo: '120' has no unit"),
+        ("slo = nan", "slo: nan is no duration"),
+        ("[slo-groups]\ng = 'x'", "slo-groups.g: 'x' is no duration"),
         ("slo-groups = 5", "slo-groups: 5 is no table"),
         ('driver-memory = "lots"', "driver-memory: 'lots' is no size"),
         ('lake = "s3://bucket/lake"', "'s3://bucket/lake' is no folder"),
@@ -106,7 +108,18 @@ def test_a_file_that_is_not_there() -> None:
         load("/nowhere/pipeline.toml")
 
 
-@pytest.mark.parametrize(("text", "ms"), [("500ms", 500), ("10s", 10_000), ("1.5m", 90_000), ("1h", 3_600_000)])
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("500ms", 500),
+        ("10 s", 10_000),
+        ("1.5m", 90_000),
+        ("2min", 120_000),
+        ("1h30m", 5_400_000),
+        ("PT1H", 3_600_000),
+        ("2d", 172_800_000),
+    ],
+)
 def test_times(text: str, ms: int) -> None:
     assert span_ms("trigger", text) == ms
 
@@ -125,10 +138,10 @@ def test_every_key_is_an_option() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["stream", "--trigger", "soon", "-b", "x:1"], "trigger: 'soon' is no time"),
+        (["stream", "--trigger", "soon", "-b", "x:1"], "trigger: 'soon' is no duration"),
         (["stream"], "Say what to read"),
         (["gold", "--slo-group", "payments"], "write GROUP=DURATION"),
-        (["gold", "--slo-group", "payments=x"], "'x' is no time"),
+        (["gold", "--slo-group", "payments=x"], "'x' is no duration"),
         (["gold", "--since", "2026-01-01", "--full"], "--since and --full"),
         (["backfill", "--config", "/nowhere.toml"], "/nowhere.toml cannot be read"),
         (["stream", "--format", "csv"], "'csv' is not one of"),

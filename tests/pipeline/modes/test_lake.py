@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import multiprocessing
 import os
@@ -168,6 +169,23 @@ def test_gold_is_built_by_one_at_a_time_and_beside_a_stream(tmp_path: Path) -> N
         lake.building(),
     ):
         raise AssertionError("two build")
+
+
+def test_who_asks_whether_gold_is_built_keeps_nobody_from_building(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It holds the lock while it looks, and lets it go in a moment."""
+    from ottla.pipeline import lake as module
+
+    lake = Lake(str(tmp_path))
+    with lake.building():
+        assert lake.is_building()
+    with (tmp_path / ".builder").open() as looks:
+        fcntl.flock(looks, fcntl.LOCK_SH)
+        monkeypatch.setattr(module.time, "sleep", lambda seconds: looks.close())
+        with lake.building():
+            assert looks.closed
+    assert not lake.is_building()
 
 
 def test_another_process_with_the_number_of_a_java_that_is_gone(

@@ -254,6 +254,7 @@ def test_colours_are_the_consoles() -> None:
     own, console = colours("pipeline/report/report.css"), colours("broker/observe/console/base.css")
     assert len(own) > 60
     common = {name for name, _ in own} & {name for name, _ in console}
+    assert len(common) > 30
     own, console = ([(name, value) for name, value in each if name in common] for each in (own, console))
     # The console has its dark colours twice, the second time for its switch.
     assert own == console[: len(own)]

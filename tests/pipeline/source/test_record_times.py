@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from random import Random
 
 import pytest
 
+from ottla.pipeline import record_times
 from ottla.pipeline.cluster import options_of
 from ottla.pipeline.config import load
 from ottla.pipeline.lake import Lake
 from ottla.pipeline.parquet_files import dataset
-from ottla.pipeline.record_times import look_up
+from ottla.pipeline.record_times import KNOWN_DAYS, Place, look_up
 from ottla.pipeline.tables import RECORD_TIMES
+from ottla.protocol.records import TopicPartition
 from ottla.testing import Broker
 from tests.pipeline.source.reading import commit, create, producer, transact
 
@@ -69,3 +74,42 @@ def test_behind_the_marker_of_a_transaction(servers: str, tmp_path: Path) -> Non
     lake, options = Lake(str(tmp_path)), options_of(load(options={"bootstrap_server": servers}))
     look_up(options, lake, "c")
     assert ("paid", 0, 5, FIRST_MS) in known(lake)
+
+
+def test_topics_late_in_the_alphabet_have_their_turn(
+    servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first places of all have no age, run after run."""
+    monkeypatch.setattr(record_times, "MOST_PLACES", 1)
+    create(servers, "zebra")
+    one = producer(servers)
+    one.produce("zebra", b"x", timestamp=FIRST_MS)
+    assert one.flush(30) == 0
+    commit(servers, "wrong-clock", "orders", {1: 0})
+    commit(servers, "last", "zebra", {0: 0})
+    lake, options, chance = Lake(str(tmp_path)), options_of(load(options={"bootstrap_server": servers})), Random(1)
+    runs = [look_up(options, lake, "c", sample=chance.sample) for _ in range(40)]
+    assert max(runs) == 1
+    assert ("zebra", 0, 0, FIRST_MS) in known(lake)
+    assert runs[-1] == 0, "only those are left that have no age"
+
+
+def test_what_is_known_stays_in_arrow(tmp_path: Path) -> None:
+    """Weeks of a large cluster are millions of places; each as an object of Python's would take all memory."""
+    lake, now = Lake(str(tmp_path)), datetime(2026, 11, 23, 12, tzinfo=UTC)
+    tp = TopicPartition("orders", 3)
+    old = now - timedelta(days=KNOWN_DAYS + 1)
+    record_times._write(lake, "c", old, [(Place(tp, -1), FIRST_MS)])
+    record_times._write(lake, "c", now, [(Place(tp, offset), FIRST_MS) for offset in range(100_000)])
+    other = {Place(tp, 100_000), Place(TopicPartition("orders", 4), 5), Place(TopicPartition("refunds", 3), 5)}
+    asked = {Place(tp, -1), Place(tp, 0), Place(tp, 99_999)} | other
+    tracemalloc.start()
+    try:
+        found = record_times.unknown(lake, now, asked)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found == sorted(other | {Place(tp, -1)}), "what is older than gold looks is asked again"
+    assert peak < 2_000_000
+    assert record_times.unknown(Lake(str(tmp_path / "none")), now, asked) == sorted(asked)
+    assert record_times.unknown(lake, now, set()) == []
