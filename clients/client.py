@@ -6,21 +6,24 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ottla.clients.backoff import Backoff
 from ottla.clients.cluster import ClusterMetadata
 from ottla.clients.connection import ClientConnection
-from ottla.clients.errors import ClientClosed, KafkaConnectionError, KafkaError, error_of
+from ottla.clients.errors import ClientClosed, KafkaConnectionError, KafkaError, check, error_of
 from ottla.clients.given import name
+from ottla.clients.logs import log
 from ottla.clients.options import ClientOptions
 from ottla.clients.structs import BrokerInfo
 from ottla.clients.tasks import Tasks
+from ottla.clients.tries import Tries
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ottla.protocol.schema import Message
 
-log = logging.getLogger("ottla.clients")
+O_co = TypeVar("O_co", bound=ClientOptions, covariant=True)
 R = TypeVar("R", bound=Message)
 
 DATA = "data"
@@ -28,6 +31,8 @@ GROUP = "group"
 TRANSACTION = "transaction"
 """A connection's role. A coordinator gets a connection of its own: a JoinGroup or Heartbeat must not wait behind a
 long poll, nor a fetch behind a JoinGroup that the broker holds back, nor EndTxn behind records."""
+KEYS = {GROUP: (0, "group"), TRANSACTION: (1, "transactional id")}
+"""By role, what its coordinators are looked up by: Kafka's number for it, and in words."""
 
 _numbers = itertools.count(1)
 _TRANSIENT_TOPIC_ERRORS = frozenset(
@@ -35,7 +40,7 @@ _TRANSIENT_TOPIC_ERRORS = frozenset(
 )
 
 
-class Client:
+class Client(Generic[O_co]):
     """Connections by (broker, role), and metadata of the topics that somebody named.
 
     Args:
@@ -43,7 +48,7 @@ class Client:
         auto_create: asking for a topic may create it, if the broker does that.
     """
 
-    def __init__(self, options: ClientOptions, *, auto_create: bool = False) -> None:
+    def __init__(self, options: O_co, *, auto_create: bool = False) -> None:
         self.options = options
         self.client_id = options.client_id or f"ottla-{options.role}-{next(_numbers)}"
         self.cluster = ClusterMetadata()
@@ -60,13 +65,13 @@ class Client:
         self._refreshing_topics: frozenset[str] | None = frozenset()
         self._refresh_wanted = False
         self._refresh_loop = False
-        self._refresh_backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms)
+        self._refresh_backoff = options.retry_backoff()
         self._refreshed_at_ms = 0.0
         self._unanswered_since_ms: float | None = None
         self._last_request: tuple[int, type[Message]] | None = None
         self._housekeeping: asyncio.TimerHandle | None = None
         self._missing: asyncio.TimerHandle | None = None
-        self._missing_backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms)
+        self._missing_backoff = options.retry_backoff()
 
     def now_ms(self) -> float:
         """The monotonic clock of the event loop, in ms."""
@@ -101,18 +106,19 @@ class Client:
 
     async def _refresh_patiently(self, timeout_ms: float) -> None:
         """Ask for metadata; while no broker answers, again and again, with one line for all of that."""
-        deadline = self.now_ms() + timeout_ms
-        backoff = Backoff(self.options.retry_backoff_ms, self.options.retry_backoff_max_ms)
+        tries = Tries(self.now_ms, timeout_ms, self.options.retry_backoff())
+        told = False
         while True:
             try:
                 return await self.refresh()
             except KafkaConnectionError as error:
-                pause = backoff.next_ms()
-                if self.now_ms() + pause >= deadline:
+                pause_ms = tries.next_pause_ms()
+                if pause_ms is None:
                     raise
-                if backoff.failures == 1:
+                if not told:
                     log.warning("%s: %s; trying again for up to %g s", self.client_id, error, timeout_ms / 1000)
-            await asyncio.sleep(pause / 1000)
+                told = True
+            await asyncio.sleep(pause_ms / 1000)
 
     async def close(self) -> None:
         """Stop the background work and close all connections."""
@@ -219,8 +225,22 @@ class Client:
             raise KafkaConnectionError(f"no broker {node_id} in the cluster's metadata")
         return broker.host, broker.port
 
-    def learn_broker(self, broker: BrokerInfo) -> None:
-        """Take note of a broker that an answer named, e.g. a coordinator."""
+    async def find_coordinator(self, key: str, role: str) -> BrokerInfo:
+        """The coordinator of a group (role GROUP) or a transactional id (role TRANSACTION), asked for once.
+
+        Raises:
+            KafkaError: there is none, or no broker says.
+        """
+        kind, words = KEYS[role]
+        request = FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key])
+        answer = await self.send(self.some_nodes()[0], request, FindCoordinatorResponse, low=kind)
+        found: Coordinator | FindCoordinatorResponse = answer.coordinators[0] if answer.coordinators else answer
+        check(found.error_code, f"find the coordinator of {words} {key!r}", found.error_message)
+        broker = BrokerInfo(found.node_id, found.host, found.port)
+        self._learn_broker(broker)
+        return broker
+
+    def _learn_broker(self, broker: BrokerInfo) -> None:
         known = self.cluster.brokers.get(broker.node_id)
         if known is None or (known.host, known.port) != (broker.host, broker.port):
             self.cluster.brokers[broker.node_id] = broker
@@ -299,8 +319,7 @@ class Client:
             if not answer.brokers:
                 failures.append(f"{self._address(node_id)} names no brokers")
                 continue
-            if answer.error_code:
-                raise error_of(answer.error_code, "ask for cluster metadata")
+            check(answer.error_code, "ask for cluster metadata")
             self.cluster.update(answer, topics)
             return answer
         raise KafkaConnectionError("no broker answers: " + "; ".join(dict.fromkeys(failures)))
@@ -374,8 +393,7 @@ class Client:
             KafkaError: there is no such topic after ``timeout_ms``, its name is invalid, or access is denied.
             OptionError: it is no name.
         """
-        deadline = self.now_ms() + timeout_ms
-        backoff = Backoff(self.options.retry_backoff_ms, self.options.retry_backoff_max_ms)
+        tries = Tries(self.now_ms, timeout_ms, self.options.retry_backoff())
         self.topics.add(name("topic", topic))
         while not (count := self.cluster.partition_count(topic)):
             failure: KafkaError | None = None
@@ -386,12 +404,10 @@ class Client:
             if count := self.cluster.partition_count(topic):
                 break
             code = self.cluster.errors.get(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            pause = backoff.next_ms()
             refused = failure is None and code not in _TRANSIENT_TOPIC_ERRORS
-            if refused or self.now_ms() + pause >= deadline:
+            if refused or not await tries.again():
                 self.topics.discard(topic)
                 raise failure or error_of(code, f"look up topic {topic!r}")
-            await asyncio.sleep(pause / 1000)
         return list(range(count))
 
     def _housekeep(self) -> None:

@@ -82,6 +82,13 @@ class ClusterMetadata:
         partition = self.partition(tp)
         return partition.leader_id if partition is not None and partition.leader_id in self.brokers else None
 
+    def by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int | None, list[TopicPartition]]:
+        """Partitions by the broker that leads them; under None those without a leader."""
+        found: dict[int | None, list[TopicPartition]] = {}
+        for tp in partitions:
+            found.setdefault(self.leader(tp), []).append(tp)
+        return found
+
     def leader_epoch(self, tp: TopicPartition) -> int:
         """The leader's epoch; -1 while unknown."""
         partition = self.partition(tp)

@@ -7,22 +7,20 @@ max_partition_fetch_bytes for each partition. While the user works on records, t
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from typing import Any
 
-from ottla.clients.backoff import Backoff
 from ottla.clients.client import Client
 from ottla.clients.errors import KafkaError, OffsetOutOfRange, error_code, error_of
 from ottla.clients.fetched import FetchedPartition
+from ottla.clients.logs import log
 from ottla.clients.options import ConsumerOptions
+from ottla.clients.partitions import by_topic, label
 from ottla.clients.structs import ConsumerRecord, Records
 from ottla.clients.subscription import EARLIEST, LATEST, PartitionState, SubscriptionState
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from ottla.protocol.records import TopicPartition
-
-log = logging.getLogger("ottla.clients")
 
 _STALE_METADATA = frozenset(
     {
@@ -52,15 +50,14 @@ class Fetcher:
 
     def __init__(
         self,
-        client: Client,
+        client: Client[ConsumerOptions],
         subscription: SubscriptionState,
-        options: ConsumerOptions,
         on_news: Callable[[], None],
         on_reset: Callable[[], None],
     ) -> None:
         self._client = client
         self._subscription = subscription
-        self._options = options
+        self._options = client.options
         self._on_news = on_news
         self._on_reset = on_reset
         self._buffer: dict[TopicPartition, FetchedPartition] = {}
@@ -68,7 +65,7 @@ class Fetcher:
         self._busy: set[int] = set()
         self._turn = 0
         self._retry: asyncio.TimerHandle | None = None
-        self._backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms)
+        self._backoff = client.options.retry_backoff()
 
     def poke(self) -> None:
         """Fetch whatever should be and is not under way."""
@@ -151,16 +148,18 @@ class Fetcher:
         self.poke()
 
     def _request(self, asked: Asked) -> FetchRequest:
-        topics: dict[str, list[FetchPartition]] = {}
-        for tp, (_, _, position) in asked.items():
-            topics.setdefault(tp.topic, []).append(
+        topics = by_topic(
+            (
+                tp,
                 FetchPartition(
                     partition=tp.partition,
                     current_leader_epoch=self._client.cluster.leader_epoch(tp),
                     fetch_offset=position,
                     partition_max_bytes=self._options.max_partition_fetch_bytes,
-                )
+                ),
             )
+            for tp, (_, _, position) in asked.items()
+        )
         return FetchRequest(
             max_wait_ms=self._options.fetch_max_wait_ms,
             min_bytes=self._options.fetch_min_bytes,
@@ -229,7 +228,7 @@ class Fetcher:
             log.warning("%s: fetch %s-%d: %s", self._client.client_id, tp.topic, tp.partition, code.text)
             self._delay([state])
         else:
-            self._refuse(state, error_of(data.error_code, f"fetch {tp.topic}-{tp.partition}"))
+            self._refuse(state, error_of(data.error_code, f"fetch {label(tp)}"))
 
     def _out_of_range(self, state: PartitionState) -> None:
         policy = self._options.auto_offset_reset

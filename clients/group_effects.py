@@ -1,4 +1,4 @@
-"""What a `GroupMember` is told once, and what it asks its shell to do."""
+"""The states of a `GroupMember`, and what it asks its shell to do."""
 
 from __future__ import annotations
 
@@ -33,20 +33,6 @@ class Step(Enum):
     LEADING = "the shell, for partition counts and the assignor"
     SYNCING = "the answer to SyncGroup"
     COMPLETING = "the shell, to take over the assignment"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberConfig:
-    """A member's constants; times in ms."""
-
-    group_id: str
-    group_instance_id: str | None = None
-    client_rack: str | None = None
-    session_timeout_ms: int = 45_000
-    rebalance_timeout_ms: int = 300_000
-    heartbeat_interval_ms: int = 3_000
-    max_poll_interval_ms: int = 300_000
-    request_timeout_ms: int = 40_000
 
 
 @dataclass(frozen=True, slots=True)

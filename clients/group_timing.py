@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from ottla.clients.backoff import Backoff
-from ottla.clients.group_effects import MemberConfig, Sent
+from ottla.clients.group_effects import Sent
+from ottla.clients.options import ConsumerOptions
 
 
 class Liveness:
     """Heartbeats and the session they keep; times in ms."""
 
-    def __init__(self, config: MemberConfig) -> None:
-        self._config = config
+    def __init__(self, options: ConsumerOptions) -> None:
+        self._options = options
         self.open: Sent | None = None
         """The heartbeat in flight."""
         self.due_ms = 0.0
@@ -19,17 +20,17 @@ class Liveness:
     def begin(self, now_ms: float) -> None:
         """A generation was entered."""
         self.open = None
-        self.due_ms = now_ms + self._config.heartbeat_interval_ms
+        self.due_ms = now_ms + self._options.heartbeat_interval_ms
         self.alive(now_ms)
 
     def alive(self, now_ms: float) -> None:
         """The coordinator knows that this member is alive."""
-        self.session_until_ms = now_ms + self._config.session_timeout_ms
+        self.session_until_ms = now_ms + self._options.session_timeout_ms
 
     def answered(self, now_ms: float) -> None:
         """A heartbeat's answer came; the next is due after the interval."""
         self.open = None
-        self.due_ms = now_ms + self._config.heartbeat_interval_ms
+        self.due_ms = now_ms + self._options.heartbeat_interval_ms
 
     def failed(self, now_ms: float) -> None:
         """No useful answer came: the next heartbeat is due as soon as there is a coordinator."""
@@ -39,7 +40,7 @@ class Liveness:
     @property
     def timeout_ms(self) -> float:
         """How long to wait for one answer: so that a second try fits into the session."""
-        return min(self._config.request_timeout_ms, self._config.session_timeout_ms * 2 / 3)
+        return min(self._options.request_timeout_ms, self._options.session_timeout_ms * 2 / 3)
 
 
 class PollWatch:

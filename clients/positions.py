@@ -7,14 +7,14 @@ records that were not replicated. Before reading on, the new leader is asked whe
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 
-from ottla.clients.backoff import Backoff
 from ottla.clients.client import Client
 from ottla.clients.errors import KafkaError, NoOffsetForPartition, UnsupportedByBroker
+from ottla.clients.logs import log
 from ottla.clients.offsets import list_offsets
 from ottla.clients.options import ConsumerOptions
+from ottla.clients.partitions import by_topic
 from ottla.clients.structs import OffsetAndMetadata
 from ottla.clients.subscription import EARLIEST, LATEST, PartitionState, SubscriptionState
 from ottla.protocol.errors import ErrorCode
@@ -25,8 +25,6 @@ from ottla.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from ottla.protocol.records import TopicPartition
-
-log = logging.getLogger("ottla.clients")
 
 Committed = Callable[[list[TopicPartition]], Awaitable[Mapping[TopicPartition, OffsetAndMetadata | None]]]
 
@@ -42,16 +40,15 @@ class Positions:
 
     def __init__(
         self,
-        client: Client,
+        client: Client[ConsumerOptions],
         subscription: SubscriptionState,
-        options: ConsumerOptions,
         committed: Committed | None,
         on_found: Callable[[], None],
         on_error: Callable[[KafkaError], None],
     ) -> None:
         self._client = client
         self._subscription = subscription
-        self._options = options
+        self._options = client.options
         self._committed = committed
         self._on_found = on_found
         self._on_error = on_error
@@ -107,7 +104,7 @@ class Positions:
         ]
 
     async def _run(self) -> None:
-        backoff = Backoff(self._options.retry_backoff_ms, self._options.retry_backoff_max_ms)
+        backoff = self._options.retry_backoff()
         while self._pending():
             self._again = False
             try:
@@ -161,33 +158,33 @@ class Positions:
                 state.validated_epoch = self._client.cluster.leader_epoch(state.tp)
 
     async def _check_epochs(self, states: list[PartitionState]) -> None:
-        by_node: dict[int, list[PartitionState]] = {}
-        for state in states:
-            leader = self._client.cluster.leader(state.tp)
-            if leader is None:
-                self._client.request_refresh()
-            else:
-                by_node.setdefault(leader, []).append(state)
-        for node_id, group in by_node.items():
-            await self._check_with(node_id, group)
-        if states and not by_node:
+        by_tp = {state.tp: state for state in states}
+        groups = self._client.cluster.by_leader(by_tp)
+        if groups.pop(None, None):
+            self._client.request_refresh()
+        for node_id, tps in groups.items():
+            if node_id is not None:
+                await self._check_with(node_id, [by_tp[tp] for tp in tps])
+        if states and not groups:
             raise KafkaError("partitions without a leader", ErrorCode.LEADER_NOT_AVAILABLE)
 
     async def _check_with(self, node_id: int, states: list[PartitionState]) -> None:
         cluster = self._client.cluster
         epochs = {state.tp: cluster.leader_epoch(state.tp) for state in states}
-        by_topic: dict[str, list[OffsetForLeaderPartition]] = {}
-        for state in states:
-            by_topic.setdefault(state.tp.topic, []).append(
+        wanted = by_topic(
+            (
+                state.tp,
                 OffsetForLeaderPartition(
                     partition=state.tp.partition,
                     current_leader_epoch=epochs[state.tp],
                     leader_epoch=state.position_epoch,
-                )
+                ),
             )
+            for state in states
+        )
         request = OffsetForLeaderEpochRequest(
             replica_id=-1,
-            topics=[OffsetForLeaderTopic(topic=name, partitions=parts) for name, parts in by_topic.items()],
+            topics=[OffsetForLeaderTopic(topic=name, partitions=parts) for name, parts in wanted.items()],
         )
         asked = {state.tp: (state.seeks, state.position_epoch) for state in states}
         try:

@@ -13,7 +13,6 @@ from typing import Any, Self
 
 from ottla.clients import given
 from ottla.clients.accumulator import Accumulator
-from ottla.clients.backoff import Backoff
 from ottla.clients.client import Client
 from ottla.clients.errors import (
     ClientClosed,
@@ -24,6 +23,7 @@ from ottla.clients.errors import (
     ProducerFenced,
 )
 from ottla.clients.given import Headers
+from ottla.clients.logs import log
 from ottla.clients.options import ProducerOptions
 from ottla.clients.partitioner import DefaultPartitioner
 from ottla.clients.sender import Sender
@@ -32,8 +32,6 @@ from ottla.clients.transaction_calls import TransactionCalls
 from ottla.clients.transactions import Transaction, TransactionState
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import TopicPartition, record_size_bound
-
-log = logging.getLogger("ottla.clients")
 
 
 class Producer:
@@ -67,7 +65,7 @@ class Producer:
         transactional_id = self._options.transactional_id
         self._transaction = None if transactional_id is None else Transaction(transactional_id)
         self._calls: TransactionCalls | None = None
-        self._client: Client | None = None
+        self._client: Client[ProducerOptions] | None = None
         self._state = "new"
 
     async def start(self) -> None:
@@ -82,16 +80,8 @@ class Producer:
             raise ClientClosed(f"start() of a producer that is {self._state}: make a new one")
         options = self._options
         self._client = client = Client(options, auto_create=True)
-        self._accumulator = Accumulator(
-            batch_size=options.max_batch_size,
-            linger_ms=options.linger_ms,
-            delivery_timeout_ms=options.delivery_timeout_ms,
-            codec=options.codec,
-            idempotent=options.idempotent,
-            transactional=self._transaction is not None,
-            new_backoff=lambda: Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms),
-        )
-        self._sender = Sender(client, self._accumulator, options, self._transaction)
+        self._accumulator = Accumulator(options)
+        self._sender = Sender(client, self._accumulator, self._transaction)
         self._partitioner = DefaultPartitioner(max(options.max_batch_size, 1))
         self._waiting: deque[asyncio.Future[None]] = deque()
         try:
@@ -99,7 +89,7 @@ class Producer:
             self._sender.start()
             self._sender.on_freed = self._let_next_in
             if self._transaction is not None:
-                self._calls = TransactionCalls(client, self._accumulator, self._sender, options, self._transaction)
+                self._calls = TransactionCalls(client, self._accumulator, self._sender, self._transaction)
                 await self._calls.init()
         except BaseException:
             await client.close()
@@ -320,7 +310,7 @@ class Producer:
         """The time in ms for which no broker has answered; 0 while one answers. The client goes on asking."""
         return 0.0 if self._client is None else self._client.unanswered_ms
 
-    def _running(self) -> Client:
+    def _running(self) -> Client[ProducerOptions]:
         if self._state != "running" or self._client is None:
             raise ClientClosed(f"the producer is {self._state}: call start() first, and nothing after stop()")
         return self._client

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable, Mapping
 
 from ottla.clients.assignors import RebalanceProtocol
@@ -14,12 +13,11 @@ from ottla.clients.gate import UserGate
 from ottla.clients.group_effects import Complete
 from ottla.clients.group_member import GroupMember
 from ottla.clients.listener import ConsumerRebalanceListener, call
+from ottla.clients.logs import log
 from ottla.clients.options import ConsumerOptions
 from ottla.clients.structs import OffsetAndMetadata
 from ottla.clients.subscription import SubscriptionState
 from ottla.protocol.records import TopicPartition
-
-log = logging.getLogger("ottla.clients")
 
 
 class Handover:
@@ -33,9 +31,8 @@ class Handover:
 
     def __init__(
         self,
-        client: Client,
+        client: Client[ConsumerOptions],
         subscription: SubscriptionState,
-        options: ConsumerOptions,
         member: GroupMember,
         offsets: GroupOffsets,
         gate: UserGate,
@@ -43,7 +40,7 @@ class Handover:
     ) -> None:
         self._client = client
         self._subscription = subscription
-        self._options = options
+        self._options = client.options
         self._member = member
         self._offsets = offsets
         self._gate = gate

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
-from ottla.protocol.records import TimestampType, TopicPartition
+from ottla.protocol.records import TimestampType as TimestampType
+from ottla.protocol.records import TopicPartition as TopicPartition
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -107,18 +108,3 @@ class TopicInfo(NamedTuple):
     topic_id: UUID
     is_internal: bool
     partitions: dict[int, PartitionInfo]
-
-
-__all__ = [
-    "BrokerInfo",
-    "ConsumerGroupMetadata",
-    "ConsumerRecord",
-    "OffsetAndMetadata",
-    "OffsetAndTimestamp",
-    "PartitionInfo",
-    "RecordMetadata",
-    "Records",
-    "TimestampType",
-    "TopicInfo",
-    "TopicPartition",
-]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from enum import Enum
 
 from ottla.clients.errors import OptionError
@@ -28,6 +29,7 @@ class Mode(Enum):
     MANUAL = "partitions"
 
 
+@dataclass(slots=True, eq=False)
 class PartitionState:
     """Where a consumer stands in one partition that it has.
 
@@ -45,46 +47,24 @@ class PartitionState:
         turn: when it was last fetched with something to show for it; the longest ago comes first.
     """
 
-    __slots__ = (
-        "committed",
-        "done",
-        "high_watermark",
-        "last_stable_offset",
-        "log_start_offset",
-        "not_before_ms",
-        "paused",
-        "position",
-        "position_epoch",
-        "preferred_replica",
-        "reset",
-        "revoking",
-        "seeks",
-        "settling",
-        "tp",
-        "turn",
-        "validated_epoch",
-        "without_offset",
-    )
-
-    def __init__(self, tp: TopicPartition) -> None:
-        self.tp = tp
-        self.position: int | None = None
-        self.position_epoch = -1
-        self.done: tuple[int, int] | None = None
-        self.committed: int | None = None
-        self.reset: int | None = None
-        self.paused = False
-        self.revoking = False
-        self.settling = False
-        self.seeks = 0
-        self.not_before_ms = 0.0
-        self.preferred_replica: tuple[int, float] | None = None
-        self.turn = 0
-        self.validated_epoch = -1
-        self.without_offset = False
-        self.high_watermark: int | None = None
-        self.last_stable_offset: int | None = None
-        self.log_start_offset: int | None = None
+    tp: TopicPartition
+    position: int | None = None
+    position_epoch: int = -1
+    done: tuple[int, int] | None = None
+    committed: int | None = None
+    reset: int | None = None
+    paused: bool = False
+    revoking: bool = False
+    settling: bool = False
+    seeks: int = 0
+    not_before_ms: float = 0.0
+    preferred_replica: tuple[int, float] | None = None
+    turn: int = 0
+    validated_epoch: int = -1
+    without_offset: bool = False
+    high_watermark: int | None = None
+    last_stable_offset: int | None = None
+    log_start_offset: int | None = None
 
     def seek(self, offset: int, epoch: int = -1) -> None:
         """Jump. What the user was given before counts as finished."""
@@ -194,8 +174,7 @@ class SubscriptionState:
             tp = TopicPartition(*tp)
             state = self._states.get(tp)
             if state is None:
-                state = PartitionState(tp)
-                state.settling = settling
+                state = PartitionState(tp, settling=settling)
             states[tp] = state
         self._states = states
 

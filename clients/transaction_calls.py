@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import logging
+import math
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from ottla.clients.accumulator import Accumulator
-from ottla.clients.admin_calls import GROUP_KEY, TRANSACTION_KEY
-from ottla.clients.backoff import Backoff
 from ottla.clients.client import GROUP, TRANSACTION, Client
-from ottla.clients.coordinator import coordinator_in
 from ottla.clients.errors import KafkaError, KafkaTimeout, TransactionFailed, error_code, error_of
+from ottla.clients.logs import log
 from ottla.clients.options import ProducerOptions
+from ottla.clients.partitions import committable, numbers_by_topic
 from ottla.clients.sender import TRANSACTIONS_V2_SINCE, Sender
 from ottla.clients.structs import AutoCommitting, ConsumerGroupMetadata, OffsetAndMetadata
 from ottla.clients.transactions import Step, Transaction, TransactionState, Verdict, verdict
+from ottla.clients.tries import Tries
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -26,7 +26,6 @@ from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
 )
 from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -37,7 +36,6 @@ from ottla.protocol.messages.txn_offset_commit import (
 from ottla.protocol.records import TopicPartition
 from ottla.protocol.schema import Message
 
-log = logging.getLogger("ottla.clients")
 R = TypeVar("R", bound=Message)
 
 FEATURE = "transaction.version"
@@ -59,16 +57,15 @@ class TransactionCalls:
 
     def __init__(
         self,
-        client: Client,
+        client: Client[ProducerOptions],
         accumulator: Accumulator,
         sender: Sender,
-        options: ProducerOptions,
         transaction: Transaction,
     ) -> None:
         self._client = client
         self._accumulator = accumulator
         self._sender = sender
-        self._options = options
+        self._options = client.options
         self._state = transaction
         self._node: int | None = None
         self._group_nodes: dict[str, int] = {}
@@ -198,15 +195,13 @@ class TransactionCalls:
         try:
             while tps := state.to_add():
                 state.asked = True
-                by_topic: dict[str, list[int]] = {}
-                for tp in tps:
-                    by_topic.setdefault(tp.topic, []).append(tp.partition)
                 request = AddPartitionsToTxnRequest(
                     v3_and_below_transactional_id=state.transactional_id,
                     v3_and_below_producer_id=self._accumulator.producer_id,
                     v3_and_below_producer_epoch=self._accumulator.producer_epoch,
                     v3_and_below_topics=[
-                        AddPartitionsToTxnTopic(name=topic, partitions=numbers) for topic, numbers in by_topic.items()
+                        AddPartitionsToTxnTopic(name=topic, partitions=numbers)
+                        for topic, numbers in numbers_by_topic(tps).items()
                     ],
                 )
                 await self._ask(
@@ -223,16 +218,6 @@ class TransactionCalls:
     def _offsets_request(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
     ) -> TxnOffsetCommitRequest:
-        by_topic: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
-        for tp, offset in offsets.items():
-            by_topic.setdefault(tp.topic, []).append(
-                TxnOffsetCommitRequestPartition(
-                    partition_index=tp.partition,
-                    committed_offset=offset.offset,
-                    committed_leader_epoch=offset.leader_epoch,
-                    committed_metadata=offset.metadata,
-                )
-            )
         return TxnOffsetCommitRequest(
             transactional_id=self._state.transactional_id,
             group_id=group.group_id,
@@ -241,7 +226,7 @@ class TransactionCalls:
             generation_id=group.generation_id,
             member_id=group.member_id,
             group_instance_id=group.group_instance_id,
-            topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=parts) for topic, parts in by_topic.items()],
+            topics=committable(offsets, TxnOffsetCommitRequestTopic, TxnOffsetCommitRequestPartition),
         )
 
     async def _end(self, commit: bool) -> None:
@@ -277,8 +262,7 @@ class TransactionCalls:
         high: int = 1 << 15,
     ) -> R:
         """Ask a coordinator until it has done it, refuses, or max_block_ms are over. Errors are noted in the state."""
-        deadline = self._client.now_ms() + self._options.max_block_ms
-        backoff = Backoff(self._options.retry_backoff_ms, self._options.retry_backoff_max_ms)
+        tries = Tries(self._client.now_ms, self._options.max_block_ms, self._options.retry_backoff())
         while True:
             self._state.check_usable()
             answer: R | None = None
@@ -297,29 +281,22 @@ class TransactionCalls:
                 raise self._state.failed(error, found)
             if found is Verdict.FIND:
                 self._forget(group_id, error)
-            pause = backoff.next_ms()
-            if code is ErrorCode.CONCURRENT_TRANSACTIONS:
-                pause = min(pause, CONCURRENT_PAUSE_MS)
-            if self._client.now_ms() + pause >= deadline:
+            most_ms = CONCURRENT_PAUSE_MS if code is ErrorCode.CONCURRENT_TRANSACTIONS else math.inf
+            if not await tries.again(most_ms):
                 late = KafkaTimeout(f"{step.value}: not within max_block_ms={self._options.max_block_ms}: {error}")
                 # What belongs into the transaction may be in it or not; whether it is ended may be asked again.
                 raise late if step in (Step.INIT, Step.END) else self._state.failed(late, Verdict.ABORT)
-            await asyncio.sleep(pause / 1000)
 
     async def _coordinator(self, group_id: str | None) -> int:
         """The broker of the transaction's coordinator, or of a group's."""
         known = self._node if group_id is None else self._group_nodes.get(group_id)
         if known is not None:
             return known
-        kind = TRANSACTION_KEY if group_id is None else GROUP_KEY
-        key = self._state.transactional_id if group_id is None else group_id
-        request = FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key])
-        answer = await self._client.send(self._client.some_nodes()[0], request, FindCoordinatorResponse, low=1)
-        found = coordinator_in(answer, f"find the coordinator of {key!r}")
-        self._client.learn_broker(found)
         if group_id is None:
+            found = await self._client.find_coordinator(self._state.transactional_id, TRANSACTION)
             self._node = found.node_id
         else:
+            found = await self._client.find_coordinator(group_id, GROUP)
             self._group_nodes[group_id] = found.node_id
         return found.node_id
 

@@ -15,7 +15,7 @@ import struct
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 from ottla.clients.errors import KafkaError, KafkaTimeout, OptionError, UnsupportedByBroker, error_code, error_of
 from ottla.protocol.apis import Api, ApiKey, api
@@ -35,20 +35,23 @@ NEWEST: dict[ApiKey, int] = {
 }
 """Versions above which this client does not go, though their wire form is known."""
 
-
 KRAFT = "metadata.version"
 """A feature that every Apache Kafka without ZooKeeper has finalized (KIP-584), and Ottla has not."""
 
+_KEYS = {f"ottla.protocol.messages.{key.module}": key for key in ApiKey}
+"""API keys by the module of their messages."""
 
-_ROWS: dict[type[Message], Api] = {}
+
+@runtime_checkable
+class Throttled(Protocol):
+    """An answer that can tell the client to wait."""
+
+    throttle_time_ms: int
 
 
 def api_of(request: type[Message]) -> Api:
     """The table row of a request class."""
-    row = _ROWS.get(request)
-    if row is None:
-        row = _ROWS[request] = api(ApiKey[request.__module__.rpartition(".")[2].upper()])
-    return row
+    return api(_KEYS[request.__module__])
 
 
 def choose_version(row: Api, served: tuple[int, int] | None, low: int = 0, high: int = 1 << 15) -> int:
@@ -221,8 +224,8 @@ class Conversation:
             except ProtocolError as error:
                 request.done(KafkaError(f"{request.row.key.name}: unreadable answer: {error}"))
                 raise
-            if throttle := getattr(answer, "throttle_time_ms", 0):
-                self.throttled_until_ms = max(self.throttled_until_ms, now_ms + throttle)
+            if isinstance(answer, Throttled) and answer.throttle_time_ms:
+                self.throttled_until_ms = max(self.throttled_until_ms, now_ms + answer.throttle_time_ms)
             request.done(answer)
 
     def _decode(self, request: InFlight, frame: bytes) -> Any:

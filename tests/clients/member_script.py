@@ -8,8 +8,9 @@ from typing import Any, TypeVar
 from ottla.clients.assignors import make_assignors
 from ottla.clients.backoff import Backoff
 from ottla.clients.errors import KafkaConnectionError, KafkaError
-from ottla.clients.group_effects import Complete, Effect, FindCoordinator, MemberConfig, Prepare, Send
+from ottla.clients.group_effects import Complete, Effect, FindCoordinator, Prepare, Send
 from ottla.clients.group_member import GroupMember
+from ottla.clients.options import ConsumerOptions
 from ottla.protocol.consumer_protocol import (
     Assignment,
     ConsumerTopicPartitions,
@@ -31,10 +32,10 @@ T1 = TopicPartition("t", 1)
 class Script:
     """Drives a `GroupMember`; ``now`` is the time in ms. Backoffs are 100 ms, doubling to 400, without jitter."""
 
-    def __init__(self, strategy: Any = "range", **config: Any) -> None:
+    def __init__(self, strategy: Any = "range", **given: Any) -> None:
         defaults = {"session_timeout_ms": 10_000, "heartbeat_interval_ms": 3_000, "max_poll_interval_ms": 60_000}
-        self.config = MemberConfig(group_id="g", **{"rebalance_timeout_ms": 60_000, **defaults, **config})
-        self.member = GroupMember(self.config, make_assignors(strategy), Backoff(100, 400, lambda: 0.5))
+        options = ConsumerOptions(group_id="g", **{"rebalance_timeout_ms": 60_000, **defaults, **given})
+        self.member = GroupMember(options, make_assignors(strategy), Backoff(100, 400, lambda: 0.5))
         self.now = 1_000.0
         self.log: list[Effect] = []
 

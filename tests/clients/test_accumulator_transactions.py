@@ -6,6 +6,7 @@ import pytest
 
 from ottla.clients.accumulator import CONCURRENT_PAUSE_MS, Accumulator, Batch
 from ottla.clients.backoff import Backoff
+from ottla.clients.options import ProducerOptions
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import TopicPartition, parse_header
 
@@ -13,13 +14,8 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def make() -> Accumulator:
-    accumulator = Accumulator(
-        batch_size=60,
-        linger_ms=0,
-        delivery_timeout_ms=1000,
-        transactional=True,
-        new_backoff=lambda: Backoff(100, 400, lambda: 0.5),
-    )
+    options = ProducerOptions(max_batch_size=60, delivery_timeout_ms=1000, request_timeout_ms=1, transactional_id="x")
+    accumulator = Accumulator(options, lambda: Backoff(100, 400, lambda: 0.5))
     accumulator.set_producer_id(77, 3)
     return accumulator
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from ottla.clients.fetcher import Fetcher
 from ottla.clients.options import ConsumerOptions
 from ottla.clients.positions import Positions
 from ottla.clients.structs import OffsetAndMetadata
-from ottla.clients.subscription import EARLIEST, SubscriptionState
+from ottla.clients.subscription import EARLIEST, PartitionState, SubscriptionState
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from ottla.protocol.messages.list_offsets import (
@@ -49,10 +49,8 @@ class World:
         async def look_up(partitions: list[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
             return {tp: (committed or {}).get(tp) for tp in partitions}
 
-        self.fetcher = Fetcher(self.client, self.subscription, self.options, self.on_news, self.on_reset)
-        self.positions = Positions(
-            self.client, self.subscription, self.options, look_up, self.fetcher.poke, self.errors.append
-        )
+        self.fetcher = Fetcher(self.client, self.subscription, self.on_news, self.on_reset)
+        self.positions = Positions(self.client, self.subscription, look_up, self.fetcher.poke, self.errors.append)
 
     def on_news(self) -> None:
         self.news += 1
@@ -347,10 +345,26 @@ async def test_a_position_of_an_older_epoch_is_checked_before_it_is_read(world: 
     assert asked((await world.client.one()).request) == {T0: (44, 5)}
 
 
-async def test_a_position_that_is_still_in_the_log_is_kept(world: World) -> None:
+@pytest.mark.parametrize(
+    ("meanwhile", "end", "stands"),
+    [
+        (lambda state: None, 60, 50),
+        (lambda state: None, 50, 50),
+        (lambda state: None, 45, 45),
+        (lambda state: state.moved(174, 5), 50, 174),
+        (lambda state: state.seek(100, 5), 50, 100),
+    ],
+    ids=["within its epoch", "at its end", "behind its end", "moved into the new epoch", "jumped"],
+)
+async def test_where_a_position_stands_after_its_check(
+    world: World, meanwhile: Callable[[PartitionState], None], end: int, stands: int
+) -> None:
+    """It is asked for once. Records of the new epoch that come during the check are not taken back."""
     world.read(T0, at=50, epoch=3)
-    await (await world.client.one()).answer(epoch_end(T0, 3, 60))
-    assert asked((await world.client.one()).request) == {T0: (50, 5)}
+    check = await world.client.one()
+    meanwhile(world.subscription.state(T0))
+    await check.answer(epoch_end(T0, 3, end))
+    assert asked((await world.client.one()).request) == {T0: (stands, 5)}
 
 
 async def test_a_position_of_the_current_epoch_needs_no_check(world: World) -> None:
