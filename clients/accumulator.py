@@ -36,7 +36,7 @@ HALF_OF_THE_NUMBERS = 1 << 30
 MAX_EPOCH = 0x7FFF
 NO_SEQUENCE = -1
 CONCURRENT_PAUSE_MS = 20
-"""How long a batch waits for the end of the transaction before its own: moments, as a rule."""
+"""The wait for the end of the transaction before: it takes moments, as a rule."""
 
 
 @dataclass(slots=True, eq=False)

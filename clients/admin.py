@@ -36,8 +36,7 @@ from ottla.clients.errors import (
 from ottla.clients.offsets import MAX_TIMESTAMP, list_offsets
 from ottla.clients.options import AdminOptions
 from ottla.clients.partitions import by_topic, committable, label, numbers_by_topic
-from ottla.clients.structs import BrokerInfo, OffsetAndMetadata, OffsetAndTimestamp, TopicInfo
-from ottla.clients.subscription import EARLIEST, LATEST
+from ottla.clients.structs import EARLIEST, LATEST, BrokerInfo, OffsetAndMetadata, OffsetAndTimestamp, TopicInfo
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
 from ottla.protocol.errors import ErrorCode, MalformedFrame
 from ottla.protocol.messages import (

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TypeVar
 
+from ottla.clients.backoff import Tries
 from ottla.clients.client import GROUP, KEYS, Client
 from ottla.clients.errors import KafkaError, SomeFailed, error_of
 from ottla.clients.given import name
 from ottla.clients.options import AdminOptions
 from ottla.clients.partitions import label
 from ottla.clients.structs import BrokerInfo
-from ottla.clients.tries import Tries
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import TopicPartition
 from ottla.protocol.schema import Message

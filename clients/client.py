@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
-from ottla.clients.backoff import Backoff
+from ottla.clients.backoff import Backoff, Tries
 from ottla.clients.cluster import ClusterMetadata
 from ottla.clients.connection import ClientConnection
 from ottla.clients.errors import ClientClosed, KafkaConnectionError, KafkaError, check, error_of
@@ -17,7 +17,6 @@ from ottla.clients.logs import log
 from ottla.clients.options import ClientOptions
 from ottla.clients.structs import BrokerInfo
 from ottla.clients.tasks import Tasks
-from ottla.clients.tries import Tries
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse

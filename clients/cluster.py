@@ -12,7 +12,7 @@ from ottla.protocol.records import TopicPartition
 
 
 class ClusterMetadata:
-    """The last known state. ``version`` grows with every answer that was taken in."""
+    """The last known state."""
 
     def __init__(self) -> None:
         self.cluster_id: str | None = None
@@ -20,7 +20,6 @@ class ClusterMetadata:
         self.brokers: dict[int, BrokerInfo] = {}
         self.topics: dict[str, TopicInfo] = {}
         self.errors: dict[str, ErrorCode] = {}
-        self.version = 0
 
     def update(self, answer: MetadataResponse, asked: Iterable[str] | None) -> None:
         """Take in an answer.
@@ -51,7 +50,6 @@ class ClusterMetadata:
                 self.errors[topic.name] = error
         for name in gone:
             self.topics.pop(name, None)
-        self.version += 1
 
     def _topic(self, name: str, topic: MetadataResponseTopic) -> TopicInfo:
         known = self.topics.get(name)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 
+from ottla.clients.backoff import Tries
 from ottla.clients.client import GROUP, Client
 from ottla.clients.errors import (
+    COORDINATOR_MOVED,
     CommitFailed,
     FencedInstance,
     KafkaError,
@@ -20,7 +22,6 @@ from ottla.clients.group_member import GroupMember
 from ottla.clients.options import ClientOptions
 from ottla.clients.partitions import Offsets, committable, label, labels, numbers_by_topic
 from ottla.clients.structs import OffsetAndMetadata
-from ottla.clients.tries import Tries
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -37,9 +38,7 @@ from ottla.protocol.messages.offset_fetch import (
 )
 from ottla.protocol.records import TopicPartition
 
-_COORDINATOR_GONE = frozenset(
-    {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.REQUEST_TIMED_OUT}
-)
+_COORDINATOR_GONE = COORDINATOR_MOVED | {ErrorCode.REQUEST_TIMED_OUT}
 _MEMBERSHIP_OVER = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID})
 
 

@@ -154,9 +154,6 @@ class ClientConnection(asyncio.Protocol):
         else:
             self._flush()
 
-    def eof_received(self) -> bool:
-        return False
-
     def connection_lost(self, exc: Exception | None) -> None:
         why = f": {exc}" if exc else ""
         self._reason = self._reason or KafkaConnectionError(f"{self.address} closed the connection{why}")

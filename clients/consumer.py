@@ -22,6 +22,8 @@ from ottla.clients.offsets import list_offsets
 from ottla.clients.options import ConsumerOptions
 from ottla.clients.positions import Positions
 from ottla.clients.structs import (
+    EARLIEST,
+    LATEST,
     AutoCommitting,
     ConsumerGroupMetadata,
     ConsumerRecord,
@@ -29,7 +31,7 @@ from ottla.clients.structs import (
     OffsetAndTimestamp,
     Records,
 )
-from ottla.clients.subscription import EARLIEST, LATEST, PartitionState, SubscriptionState
+from ottla.clients.subscription import PartitionState, SubscriptionState
 from ottla.clients.tasks import set_within
 from ottla.protocol.records import TopicPartition
 
@@ -108,7 +110,7 @@ class Consumer:
         self._positions = Positions(
             client, self._subscription, committed, self._positions_found, self._background_error
         )
-        client.on_metadata.append(self._metadata_changed)
+        client.on_metadata.append(self._poke)
         try:
             await client.start()
             self._state = "running"
@@ -603,10 +605,6 @@ class Consumer:
     def _positions_found(self) -> None:
         self._fetcher.poke()
         self._news.set()
-
-    def _metadata_changed(self) -> None:
-        self._positions.poke()
-        self._fetcher.poke()
 
     def _background_error(self, error: KafkaError) -> None:
         self._error = error

@@ -209,6 +209,21 @@ _CLASSES: dict[ErrorCode, type[KafkaError]] = {
     ErrorCode.UNSUPPORTED_VERSION: UnsupportedByBroker,
 }
 
+COORDINATOR_MOVED = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
+"""Codes after which the coordinator is looked up again."""
+STALE_METADATA = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.FENCED_LEADER_EPOCH,
+    }
+)
+"""Codes of a partition after which metadata are asked for again."""
+
 
 def error_code(value: int) -> ErrorCode:
     """The code of a response; one that is newer than this client reads as UNKNOWN_SERVER_ERROR."""

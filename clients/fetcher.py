@@ -11,31 +11,22 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla.clients.client import Client
-from ottla.clients.errors import KafkaError, OffsetOutOfRange, error_code, error_of
+from ottla.clients.errors import STALE_METADATA, KafkaError, OffsetOutOfRange, error_code, error_of
 from ottla.clients.fetched import FetchedPartition
 from ottla.clients.logs import log
 from ottla.clients.options import ConsumerOptions
 from ottla.clients.partitions import by_topic, label
 from ottla.clients.structs import ConsumerRecord, Records
-from ottla.clients.subscription import EARLIEST, LATEST, PartitionState, SubscriptionState
+from ottla.clients.subscription import PartitionState, SubscriptionState
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from ottla.protocol.records import TopicPartition
 
-_STALE_METADATA = frozenset(
-    {
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.REPLICA_NOT_AVAILABLE,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.INCONSISTENT_TOPIC_ID,
-        ErrorCode.OFFSET_NOT_AVAILABLE,
-    }
-)
+_STALE_METADATA = STALE_METADATA | {
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.INCONSISTENT_TOPIC_ID,
+    ErrorCode.OFFSET_NOT_AVAILABLE,
+}
 Asked = dict[TopicPartition, tuple[PartitionState, int, int]]
 """By partition: its state, its jumps and its position when it was asked for."""
 
@@ -192,7 +183,6 @@ class Fetcher:
     def _partition_fetched(self, state: PartitionState, data: PartitionData) -> None:
         state.high_watermark = data.high_watermark
         state.last_stable_offset = data.last_stable_offset
-        state.log_start_offset = data.log_start_offset
         if data.preferred_read_replica >= 0:
             until = self._client.now_ms() + self._options.metadata_max_age_ms
             state.preferred_replica = (data.preferred_read_replica, until)
@@ -239,7 +229,7 @@ class Fetcher:
             "%s: offset %s of %s-%d is out of range; resetting to %s",
             self._client.client_id, state.position, state.tp.topic, state.tp.partition, policy,
         )  # fmt: skip
-        state.request_reset(EARLIEST if policy == "earliest" else LATEST)
+        state.request_reset(self._options.reset_to)
         self._on_reset()
 
     def _refuse(self, state: PartitionState, error: KafkaError) -> None:

@@ -32,7 +32,15 @@ from typing import Any
 
 from ottla.clients.assignors import Assignor, RebalanceProtocol
 from ottla.clients.backoff import Backoff
-from ottla.clients.errors import CommitFailed, FencedInstance, KafkaError, RebalanceInProgress, error_code, error_of
+from ottla.clients.errors import (
+    COORDINATOR_MOVED,
+    CommitFailed,
+    FencedInstance,
+    KafkaError,
+    RebalanceInProgress,
+    error_code,
+    error_of,
+)
 from ottla.clients.group_effects import (
     Complete,
     CoordinatorLost,
@@ -68,7 +76,6 @@ JOIN_GRACE_MS = 5_000
 """How much longer than the rebalance timeout a JoinGroup may take, as in Kafka's consumer."""
 NOT_SEEN = -1
 """A partition count that is to be taken from the next metadata."""
-COORDINATOR_GONE = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
 
 
 class GroupMember:
@@ -437,7 +444,7 @@ class GroupMember:
             self.request_rejoin(f"{what} failed: {code.text}", now_ms)
         elif code is ErrorCode.REBALANCE_IN_PROGRESS and what == "sync":
             self.request_rejoin("sync failed: a new rebalance began", now_ms)
-        elif code in COORDINATOR_GONE:
+        elif code in COORDINATOR_MOVED:
             self._again(f"{what} failed: {code.text}", now_ms)
             self._lose_coordinator(code.text, now_ms)
         elif code.retriable or code is ErrorCode.REBALANCE_IN_PROGRESS:
@@ -509,7 +516,7 @@ class GroupMember:
         if sent is not self._liveness.open:
             return
         code = error_code(answer.error_code)
-        if code in COORDINATOR_GONE:
+        if code in COORDINATOR_MOVED:
             self._liveness.failed(now_ms)
             self._lose_coordinator(code.text, now_ms)
             return

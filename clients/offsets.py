@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
+from ottla.clients.backoff import Tries
 from ottla.clients.client import Client
 from ottla.clients.errors import KafkaError, KafkaTimeout, error_code, error_of
 from ottla.clients.options import ClientOptions
 from ottla.clients.partitions import by_topic, label, labels
 from ottla.clients.structs import OffsetAndTimestamp
-from ottla.clients.tries import Tries
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsPartition,

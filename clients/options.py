@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Self
 from ottla.clients.backoff import Backoff
 from ottla.clients.errors import OptionError
 from ottla.clients.given import is_int
+from ottla.clients.structs import EARLIEST, LATEST
 from ottla.protocol.compression import MAX_DECOMPRESSED_BYTES, Codec
 
 INT32_MAX = 2**31 - 1
@@ -310,6 +311,11 @@ class ConsumerOptions(ClientOptions):
     def join_timeout_ms(self) -> int:
         """How long the group waits for this member to rejoin: the rebalance timeout on the wire."""
         return self.max_poll_interval_ms if self.rebalance_timeout_ms is None else self.rebalance_timeout_ms
+
+    @property
+    def reset_to(self) -> int:
+        """The offset to look up where none is known; meant for a policy other than ``none``."""
+        return EARLIEST if self.auto_offset_reset == "earliest" else LATEST
 
     @property
     def read_committed(self) -> bool:

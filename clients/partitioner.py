@@ -9,9 +9,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-Partitioner = Callable[[bytes | None, Sequence[int], Sequence[int]], int]
-"""``partitioner(key_bytes, all_partitions, available_partitions)``; both lists are sorted and not empty."""
-
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
 _MASK = 0xFFFFFFFF

@@ -16,7 +16,7 @@ from ottla.clients.offsets import list_offsets
 from ottla.clients.options import ConsumerOptions
 from ottla.clients.partitions import by_topic
 from ottla.clients.structs import OffsetAndMetadata
-from ottla.clients.subscription import EARLIEST, LATEST, PartitionState, SubscriptionState
+from ottla.clients.subscription import PartitionState, SubscriptionState
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -139,7 +139,7 @@ class Positions:
             elif policy == "none":
                 state.without_offset = True
             else:
-                state.request_reset(EARLIEST if policy == "earliest" else LATEST)
+                state.request_reset(self._options.reset_to)
 
     async def _reset(self, states: list[PartitionState]) -> None:
         wanted = {state.tp: state.reset for state in states if state.reset is not None}

@@ -113,22 +113,22 @@ class Handover:
         self._gate.look_again()
 
         async def finish() -> None:
-            lost = self._member.lost
-            if self._options.enable_auto_commit and not lost:
+            if self._options.enable_auto_commit and not self._member.lost:
                 await self._commit(offsets, timeout_ms)
             if held and listener is not None:
-                lost = self._member.lost
-                await self._tell(listener.on_partitions_lost if lost else listener.on_partitions_revoked, set(held))
+                await self._tell_gone(listener, set(held))
 
         return lambda: asyncio.ensure_future(finish())
 
     async def _give_up(self, partitions: Iterable[TopicPartition]) -> None:
         gone = set(partitions)
         if gone and self.listener is not None:
-            told = self.listener.on_partitions_lost if self._member.lost else self.listener.on_partitions_revoked
-            await self._tell(told, gone)
+            await self._tell_gone(self.listener, gone)
         self._subscription.set_assignment(tp for tp in self._subscription.assigned() if tp not in gone)
         self._on_change()
+
+    async def _tell_gone(self, listener: ConsumerRebalanceListener, gone: set[TopicPartition]) -> None:
+        await self._tell(listener.on_partitions_lost if self._member.lost else listener.on_partitions_revoked, gone)
 
     async def _tell(self, method: Callable[..., object], partitions: set[TopicPartition]) -> None:
         try:

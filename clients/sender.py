@@ -7,7 +7,15 @@ from collections.abc import Callable, Iterable
 
 from ottla.clients.accumulator import Accumulator, Batch
 from ottla.clients.client import Client
-from ottla.clients.errors import KafkaError, KafkaTimeout, UnsupportedByBroker, check, error_code, error_of
+from ottla.clients.errors import (
+    STALE_METADATA,
+    KafkaError,
+    KafkaTimeout,
+    UnsupportedByBroker,
+    check,
+    error_code,
+    error_of,
+)
 from ottla.clients.logs import log
 from ottla.clients.options import ProducerOptions
 from ottla.clients.partitions import by_topic, label
@@ -29,18 +37,6 @@ from ottla.protocol.records import TimestampType, TopicPartition
 ZSTD_SINCE = 7
 TRANSACTIONS_V2_SINCE = 12
 """The version of Produce from which the broker adds the partition to the transaction (KIP-890)."""
-_STALE_METADATA = frozenset(
-    {
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.REPLICA_NOT_AVAILABLE,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.NETWORK_EXCEPTION,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-    }
-)
 
 
 class Sender:
@@ -225,7 +221,7 @@ class Sender:
         subject = f"produce {batch.builder.count} records to {label(batch.tp)}"
         details = [outcome.error_message, *(record.batch_index_error_message for record in outcome.record_errors)]
         error = error_of(outcome.error_code, subject, "; ".join(filter(None, details)))
-        if code in _STALE_METADATA:
+        if code in STALE_METADATA or code is ErrorCode.NETWORK_EXCEPTION:
             self._client.request_refresh()
         if code is ErrorCode.MESSAGE_TOO_LARGE and self._accumulator.split(batch, now):
             self._watch_parts(batch)

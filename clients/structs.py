@@ -9,6 +9,9 @@ from uuid import UUID
 from ottla.protocol.records import TimestampType as TimestampType
 from ottla.protocol.records import TopicPartition as TopicPartition
 
+EARLIEST = -2
+LATEST = -1
+"""Times that stand for the beginning and the end of a log (ListOffsets)."""
 K = TypeVar("K")
 V = TypeVar("V")
 

@@ -16,9 +16,6 @@ from ottla.clients.errors import OptionError
 from ottla.clients.given import partition
 from ottla.protocol.records import TopicPartition
 
-EARLIEST = -2
-LATEST = -1
-
 
 class Mode(Enum):
     """How the partitions are chosen; a consumer has one way at a time."""
@@ -64,7 +61,6 @@ class PartitionState:
     without_offset: bool = False
     high_watermark: int | None = None
     last_stable_offset: int | None = None
-    log_start_offset: int | None = None
 
     def seek(self, offset: int, epoch: int = -1) -> None:
         """Jump. What the user was given before counts as finished."""

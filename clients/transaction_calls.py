@@ -7,7 +7,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from ottla.clients.accumulator import Accumulator
+from ottla.clients.accumulator import CONCURRENT_PAUSE_MS, Accumulator
+from ottla.clients.backoff import Tries
 from ottla.clients.client import GROUP, TRANSACTION, Client
 from ottla.clients.errors import KafkaError, KafkaTimeout, TransactionFailed, error_code, error_of
 from ottla.clients.logs import log
@@ -16,7 +17,6 @@ from ottla.clients.partitions import committable, numbers_by_topic
 from ottla.clients.sender import TRANSACTIONS_V2_SINCE, Sender
 from ottla.clients.structs import AutoCommitting, ConsumerGroupMetadata, OffsetAndMetadata
 from ottla.clients.transactions import Step, Transaction, TransactionState, Verdict, verdict
-from ottla.clients.tries import Tries
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -40,11 +40,9 @@ R = TypeVar("R", bound=Message)
 
 FEATURE = "transaction.version"
 V2_LEVEL = 2
-END_V2, OFFSETS_V2, BUMP_SINCE, ADD_MAX = 5, 5, 3, 3
+END_V2, OFFSETS_V2, BUMP_SINCE, ADD_MAX, NEWEST = 5, 5, 3, 3, 1 << 15
 """Versions: of EndTxn and TxnOffsetCommit for the second protocol, of InitProducerId that can move the epoch, and of
-AddPartitionsToTxn for clients."""
-CONCURRENT_PAUSE_MS = 20
-"""How long to wait for the end of the transaction before: moments, as a rule."""
+AddPartitionsToTxn for clients; and above all of them."""
 
 
 class TransactionCalls:
@@ -127,8 +125,7 @@ class TransactionCalls:
             TxnOffsetCommitResponse,
             _offsets_outcome,
             group_id=group.group_id,
-            low=OFFSETS_V2 if state.v2 else 0,
-            high=1 << 15 if state.v2 else OFFSETS_V2 - 1,
+            versions=self._versions(OFFSETS_V2),
         )
 
     async def end(self, commit: bool) -> None:
@@ -169,8 +166,10 @@ class TransactionCalls:
             producer_id=producer_id,
             producer_epoch=producer_epoch,
         )
-        low = BUMP_SINCE if producer_id >= 0 else 0
-        answer = await self._ask(Step.INIT, request, InitProducerIdResponse, lambda answer: answer.error_code, low=low)
+        versions = (BUMP_SINCE if producer_id >= 0 else 0, NEWEST)
+        answer = await self._ask(
+            Step.INIT, request, InitProducerIdResponse, lambda answer: answer.error_code, versions=versions
+        )
         self._state.v2 = await self._speaks_v2()
         self._accumulator.set_producer_id(answer.producer_id, answer.producer_epoch)
         self._sender.wake()
@@ -205,7 +204,7 @@ class TransactionCalls:
                     ],
                 )
                 await self._ask(
-                    Step.ADD_PARTITIONS, request, AddPartitionsToTxnResponse, _partitions_outcome, high=ADD_MAX
+                    Step.ADD_PARTITIONS, request, AddPartitionsToTxnResponse, _partitions_outcome, versions=(0, ADD_MAX)
                 )
                 state.partitions_added(tps)
                 self._sender.wake()
@@ -242,13 +241,16 @@ class TransactionCalls:
             request,
             EndTxnResponse,
             lambda answer: answer.error_code,
-            low=END_V2 if state.v2 else 0,
-            high=1 << 15 if state.v2 else END_V2 - 1,
+            versions=self._versions(END_V2),
         )
         if state.v2 and answer.producer_id >= 0:
             self._accumulator.set_producer_id(answer.producer_id, answer.producer_epoch)
 
     # how they ask
+
+    def _versions(self, v2_since: int) -> tuple[int, int]:
+        """The versions of a request that belong to the protocol in use."""
+        return (v2_since, NEWEST) if self._state.v2 else (0, v2_since - 1)
 
     async def _ask(
         self,
@@ -258,8 +260,7 @@ class TransactionCalls:
         outcome: Callable[[R], int],
         *,
         group_id: str | None = None,
-        low: int = 0,
-        high: int = 1 << 15,
+        versions: tuple[int, int] = (0, NEWEST),
     ) -> R:
         """Ask a coordinator until it has done it, refuses, or max_block_ms are over. Errors are noted in the state."""
         tries = Tries(self._client.now_ms, self._options.max_block_ms, self._options.retry_backoff())
@@ -269,7 +270,9 @@ class TransactionCalls:
             try:
                 node_id = await self._coordinator(group_id)
                 role = TRANSACTION if group_id is None else GROUP
-                answer = await self._client.send(node_id, request, answer_type, role=role, low=low, high=high)
+                answer = await self._client.send(
+                    node_id, request, answer_type, role=role, low=versions[0], high=versions[1]
+                )
                 code = error_code(outcome(answer))
                 error = error_of(code, step.value)
             except KafkaError as failure:

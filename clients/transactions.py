@@ -23,7 +23,13 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 
-from ottla.clients.errors import InvalidTransactionState, KafkaError, ProducerFenced, TransactionFailed
+from ottla.clients.errors import (
+    COORDINATOR_MOVED,
+    InvalidTransactionState,
+    KafkaError,
+    ProducerFenced,
+    TransactionFailed,
+)
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import TopicPartition
 
@@ -60,7 +66,6 @@ class Verdict(enum.Enum):
     FATAL = "the producer is of no use any more"
 
 
-_COORDINATOR_MOVED = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
 _FENCED = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
 """Old coordinators say the second where newer ones say the first (KIP-588)."""
 _FORGOTTEN = frozenset({ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_ID_MAPPING})
@@ -102,7 +107,7 @@ def verdict(step: Step, code: ErrorCode) -> Verdict:
         return Verdict.DONE
     if step is Step.PRODUCE:
         return Verdict.FATAL if code in _FATAL_AT_PRODUCE else Verdict.ABORT
-    if code in _COORDINATOR_MOVED or code is ErrorCode.NETWORK_EXCEPTION:
+    if code in COORDINATOR_MOVED or code is ErrorCode.NETWORK_EXCEPTION:
         return Verdict.FIND
     if code is ErrorCode.REQUEST_TIMED_OUT:
         return Verdict.FIND if step is Step.COMMIT_OFFSETS else Verdict.AGAIN

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from ottla.clients.assignors.base import Assignments, Assignor, Members, in_order, subscribed_partitions
+from ottla.clients.partitions import numbers_by_topic
 from ottla.protocol.consumer_protocol import ConsumerTopicPartitions
 from ottla.protocol.errors import MalformedFrame
 from ottla.protocol.records import TopicPartition
@@ -67,9 +68,7 @@ def _claims_in(user_data: bytes | None) -> tuple[list[TopicPartition], int]:
 
 def grouped(partitions: Iterable[TopicPartition]) -> list[ConsumerTopicPartitions]:
     """Partitions in the form that the consumer protocol has for them."""
-    by_topic: dict[str, list[int]] = {}
-    for tp in sorted(partitions):
-        by_topic.setdefault(tp.topic, []).append(tp.partition)
+    by_topic = numbers_by_topic(sorted(partitions))
     return [ConsumerTopicPartitions(topic=topic, partitions=numbers) for topic, numbers in by_topic.items()]
 
 

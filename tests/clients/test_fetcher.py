@@ -12,8 +12,8 @@ from ottla.clients.errors import KafkaConnectionError, KafkaError, OffsetOutOfRa
 from ottla.clients.fetcher import Fetcher
 from ottla.clients.options import ConsumerOptions
 from ottla.clients.positions import Positions
-from ottla.clients.structs import OffsetAndMetadata
-from ottla.clients.subscription import EARLIEST, PartitionState, SubscriptionState
+from ottla.clients.structs import EARLIEST, OffsetAndMetadata
+from ottla.clients.subscription import PartitionState, SubscriptionState
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from ottla.protocol.messages.list_offsets import (
