@@ -64,6 +64,19 @@ class World:
             self.subscription.state(tp).seek(at, epoch)
         self.fetcher.poke()
 
+    def wait(self, ms: float = 200) -> None:
+        """Time passes; by default a pause."""
+        self.client.now += ms
+        self.fetcher.poke()
+
+    async def answer(self, answer: Any) -> None:
+        """Answer the one request that is under way."""
+        await (await self.client.one()).answer(answer)
+
+    def values(self, limit: int = 5) -> list[bytes | None]:
+        """The values taken of the first partition, if any."""
+        return [record.value for record in self.fetcher.take(limit).get(T0, ())]
+
     async def close(self) -> None:
         self.fetcher.close()
         await self.client.tasks.close()
@@ -106,12 +119,12 @@ async def test_one_request_for_each_broker(world: World) -> None:
 
 async def test_what_is_buffered_is_not_fetched_again_until_it_is_taken(world: World) -> None:
     world.read(T0)
-    await (await world.client.one()).answer(fetched(T0, b"a", b"b"))
+    await world.answer(fetched(T0, b"a", b"b"))
     assert world.news == 1
     await world.client.none()
-    assert [r.value for r in world.fetcher.take(1)[T0]] == [b"a"]
+    assert world.values(1) == [b"a"]
     await world.client.none()
-    assert [r.value for r in world.fetcher.take(5)[T0]] == [b"b"]
+    assert world.values() == [b"b"]
     assert asked((await world.client.one()).request) == {T0: (2, 5)}
     assert world.fetcher.take(5) == {}
 
@@ -129,7 +142,7 @@ async def test_an_answer_for_where_the_user_no_longer_is_is_dropped(world: World
 
 async def test_what_was_buffered_before_a_jump_is_dropped(world: World) -> None:
     world.read(T0)
-    await (await world.client.one()).answer(fetched(T0, b"a"))
+    await world.answer(fetched(T0, b"a"))
     world.subscription.state(T0).seek(0)
     assert world.fetcher.take(5) == {}
     assert asked((await world.client.one()).request) == {T0: (0, 5)}
@@ -147,12 +160,12 @@ async def test_an_answer_for_a_partition_given_up_is_dropped(world: World) -> No
 
 async def test_paused_partitions_keep_what_was_fetched(world: World) -> None:
     world.read(T0)
-    await (await world.client.one()).answer(fetched(T0, b"a"))
+    await world.answer(fetched(T0, b"a"))
     world.subscription.state(T0).paused = True
     assert world.fetcher.take(5) == {}
     await world.client.none()
     world.subscription.state(T0).paused = False
-    assert [r.value for r in world.fetcher.take(5)[T0]] == [b"a"]
+    assert world.values() == [b"a"]
 
 
 def damaged(data: bytes) -> bytes:
@@ -164,9 +177,9 @@ async def test_a_damaged_batch_is_told_at_every_call_until_the_user_seeks_past_i
     answer = fetched(T0)
     answer.responses[0].partitions[0].records = first + damaged(second) + third
     world.read(T0)
-    await (await world.client.one()).answer(answer)
+    await world.answer(answer)
     state = world.subscription.state(T0)
-    assert [r.value for r in world.fetcher.take(5)[T0]] == [b"0"]
+    assert world.values() == [b"0"]
     for _ in range(3):
         world.subscription.finish()
         with pytest.raises(RecordCorrupt, match="t-0: the batch at offset 1") as caught:
@@ -179,7 +192,7 @@ async def test_a_damaged_batch_is_told_at_every_call_until_the_user_seeks_past_i
     again = await world.client.one()
     assert asked(again.request) == {T0: (2, 5)}
     await again.answer(fetched(T0, b"2", at=2))
-    assert [r.value for r in world.fetcher.take(5)[T0]] == [b"2"]
+    assert world.values() == [b"2"]
 
 
 async def test_what_is_not_for_the_user_before_a_damaged_batch_changes_nothing(world: World) -> None:
@@ -187,7 +200,7 @@ async def test_what_is_not_for_the_user_before_a_damaged_batch_changes_nothing(w
     answer = fetched(T0)
     answer.responses[0].partitions[0].records = marker + damaged(build_batch([Record(value=b"1")], base_offset=1))
     world.read(T0)
-    await (await world.client.one()).answer(answer)
+    await world.answer(answer)
     for _ in range(3):
         with pytest.raises(RecordCorrupt, match="offset 1"):
             world.fetcher.take(5)
@@ -207,12 +220,11 @@ async def test_what_is_not_for_the_user_before_a_damaged_batch_changes_nothing(w
 )
 async def test_a_partition_that_moved_is_looked_up_and_fetched_again_after_a_pause(world: World, code: int) -> None:
     world.read(T0)
-    await (await world.client.one()).answer(fetched(T0, error_code=code))
+    await world.answer(fetched(T0, error_code=code))
     assert world.client.refreshes == 1
     await world.client.none()
     world.client.lead("t", (2, 6))
-    world.client.now += 200
-    world.fetcher.poke()
+    world.wait()
     again = await world.client.one()
     assert (again.node_id, asked(again.request)) == (2, {T0: (0, 6)})
 
@@ -222,8 +234,7 @@ async def test_a_broken_connection_is_tried_again_after_a_pause(world: World) ->
     await (await world.client.one()).fail(KafkaConnectionError("broke"))
     assert world.client.refreshes == 1
     await world.client.none()
-    world.client.now += 200
-    world.fetcher.poke()
+    world.wait()
     await world.client.one()
 
 
@@ -237,7 +248,7 @@ async def test_a_partition_without_a_leader_asks_for_metadata(world: World) -> N
 async def test_what_is_denied_is_told_once_for_each_try(world: World) -> None:
     world.read(T0)
     for _ in range(2):
-        await (await world.client.one()).answer(fetched(T0, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        await world.answer(fetched(T0, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         await world.client.none()
         with pytest.raises(KafkaError) as caught:
             world.fetcher.take(5)
@@ -248,7 +259,7 @@ async def test_what_is_denied_is_told_once_for_each_try(world: World) -> None:
 async def test_out_of_range_without_a_policy_is_told(world: World) -> None:
     world.fetcher._options = ConsumerOptions(auto_offset_reset="none")
     world.read(T0, at=7)
-    await (await world.client.one()).answer(fetched(T0, error_code=ErrorCode.OFFSET_OUT_OF_RANGE))
+    await world.answer(fetched(T0, error_code=ErrorCode.OFFSET_OUT_OF_RANGE))
     with pytest.raises(OffsetOutOfRange) as caught:
         world.fetcher.take(5)
     assert caught.value.positions == {T0: 7}
@@ -256,7 +267,7 @@ async def test_out_of_range_without_a_policy_is_told(world: World) -> None:
 
 async def test_out_of_range_is_looked_up_by_the_policy(world: World) -> None:
     world.read(T0, at=7)
-    await (await world.client.one()).answer(fetched(T0, error_code=ErrorCode.OFFSET_OUT_OF_RANGE))
+    await world.answer(fetched(T0, error_code=ErrorCode.OFFSET_OUT_OF_RANGE))
     lookup = await world.client.one()
     assert isinstance(lookup.request, ListOffsetsRequest)
     [partition] = lookup.request.topics[0].partitions
@@ -275,7 +286,7 @@ def ends(tp: TopicPartition, offset: int, error: int = 0) -> ListOffsetsResponse
 async def test_a_nearer_replica_is_read_until_it_fails(world: World) -> None:
     """KIP-392."""
     world.read(T0)
-    await (await world.client.one()).answer(fetched(T0, preferred_read_replica=2))
+    await world.answer(fetched(T0, preferred_read_replica=2))
     nearer = await world.client.one()
     assert nearer.node_id == 2
     await nearer.answer(fetched(T0, error_code=ErrorCode.OFFSET_OUT_OF_RANGE))
@@ -283,12 +294,11 @@ async def test_a_nearer_replica_is_read_until_it_fails(world: World) -> None:
     assert (leader.node_id, asked(leader.request)) == (1, {T0: (0, 5)}), "what a follower lacks is no reason to reset"
     await leader.answer(fetched(T0, preferred_read_replica=2))
     await (await world.client.one()).fail(KafkaConnectionError("broke"))
-    world.client.now += 200
-    world.fetcher.poke()
+    world.wait()
     leader = await world.client.one()
     assert leader.node_id == 1
     await leader.answer(fetched(T0, preferred_read_replica=2))
-    await (await world.client.one()).answer(fetched(T0))
+    await world.answer(fetched(T0))
     world.client.open.clear()
     world.client.now += world.options.metadata_max_age_ms
     world.fetcher._busy.clear()
@@ -376,7 +386,7 @@ async def test_a_cut_without_a_policy_is_told() -> None:
     world = World(auto_offset_reset="none")
     world.client.lead("t", (1, 5))
     world.read(T0, at=50, epoch=3)
-    await (await world.client.one()).answer(epoch_end(T0, 3, 44))
+    await world.answer(epoch_end(T0, 3, 44))
     with pytest.raises(KafkaError, match="t-0"):
         world.positions.raise_if_without()
     await world.client.none()
@@ -391,5 +401,5 @@ def epoch_end(tp: TopicPartition, epoch: int, offset: int) -> OffsetForLeaderEpo
 async def test_a_lookup_that_is_denied_is_told(world: World) -> None:
     world.subscription.assign([T0])
     world.positions.poke()
-    await (await world.client.one()).answer(ends(T0, -1, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+    await world.answer(ends(T0, -1, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
     assert [error.code for error in world.errors] == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]

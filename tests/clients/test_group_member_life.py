@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 from ottla.clients.errors import CommitFailed, FencedInstance, KafkaConnectionError, KafkaError, RebalanceInProgress
-from ottla.clients.group_effects import CoordinatorLost, Fail, FindCoordinator, MemberState, Prepare, Send
+from ottla.clients.group_effects import Fail, FindCoordinator, MemberState, Prepare, Send
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.protocol.messages.join_group import JoinGroupRequest
 from ottla.protocol.messages.leave_group import LeaveGroupRequest
-from ottla.protocol.messages.sync_group import SyncGroupRequest
 from tests.clients.member_script import T0, T1, Script, subscriptions
 
 
@@ -45,8 +44,7 @@ def test_a_rebalance_is_joined() -> None:
     s.heartbeat(ErrorCode.REBALANCE_IN_PROGRESS)
     assert s.member.state is MemberState.STABLE, "until everything is given up"
     assert s.member.identity().generation_id == 1, "so that it can still be committed"
-    s.prepared()
-    assert s.sent(JoinGroupRequest).reason == "group is already rebalancing"
+    assert s.join().reason == "group is already rebalancing"
 
 
 def test_heartbeats_go_on_while_the_listener_runs() -> None:
@@ -62,11 +60,7 @@ def test_heartbeats_go_on_while_the_listener_runs() -> None:
 
 
 def test_a_rebalance_while_the_assignment_is_taken_over_is_joined_after_it() -> None:
-    s = Script()
-    s.subscribe()
-    s.found()
-    s.prepared()
-    s.sent(JoinGroupRequest)
+    s = Script().joining()
     s.joined(1)
     s.synced(T0)
     complete = s.effects()
@@ -87,8 +81,7 @@ def test_a_heartbeat_tells_that_the_membership_is_over(code: ErrorCode, member_i
     assert (s.member.state, s.member.lost) == (MemberState.UNJOINED, True)
     with pytest.raises(CommitFailed, match="not in the group"):
         s.member.identity()
-    s.prepared()
-    assert s.sent(JoinGroupRequest).member_id == member_id
+    assert s.join().member_id == member_id
 
 
 def test_a_heartbeat_tells_that_the_instance_is_fenced() -> None:
@@ -103,7 +96,7 @@ def test_a_heartbeat_tells_that_the_instance_is_fenced() -> None:
 def test_a_heartbeat_tells_that_the_coordinator_moved(code: ErrorCode) -> None:
     s = Script().stable(T0)
     s.heartbeat(code)
-    assert [type(effect) for effect in s.effects()] == [CoordinatorLost, FindCoordinator]
+    s.looked_for()
     s.wait(5_000)
     s.nothing()
     s.member.coordinator_found(2, s.now)
@@ -119,7 +112,7 @@ def test_a_heartbeat_that_is_not_answered() -> None:
     s.wait(3_000)
     s.sent(HeartbeatRequest)
     s.no_answer()
-    assert [type(effect) for effect in s.effects()] == [CoordinatorLost, FindCoordinator]
+    s.looked_for()
     s.member.coordinator_found(1, s.now)
     s.at(s.now)
     s.sent(HeartbeatRequest)
@@ -139,15 +132,12 @@ def test_a_silent_coordinator_is_looked_for_elsewhere_when_the_session_is_over()
     s.at(10_999)
     s.nothing()
     s.at(11_000)
-    lost, find = s.effects()
-    assert isinstance(lost, CoordinatorLost)
-    assert "session_timeout_ms" in lost.reason
-    assert isinstance(find, FindCoordinator)
+    assert "session_timeout_ms" in s.looked_for().reason
     s.member.coordinator_found(1, s.now)
     s.at(20_999)
     s.nothing()
     s.at(21_000)
-    assert [type(effect) for effect in s.effects()] == [CoordinatorLost, FindCoordinator]
+    s.looked_for()
 
 
 def test_the_answer_to_a_heartbeat_of_an_earlier_generation_is_ignored() -> None:
@@ -155,8 +145,8 @@ def test_the_answer_to_a_heartbeat_of_an_earlier_generation_is_ignored() -> None
     s.wait(3_000)
     s.sent(HeartbeatRequest)
     old = s.send
-    s.member.request_rejoin("x", s.now)
-    s.rejoin(T0, generation=2)
+    s.rejoins()
+    s.enter(2, T0)
     s.member.answered(old.sent, HeartbeatResponse(error_code=ErrorCode.ILLEGAL_GENERATION), s.now)
     s.nothing()
     assert (s.member.state, s.member.generation_id) == (MemberState.STABLE, 2)
@@ -165,21 +155,19 @@ def test_the_answer_to_a_heartbeat_of_an_earlier_generation_is_ignored() -> None
 def test_a_commit_tells_that_the_membership_is_over_only_of_its_own_generation() -> None:
     s = Script().stable(T0)
     old = s.member.identity()
-    s.member.request_rejoin("x", s.now)
-    s.rejoin(T0, generation=2)
+    s.rejoins()
+    s.enter(2, T0)
     s.member.membership_refused(ErrorCode.ILLEGAL_GENERATION, old, "commit", s.now)
     assert s.member.state is MemberState.STABLE
     s.member.membership_refused(ErrorCode.UNKNOWN_MEMBER_ID, s.member.identity(), "commit", s.now)
     assert s.member.state is MemberState.UNJOINED
-    s.prepared()
-    assert s.sent(JoinGroupRequest).reason == "commit failed: unknown member id"
+    assert s.join().reason == "commit failed: unknown member id"
 
 
 def test_nothing_can_be_committed_between_join_and_assignment() -> None:
     s = Script().stable(T0)
     s.heartbeat(ErrorCode.REBALANCE_IN_PROGRESS)
-    s.prepared()
-    s.sent(JoinGroupRequest)
+    s.join()
     for _ in range(2):
         with pytest.raises(RebalanceInProgress):
             s.member.identity()
@@ -216,8 +204,7 @@ def test_a_member_that_is_not_polled_leaves_and_comes_back() -> None:
     s.wait(100_000)
     s.nothing()
     s.member.entered_poll(s.now)
-    s.prepared()
-    join = s.sent(JoinGroupRequest)
+    join = s.join()
     assert (join.member_id, join.reason) == ("", "the consumer is polled again")
 
 
@@ -242,9 +229,7 @@ def test_a_static_member_that_is_not_polled_goes_silently() -> None:
 def test_a_member_away_during_the_join_leaves_on_a_connection_of_its_own() -> None:
     """The broker holds the JoinGroup back, and with it whatever comes behind on the same connection."""
     s = Script(max_poll_interval_ms=2_000).stable(T0)
-    s.member.request_rejoin("x", s.now)
-    s.prepared()
-    s.sent(JoinGroupRequest)
+    s.rejoins()
     join = s.send
     s.wait(2_000)
     s.sent(LeaveGroupRequest)
@@ -268,8 +253,7 @@ def test_unsubscribing_leaves() -> None:
     s.wait(100_000)
     s.nothing()
     s.subscribe("t")
-    s.prepared()
-    assert s.sent(JoinGroupRequest).member_id == ""
+    assert s.join().member_id == ""
 
 
 def test_closing_leaves_and_ends_everything() -> None:
@@ -290,11 +274,7 @@ def test_a_static_member_does_not_say_goodbye() -> None:
 
 def test_a_member_that_has_an_id_but_no_generation_leaves_too() -> None:
     """KIP-394: the broker remembers the id that it gave."""
-    s = Script()
-    s.subscribe()
-    s.found()
-    s.prepared()
-    s.sent(JoinGroupRequest)
+    s = Script().joining()
     s.member.member_id = "m7"
     s.member.close("bye")
     s.sent(LeaveGroupRequest)
@@ -340,7 +320,7 @@ def test_commits_alone_want_a_coordinator_too() -> None:
     s.found(3)
     s.nothing()
     s.member.coordinator_lost(3, "moved", s.now)
-    assert [type(effect) for effect in s.effects()] == [CoordinatorLost, FindCoordinator]
+    s.looked_for()
 
 
 def test_losing_another_broker_than_the_coordinator_means_nothing() -> None:
@@ -353,34 +333,17 @@ def test_losing_another_broker_than_the_coordinator_means_nothing() -> None:
 
 
 def test_the_leader_watches_the_partitions() -> None:
-    s = Script()
-    s.subscribe()
-    s.found()
-    s.prepared()
-    s.sent(JoinGroupRequest)
-    s.joined(1, leader=True)
-    s.effects()
-    s.member.led({"m1": [T0]}, {"t": 1}, s.now)
-    s.synced(T0)
-    s.completed()
+    s = Script().joining()
+    s.lead({"t": 1}, T0)
     s.member.partition_counts_changed({"t": 1}, s.now)
     s.nothing()
     s.member.partition_counts_changed({"t": 2}, s.now)
-    s.prepared()
-    assert s.sent(JoinGroupRequest).reason == "the number of partitions of t changed"
+    assert s.join().reason == "the number of partitions of t changed"
 
 
 def test_a_topic_that_appears_is_divided() -> None:
-    s = Script()
-    s.subscribe()
-    s.found()
-    s.prepared()
-    s.sent(JoinGroupRequest)
-    s.joined(1, leader=True)
-    s.effects()
-    s.member.led({"m1": []}, {"t": None}, s.now)
-    s.synced()
-    s.completed()
+    s = Script().joining()
+    s.lead({"t": None})
     s.member.partition_counts_changed({"t": 1}, s.now)
     s.one(Prepare)
 
@@ -395,9 +358,7 @@ def test_a_follower_leaves_watching_to_the_leader() -> None:
 def test_the_first_reason_is_the_one_told() -> None:
     s = Script().stable(T0)
     s.member.request_rejoin("first", s.now)
-    s.member.request_rejoin("second", s.now)
-    s.prepared()
-    assert s.sent(JoinGroupRequest).reason == "first"
+    assert s.rejoins("second").reason == "first"
 
 
 def test_the_rebalance_protocol_is_the_best_that_all_assignors_have() -> None:
@@ -416,8 +377,7 @@ def test_several_assignors_all_tell_what_is_held() -> None:
     s.prepared([T0, T1])
     for one in subscriptions(s.sent(JoinGroupRequest)).values():
         assert [(o.topic, o.partitions) for o in one.owned_partitions] == [("t", [0, 1])]
-    s.joined(2)
-    s.sent(SyncGroupRequest)
+    s.syncing(2)
 
 
 # more ways to leave
