@@ -201,7 +201,7 @@ class Accumulator:
         return head.created_ms if full or self.flushing else head.created_ms + self.linger_ms
 
     def _first(self, partition: PartitionQueue) -> bool:
-        """Whether the broker has nothing of a producer's epoch yet.
+        """Tell whether the broker has no batch of the producer's epoch yet.
 
         It may refuse the first batch, as the topic is new or the transaction before is not ended everywhere; and one
         that knows nothing of the producer would take the second in its place, and the first never again.
@@ -254,7 +254,7 @@ class Accumulator:
     # what comes back
 
     def succeeded(self, batch: Batch) -> None:
-        """The broker has it."""
+        """The broker has stored the batch."""
         partition = self._partitions[batch.tp]
         partition.in_flight.remove(batch)
         if batch.sequence != NO_SEQUENCE and not partition.bump_wanted:

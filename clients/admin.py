@@ -73,7 +73,7 @@ DURATION_SINCE, PATTERN_SINCE = 1, 2
 """The versions of ListTransactions that can choose by duration and by pattern."""
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 OPERATIONS = {"set": 0, "delete": 1, "append": 2, "subtract": 3}
-"""What IncrementalAlterConfigs can do with a value, as numbers of the wire (KIP-339)."""
+"""The operations of IncrementalAlterConfigs, by their numbers on the wire (KIP-339)."""
 Thing = str | int
 """A topic by its name, or a broker by its id."""
 Change = str | None | ConfigChange

@@ -1,4 +1,4 @@
-"""How the admin client calls: to whom, again when that may help, and with one outcome for each thing asked for."""
+"""The calls of the admin client: routed, tried again where that may help, with one outcome for each thing asked for."""
 
 from __future__ import annotations
 

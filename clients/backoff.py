@@ -24,7 +24,7 @@ class Backoff:
         self.failures = 0
 
     def another(self) -> Backoff:
-        """One of the same kind, without failures."""
+        """The same waits, from the beginning."""
         return Backoff(self._initial_ms, self._max_ms, self._draw)
 
     def next_ms(self) -> float:
@@ -34,12 +34,12 @@ class Backoff:
         return wait * (1 - JITTER + 2 * JITTER * self._draw())
 
     def reset(self) -> None:
-        """It worked: begin anew."""
+        """Begin anew after a success."""
         self.failures = 0
 
 
 class Tries:
-    """How long a call may still take, and when it tries again.
+    """The time that a call may still take, and the waits before its next tries.
 
     Args:
         now_ms: the clock.

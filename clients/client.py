@@ -1,4 +1,4 @@
-"""What producer, consumer and admin share: connections to the brokers, and cluster metadata that are kept fresh."""
+"""The part that producer, consumer and admin client share: connections to brokers, and fresh cluster metadata."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ _TRANSIENT_TOPIC_ERRORS = frozenset(
 
 
 class Client(Generic[O_co]):
-    """Connections by (broker, role), and metadata of the topics that somebody named.
+    """Connections by (broker, role), and metadata of the topics that were asked for.
 
     Args:
         options: those of `ClientOptions`.
-        auto_create: asking for a topic may create it, if the broker does that.
+        auto_create: the broker may create a topic that is asked for, if it is set to do that.
     """
 
     def __init__(self, options: O_co, *, auto_create: bool = False) -> None:
@@ -78,7 +78,7 @@ class Client(Generic[O_co]):
 
     @property
     def unanswered_ms(self) -> float:
-        """For how long all brokers have been asked in vain, in ms; 0 while one answers."""
+        """The time in ms for which no broker has answered; 0 while one answers."""
         since = self._unanswered_since_ms
         return 0.0 if since is None else self.now_ms() - since
 
@@ -104,7 +104,7 @@ class Client(Generic[O_co]):
         self._housekeep()
 
     async def _refresh_patiently(self, timeout_ms: float) -> None:
-        """Ask for metadata; while no broker answers, again and again, with one line for all of that."""
+        """Ask for metadata until a broker answers. Logs one line, however many tries it takes."""
         tries = Tries(self.now_ms, timeout_ms, self.options.retry_backoff())
         told = False
         while True:
@@ -165,7 +165,7 @@ class Client(Generic[O_co]):
         )
 
     async def connection(self, node_id: int, role: str = DATA) -> ClientConnection:
-        """The connection to a broker for a role; made if there is none, after the backoff if the last try failed."""
+        """The connection to a broker for a role. Connects if there is none, after a pause if the last try failed."""
         key = (node_id, role)
         connection = self._connections.get(key)
         if connection is not None and not connection.closed:
@@ -263,7 +263,7 @@ class Client(Generic[O_co]):
         return known + bootstrap
 
     async def refresh(self) -> None:
-        """Ask for metadata of all topics of interest, now; several callers share one request.
+        """Ask for metadata of all topics of interest now. Several callers share one request.
 
         Raises:
             KafkaConnectionError, KafkaTimeout: no broker answers.
@@ -300,7 +300,7 @@ class Client(Generic[O_co]):
             tell()
 
     async def ask(self, topics: frozenset[str] | None) -> MetadataResponse:
-        """Ask for metadata of just these topics, None for all, and take them in.
+        """Ask for metadata of just these topics (None: all), and store them.
 
         Raises:
             KafkaConnectionError, KafkaTimeout: no broker answers.
@@ -347,7 +347,7 @@ class Client(Generic[O_co]):
                 connection.close()
 
     def _ask_again_for_missing(self) -> None:
-        """Topics of interest that are not there yet may be about to be created."""
+        """Ask again later for topics that do not exist yet: they may be about to be created."""
         missing = any(self.cluster.errors.get(topic) in _TRANSIENT_TOPIC_ERRORS for topic in self.topics)
         if not missing:
             self._missing_backoff.reset()
@@ -360,14 +360,14 @@ class Client(Generic[O_co]):
         self.request_refresh()
 
     def request_refresh(self) -> None:
-        """Have metadata asked for soon, until an answer comes. Does not wait."""
+        """Refresh the metadata in the background, until an answer comes. Does not wait."""
         self._refresh_wanted = True
         if not self._refresh_loop and not self.tasks.closed:
             self._refresh_loop = True
             self.tasks.spawn(self._refresh_while_wanted(), "metadata refresh")
 
     async def _refresh_while_wanted(self) -> None:
-        """One loop for all requests: they come from every batch that fails while a broker is away."""
+        """Serve all requests by one loop: every batch that fails while a broker is away makes one."""
         try:
             while self._refresh_wanted:
                 # Not more often than the backoff allows: leaders take a moment to be elected.
@@ -386,11 +386,11 @@ class Client(Generic[O_co]):
             self._refresh_loop = False
 
     async def topic_partitions(self, topic: str, timeout_ms: float) -> list[int]:
-        """The partitions of a topic, which becomes one of interest.
+        """The partitions of a topic. The topic becomes one of interest.
 
         Raises:
             KafkaError: there is no such topic after ``timeout_ms``, its name is invalid, or access is denied.
-            OptionError: it is no name.
+            OptionError: the topic's name cannot be one.
         """
         tries = Tries(self.now_ms, timeout_ms, self.options.retry_backoff())
         self.topics.add(name("topic", topic))

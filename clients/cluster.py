@@ -1,4 +1,4 @@
-"""What a client knows of the cluster: brokers, topics, leaders and their epochs. Pure; fed with Metadata answers."""
+"""The client's view of the cluster: brokers, topics, leaders and their epochs. Pure; made from Metadata answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ClusterMetadata:
         self.errors: dict[str, ErrorCode] = {}
 
     def update(self, answer: MetadataResponse, asked: Iterable[str] | None) -> None:
-        """Take in an answer.
+        """Store an answer.
 
         A partition whose leader epoch is lower than the one known is an old view and leaves what is known in place,
         unless the topic is another one of the same name (KIP-320).
@@ -67,7 +67,7 @@ class ClusterMetadata:
         return TopicInfo(name, topic.topic_id, topic.is_internal, partitions)
 
     def partition_count(self, topic: str) -> int | None:
-        """How many partitions a topic has; None while it is unknown."""
+        """The number of a topic's partitions; None while it is unknown."""
         info = self.topics.get(topic)
         return len(info.partitions) if info and info.partitions else None
 

@@ -32,7 +32,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.schema import Message
 
 CLOSE_PATIENCE_MS = 5_000
-"""How long leaving the group may hold up `stop`."""
+"""The longest time for which leaving the group may delay `stop`."""
 
 
 class Coordinator:
@@ -76,7 +76,7 @@ class Coordinator:
             self._client.tasks.spawn(self._commit_now_and_then(), "auto-commit")
 
     def subscription_changed(self) -> None:
-        """The user has subscribed; takes effect when an `unsubscribe` before it is done."""
+        """Act on a new subscription, once an `unsubscribe` before it is done."""
         if self._leaving is not None or not self._subscription.auto_assigned:
             return
         self._error = None
@@ -124,7 +124,7 @@ class Coordinator:
             self.settle()
 
     def raise_error(self) -> None:
-        """Raise what the user must know, once; the next call tries again.
+        """Raise an error that the user must know, once. The next call tries again.
 
         Raises:
             KafkaError: the group refuses this member, or the listener failed.
@@ -169,7 +169,7 @@ class Coordinator:
         await set_within(self._changed, None if left_ms is None else left_ms / 1000)
 
     async def close(self) -> None:
-        """Commit what is finished, tell the listener, leave. Takes what CLOSE_PATIENCE_MS allow beside the listener."""
+        """Commit finished records, tell the listener, and leave. Allows CLOSE_PATIENCE_MS beside the listener."""
         await self._wait_step()
         if self._leaving is not None:
             await asyncio.wait([self._leaving])
@@ -197,7 +197,7 @@ class Coordinator:
     # effects
 
     def settle(self) -> None:
-        """Perform what the member wants done, and arm the timer for its next deadline."""
+        """Perform the member's effects, and arm the timer for its next deadline."""
         if self._client.tasks.closed:
             return
         while effects := self.member.take_effects():

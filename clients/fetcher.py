@@ -59,7 +59,7 @@ class Fetcher:
         self._backoff = client.options.retry_backoff()
 
     def poke(self) -> None:
-        """Fetch whatever should be and is not under way."""
+        """Start the fetches that are due and not under way."""
         if self._client.tasks.closed:
             return
         now = self._client.now_ms()
@@ -95,7 +95,7 @@ class Fetcher:
         return self._client.cluster.leader(state.tp)
 
     def _epoch_checked(self, state: PartitionState) -> bool:
-        """Whether the position may be read in the leader epoch that is known now (KIP-320)."""
+        """Tell whether the position was checked against the leader epoch that is known now (KIP-320)."""
         known = max(state.validated_epoch, state.position_epoch)
         if state.position_epoch < 0 or self._client.cluster.leader_epoch(state.tp) <= known:
             return True

@@ -12,7 +12,7 @@ from ottla.protocol.schema import Message
 
 
 class MemberState(Enum):
-    """Where a consumer stands in its group; Kafka's names."""
+    """The state of a consumer in its group, in Kafka's names."""
 
     UNJOINED = "UNJOINED"
     """Not in the group."""
@@ -25,7 +25,7 @@ class MemberState(Enum):
 
 
 class Step(Enum):
-    """What the way into a generation waits for."""
+    """The step that a member waits for on its way into a generation."""
 
     IDLE = "nothing"
     PREPARING = "the shell, to give up what must be given up before joining"
@@ -37,7 +37,7 @@ class Step(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """Stands for a request in flight; the machine knows by it what the answer means."""
+    """Identifies a request in flight, so that the machine can tell what its answer is worth."""
 
     attempt: int
     generation_id: int
@@ -95,7 +95,7 @@ class Complete:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """Raise this out of the user's next call. When that was done, ``resume`` makes the member try again."""
+    """Raise this error from the user's next call. After that, ``resume`` makes the member try again."""
 
     error: KafkaError
 

@@ -73,7 +73,7 @@ from ottla.protocol.records import TopicPartition
 from ottla.protocol.schema import Message
 
 JOIN_GRACE_MS = 5_000
-"""How much longer than the rebalance timeout a JoinGroup may take, as in Kafka's consumer."""
+"""The time that a JoinGroup may take beyond the rebalance timeout, as in Kafka's consumer."""
 NOT_SEEN = -1
 """A partition count that is to be taken from the next metadata."""
 
@@ -122,7 +122,7 @@ class GroupMember:
     # what the shell asks
 
     def take_effects(self) -> list[Effect]:
-        """What is to be done, once."""
+        """The effects to perform, each once."""
         effects, self._effects = self._effects, []
         return effects
 
@@ -151,10 +151,10 @@ class GroupMember:
         return self.state in (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE)
 
     def identity(self) -> Sent:
-        """In whose name offsets may be committed now.
+        """The identity to commit offsets with now.
 
         Raises:
-            RebalanceInProgress: not before the rebalance under way is done.
+            RebalanceInProgress: a rebalance is under way.
             CommitFailed: the member is in no generation.
         """
         if self.topics is None:
@@ -249,7 +249,7 @@ class GroupMember:
     # time
 
     def advance(self, now_ms: float) -> None:
-        """Do what is due. Calling too early or too often does no harm."""
+        """Do everything that is due. Calling too early or too often does no harm."""
         if self.closed:
             return
         away = self._poll.deadline_ms() if self.state is not MemberState.UNJOINED else None
@@ -473,7 +473,7 @@ class GroupMember:
         self._attempt += 1
 
     def _fail(self, error: KafkaError, now_ms: float) -> None:
-        """The user must know. Nothing more is tried until it does."""
+        """Stop until the user has been told an error."""
         self._reset(forget_member=False)
         if isinstance(error, FencedInstance):
             self.fenced = error
@@ -530,7 +530,7 @@ class GroupMember:
             self.membership_refused(answer.error_code, sent, "heartbeat", now_ms)
 
     def membership_refused(self, value: int, sent: Sent, what: str, now_ms: float) -> None:
-        """A heartbeat or commit told that the membership is over, unless it was sent in another generation."""
+        """A heartbeat or commit was told that the membership is over. Ignored if it was sent in another generation."""
         if (sent.generation_id, sent.member_id) != (self.generation_id, self.member_id) or self.topics is None:
             return
         code = error_code(value)

@@ -99,7 +99,7 @@ def leave_request(options: ConsumerOptions, member: Sent, reason: str) -> LeaveG
 
 
 def read_members(answer: JoinGroupResponse) -> dict[str, MemberSubscription]:
-    """What the leader is told about the members.
+    """The members as the leader is told of them.
 
     Raises:
         MalformedFrame: a subscription is unreadable; the message names the member.

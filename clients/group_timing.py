@@ -39,12 +39,12 @@ class Liveness:
 
     @property
     def timeout_ms(self) -> float:
-        """How long to wait for one answer: so that a second try fits into the session."""
+        """The time to wait for one answer. A second try still fits into the session."""
         return min(self._options.request_timeout_ms, self._options.session_timeout_ms * 2 / 3)
 
 
 class PollWatch:
-    """How long the user has been away (``max_poll_interval_ms``)."""
+    """Watches how long the user has been away (``max_poll_interval_ms``)."""
 
     def __init__(self, max_poll_interval_ms: float) -> None:
         self._limit_ms = max_poll_interval_ms
@@ -71,7 +71,7 @@ class PollWatch:
 
 
 class Lookup:
-    """Where the coordinator is, or when to look for it again."""
+    """The coordinator's broker, or the time to look it up again."""
 
     def __init__(self, backoff: Backoff) -> None:
         self._backoff = backoff

@@ -76,7 +76,7 @@ async def _one_round(
     found: dict[TopicPartition, OffsetAndTimestamp],
     timeout_ms: float,
 ) -> KafkaError | None:
-    """Ask all leaders once. Returns what kept some from answering, None if all have."""
+    """Ask all leaders once. Returns the error that kept some from answering, None if all have."""
     failure: KafkaError | None = None
     groups = client.cluster.by_leader(left)
     for tp in groups.pop(None, ()):

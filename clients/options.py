@@ -309,7 +309,7 @@ class ConsumerOptions(ClientOptions):
 
     @property
     def join_timeout_ms(self) -> int:
-        """How long the group waits for this member to rejoin: the rebalance timeout on the wire."""
+        """The rebalance timeout on the wire: how long the group waits for this member to rejoin."""
         return self.max_poll_interval_ms if self.rebalance_timeout_ms is None else self.rebalance_timeout_ms
 
     @property
@@ -335,4 +335,4 @@ class AdminOptions(ClientOptions):
 
 
 CLIENTS: tuple[type[ClientOptions], ...] = (ProducerOptions, ConsumerOptions, AdminOptions)
-"""The clients that may have an option that another one was given."""
+"""The options of the clients, to tell to which of them an unknown one belongs."""

@@ -1,4 +1,4 @@
-"""Which partition a record goes to: by its key's murmur2 hash, as Kafka's producers do; keyless records stick.
+"""The choice of a record's partition: by the key's murmur2 hash, as Kafka's producers do; keyless records stick.
 
 Keyless records stay with one partition until a batch's worth of bytes went there, then move to another chosen at
 random (KIP-480, KIP-794): batches are larger than with a random choice for each record.

@@ -1,4 +1,4 @@
-"""Finding out where to read: committed offsets first, then the reset policy; and checking positions after an election.
+"""Positions: looked up from committed offsets or the reset policy, and checked after an election.
 
 A position that was reached under an older leader may lie behind the end of the new leader's log, when the old one had
 records that were not replicated. Before reading on, the new leader is asked where the position's epoch ends (KIP-320).
@@ -35,7 +35,7 @@ class Positions:
     Args:
         committed: looks up committed offsets; None without a group.
         on_found: called when positions were found.
-        on_error: called with what the user must know.
+        on_error: called with an error that the user must know.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Positions:
         self.changed = asyncio.Event()
 
     def poke(self) -> None:
-        """Look up whatever must be."""
+        """Look up the positions that are missing, in the background."""
         if self._client.tasks.closed:
             return
         self._again = True
@@ -71,7 +71,7 @@ class Positions:
             self.poke()
 
     def raise_if_without(self) -> None:
-        """Raise what stands against reading.
+        """Raise if a partition cannot be read.
 
         Raises:
             NoOffsetForPartition: partitions have no committed offset, and there is no policy to reset them by.

@@ -1,4 +1,4 @@
-"""What happens to partitions in a rebalance: finished work is committed, the listener told, the assignment changed."""
+"""Partitions change hands in a rebalance: finished work is committed, the listener told, the assignment changed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Handover:
         self.on_committed: Callable[[Mapping[TopicPartition, OffsetAndMetadata]], None] = lambda offsets: None
 
     def take_failure(self) -> Exception | None:
-        """What the listener raised, once."""
+        """The exception that the listener raised, once."""
         failure, self._failure = self._failure, None
         return failure
 
@@ -102,8 +102,8 @@ class Handover:
         return bool(taken_away)
 
     def release(self, timeout_ms: float) -> Callable[[], asyncio.Future[None]]:
-        """Give up everything at once; returns what commits, in ``timeout_ms``, and tells the listener, to be called
-        and awaited."""
+        """Give up everything at once. Await the returned function's result to commit, for at most ``timeout_ms``, and
+        to tell the listener."""
         subscription = self._subscription
         held = subscription.assigned()
         offsets = self._finished()
@@ -151,7 +151,7 @@ class Handover:
             await self._commit(self._finished(), patience)
 
     async def commit_finished(self, timeout_ms: float) -> None:
-        """Commit what the user is done with; a failure is logged, since the next commit makes up for it."""
+        """Commit finished records. A failure is only logged, as the next commit makes up for it."""
         await self._commit(self._finished(), timeout_ms)
 
     async def _commit(self, offsets: dict[TopicPartition, OffsetAndMetadata], timeout_ms: float) -> None:
@@ -165,7 +165,7 @@ class Handover:
             self.committed(offsets)
 
     def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Take note of offsets that were committed: what they cover, the user is done with."""
+        """Take note of committed offsets: the records before them are finished."""
         for tp, offset in offsets.items():
             state = self._subscription.get(tp)
             if state is not None:

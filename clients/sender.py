@@ -127,7 +127,7 @@ class Sender:
             await set_within(self._wake, max(0.0, min(times) - now) / 1000 if times else None)
 
     def _send_ready(self, now: float) -> float | None:
-        """Send whatever may go; return when something else may."""
+        """Send the batches that are ready. Returns the time when the next one will be."""
         by_node: dict[int, list[TopicPartition]] = {}
         later: list[float] = []
         for tp in self._accumulator.waiting_partitions():
@@ -233,7 +233,7 @@ class Sender:
             self._fail(batch, error)
 
     def _watch_parts(self, batch: Batch) -> None:
-        """Whoever flushes waits for the halves of a batch in its place."""
+        """Make flushes wait for the halves of a batch in its place."""
         parts = {part for part in self._accumulator.unfinished() if part.waiters[0] in batch.waiters}
         for watched, _ in self._watchers:
             if batch in watched:

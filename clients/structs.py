@@ -1,4 +1,4 @@
-"""The small values that the clients give and take."""
+"""Small values that the clients take and return."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Records = dict[TopicPartition, list[ConsumerRecord[Any, Any]]]
 
 
 class RecordMetadata(NamedTuple):
-    """Where a produced record went. ``offset`` is -1 when the broker was not asked (acks=0), or did not say."""
+    """The place of a produced record. ``offset`` is -1 if the broker was not asked (acks=0), or did not say."""
 
     topic: str
     partition: int

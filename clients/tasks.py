@@ -11,7 +11,7 @@ from ottla.clients.logs import log
 
 
 class Tasks:
-    """A set of running tasks. A task that raises is logged: whatever an owner expects, the task handles itself."""
+    """A set of running tasks. One that raises is logged: a task handles the errors that its owner expects."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()

@@ -1,4 +1,4 @@
-"""The asyncio shell of a `Transaction`: what a transactional producer asks its coordinators."""
+"""The asyncio shell of a `Transaction`: a transactional producer's requests to its coordinators."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class TransactionCalls:
         self._state.begin()
 
     def record(self, tp: TopicPartition) -> None:
-        """A record will go to a partition: make sure that the coordinator knows. Does not wait."""
+        """Make sure that the coordinator knows of a partition before a record goes there. Does not wait."""
         if self._state.want(tp) and self._adding is None:
             self._adding = self._client.tasks.spawn(self._add_partitions(), "add partitions to the transaction")
 
@@ -175,7 +175,7 @@ class TransactionCalls:
         self._sender.wake()
 
     async def _speaks_v2(self) -> bool:
-        """Whether the cluster has the second protocol of KIP-890, and its brokers what belongs to it."""
+        """Tell whether the cluster has the second protocol of KIP-890, and its brokers the versions for it."""
         if self._node is None:
             return self._state.v2
         conversation = (await self._client.connection(self._node, TRANSACTION)).conversation
@@ -314,7 +314,7 @@ class TransactionCalls:
 
 
 def _partitions_outcome(answer: AddPartitionsToTxnResponse) -> int:
-    """The one code that says most: one partition's error is why others were not attempted."""
+    """The most telling code: because of one partition's error others were not attempted."""
     codes = [
         result.partition_error_code
         for topic in answer.results_by_topic_v3_and_below

@@ -1,4 +1,4 @@
-"""A transactional producer's state, and what each error code means for it. Pure.
+"""The state of a transactional producer, and the meaning of error codes for it. Pure.
 
 ```
             begin            end (commit)
@@ -35,7 +35,7 @@ from ottla.protocol.records import TopicPartition
 
 
 class TransactionState(enum.Enum):
-    """Where a transactional producer stands."""
+    """The states of a transactional producer."""
 
     NEW = "not yet known to the coordinator"
     READY = "outside a transaction"
@@ -46,7 +46,7 @@ class TransactionState(enum.Enum):
 
 
 class Step(enum.Enum):
-    """What was asked when an error came."""
+    """The request that an error answers."""
 
     INIT = "get the producer's id"
     ADD_PARTITIONS = "add partitions to the transaction"
@@ -57,7 +57,7 @@ class Step(enum.Enum):
 
 
 class Verdict(enum.Enum):
-    """What follows from an error code."""
+    """The consequence of an error code."""
 
     DONE = "it went well"
     AGAIN = "make the same request again"
@@ -102,7 +102,7 @@ _FATAL_AT_PRODUCE = frozenset(
 
 
 def verdict(step: Step, code: ErrorCode) -> Verdict:
-    """What an error code means at a step; at PRODUCE that of a batch which will not be tried again."""
+    """The consequence of an error code at a step; at PRODUCE, of a batch that will not be tried again."""
     if code is ErrorCode.NONE:
         return Verdict.DONE
     if step is Step.PRODUCE:
@@ -157,7 +157,7 @@ class Transaction:
         self._wanted.clear()
 
     def begin(self) -> None:
-        """Raises what stands against a transaction now."""
+        """Begin a transaction. Raises the reason if that is not possible now."""
         self.check_usable()
         if self.state is not TransactionState.READY:
             raise InvalidTransactionState(f"begin_transaction() while {self.state.value}")
@@ -172,7 +172,7 @@ class Transaction:
             raise InvalidTransactionState(f"{what} while {self.state.value}: call begin_transaction() first")
 
     def begin_end(self, commit: bool) -> None:
-        """The user ends the transaction. What was begun and not finished may be called again, the same way."""
+        """End the transaction. An end that was not finished may be called again in the same way."""
         self.check_usable()
         name = "commit_transaction()" if commit else "abort_transaction()"
         if self.state is TransactionState.ENDING:
@@ -192,7 +192,7 @@ class Transaction:
         return TransactionFailed(f"the transaction can only be aborted: {self.error}", self.error.code)
 
     def check_usable(self) -> None:
-        """Raises what made the producer useless, if anything did."""
+        """Raises the error that made the producer useless, if there was one."""
         if self.state is TransactionState.FATAL:
             assert self.error is not None
             raise self.error
@@ -219,7 +219,7 @@ class Transaction:
         self.added.update(tps)
 
     def may_send(self, tp: TopicPartition) -> bool:
-        """Whether batches of a partition may go out now."""
+        """Tell whether batches of a partition may be sent now."""
         if self.state is TransactionState.ENDING:
             return self.committing is True and tp in self.added
         return self.state is TransactionState.OPEN and tp in self.added
@@ -232,7 +232,7 @@ class Transaction:
         return self.state is TransactionState.OPEN or (self.state is TransactionState.ENDING and bool(self.committing))
 
     def failed(self, error: KafkaError, found: Verdict) -> KafkaError:
-        """Note an error that ends the transaction, or the producer. Gives what to raise."""
+        """Note an error that ends the transaction, or the producer. Returns the error to raise."""
         if self.state is TransactionState.FATAL:
             assert self.error is not None
             return self.error

@@ -262,7 +262,7 @@ class Conversation:
         return min((request.deadline_ms for request in self._open), default=None)
 
     def advance(self, now_ms: float) -> None:
-        """See whether a request has waited too long.
+        """Check for requests that have waited too long.
 
         Raises:
             KafkaTimeout: one has. Its answer may still come and would be taken for the next one's: close.

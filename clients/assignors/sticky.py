@@ -23,14 +23,14 @@ Claims = Mapping[str, tuple[Sequence[TopicPartition], int]]
 
 @message(versions=range(2))
 class StickyUserData(Message):
-    """What Kafka's sticky assignor sends with a subscription; version 1 has the generation (KIP-341)."""
+    """The user data of Kafka's sticky assignor; version 1 has the generation (KIP-341)."""
 
     previous_assignment: list[ConsumerTopicPartitions] = wire(ArrayOf(ConsumerTopicPartitions))
     generation: int = wire(Int32, since=1, default=-1)
 
 
 class StickyAssignor(Assignor):
-    """Even and sticky. An eager assignor: what a member held travels in its user data."""
+    """Even and sticky. An eager assignor: the partitions that a member held travel in its user data."""
 
     name = "sticky"
 
@@ -55,7 +55,7 @@ class StickyAssignor(Assignor):
 
 
 def _claims_in(user_data: bytes | None) -> tuple[list[TopicPartition], int]:
-    """What a member held, by its user data; nothing if these cannot be read."""
+    """The partitions that a member held, by its user data; none if these cannot be read."""
     # Kafka's form without a version before it; the old one; and kafka-python's, which has a version of two bytes.
     for version, skip in ((1, 0), (0, 0), (1, 2)) if user_data else ():
         try:
@@ -73,7 +73,7 @@ def grouped(partitions: Iterable[TopicPartition]) -> list[ConsumerTopicPartition
 
 
 def owners_of(members: Members, claims: Claims) -> dict[TopicPartition, str]:
-    """Who holds what. Of several claims the latest generation's counts; two of the same generation both lapse."""
+    """The owners of partitions. Of several claims the latest generation's counts; two of the same one both lapse."""
     owners: dict[TopicPartition, str] = {}
     since: dict[TopicPartition, int] = {}
     disputed: set[TopicPartition] = set()
