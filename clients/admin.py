@@ -307,8 +307,7 @@ class Admin:
 
         async def ask(node_id: int, tps: list[TopicPartition]) -> Outcomes[TopicPartition, int]:
             parts = by_topic(
-                (tp, delete_records.DeleteRecordsPartition(partition_index=tp.partition, offset=offsets[tp]))
-                for tp in tps
+                tps, lambda tp: delete_records.DeleteRecordsPartition(partition_index=tp.partition, offset=offsets[tp])
             )
             request = delete_records.DeleteRecordsRequest(
                 topics=[delete_records.DeleteRecordsTopic(name=name, partitions=one) for name, one in parts.items()],
@@ -445,7 +444,7 @@ class Admin:
 
         async def attempt(pending: list[TopicPartition]) -> Outcomes[TopicPartition, None]:
             parts = by_topic(
-                (tp, offset_delete.OffsetDeleteRequestPartition(partition_index=tp.partition)) for tp in pending
+                pending, lambda tp: offset_delete.OffsetDeleteRequestPartition(partition_index=tp.partition)
             )
             request = offset_delete.OffsetDeleteRequest(
                 group_id=group_id,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TypeVar
 
-from ottla.clients.backoff import Tries
 from ottla.clients.client import GROUP, KEYS, Client
 from ottla.clients.errors import KafkaError, SomeFailed, error_of
 from ottla.clients.given import name
@@ -71,12 +70,9 @@ class AdminCalls:
 
     # how often
 
-    def _tries(self) -> Tries:
-        return Tries(self._running().now_ms, self._options.default_api_timeout_ms, self._options.retry_backoff())
-
     async def again(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Call for one thing."""
-        tries = self._tries()
+        tries = self._running().tries(self._options.default_api_timeout_ms)
         while True:
             try:
                 return await attempt()
@@ -103,7 +99,7 @@ class AdminCalls:
         asked = list(dict.fromkeys(things))
         results: dict[K, T] = {}
         errors: dict[K, KafkaError] = {}
-        tries = self._tries()
+        tries = self._running().tries(self._options.default_api_timeout_ms)
         pending = asked
         while pending:
             for thing, found in (await self._outcomes(pending, attempt)).items():

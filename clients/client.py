@@ -76,6 +76,10 @@ class Client(Generic[O_co]):
         """The monotonic clock of the event loop, in ms."""
         return asyncio.get_running_loop().time() * 1000
 
+    def tries(self, timeout_ms: float) -> Tries:
+        """The tries of a call that may take so long."""
+        return Tries(self.now_ms, timeout_ms, self.options.retry_backoff())
+
     @property
     def unanswered_ms(self) -> float:
         """The time in ms for which no broker has answered; 0 while one answers."""
@@ -105,7 +109,7 @@ class Client(Generic[O_co]):
 
     async def _refresh_patiently(self, timeout_ms: float) -> None:
         """Ask for metadata until a broker answers. Logs one line, however many tries it takes."""
-        tries = Tries(self.now_ms, timeout_ms, self.options.retry_backoff())
+        tries = self.tries(timeout_ms)
         told = False
         while True:
             try:
@@ -392,7 +396,7 @@ class Client(Generic[O_co]):
             KafkaError: there is no such topic after ``timeout_ms``, its name is invalid, or access is denied.
             OptionError: the topic's name cannot be one.
         """
-        tries = Tries(self.now_ms, timeout_ms, self.options.retry_backoff())
+        tries = self.tries(timeout_ms)
         self.topics.add(name("topic", topic))
         while not (count := self.cluster.partition_count(topic)):
             failure: KafkaError | None = None

@@ -66,9 +66,6 @@ class GroupOffsets:
         self._settled = settled
         self._settle = settle
 
-    def _tries(self, timeout_ms: float) -> Tries:
-        return Tries(self._client.now_ms, timeout_ms, self._client.options.retry_backoff())
-
     async def commit(self, offsets: Offsets, timeout_ms: float, *, wait: bool = True) -> None:
         """Commit.
 
@@ -83,7 +80,7 @@ class GroupOffsets:
         """
         if not offsets:
             return
-        tries = self._tries(timeout_ms)
+        tries = self._client.tries(timeout_ms)
         crossed = False
         while True:
             node_id = await self._coordinator(tries.deadline_ms)
@@ -179,7 +176,7 @@ class GroupOffsets:
             KafkaError: access is denied.
         """
         wanted = list(partitions)
-        tries = self._tries(timeout_ms)
+        tries = self._client.tries(timeout_ms)
         while wanted:
             node_id = await self._coordinator(tries.deadline_ms)
             request = offset_fetch_request(self._member.options.group, wanted)

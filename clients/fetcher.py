@@ -140,16 +140,13 @@ class Fetcher:
 
     def _request(self, asked: Asked) -> FetchRequest:
         topics = by_topic(
-            (
-                tp,
-                FetchPartition(
-                    partition=tp.partition,
-                    current_leader_epoch=self._client.cluster.leader_epoch(tp),
-                    fetch_offset=position,
-                    partition_max_bytes=self._options.max_partition_fetch_bytes,
-                ),
-            )
-            for tp, (_, _, position) in asked.items()
+            asked,
+            lambda tp: FetchPartition(
+                partition=tp.partition,
+                current_leader_epoch=self._client.cluster.leader_epoch(tp),
+                fetch_offset=asked[tp][2],
+                partition_max_bytes=self._options.max_partition_fetch_bytes,
+            ),
         )
         return FetchRequest(
             max_wait_ms=self._options.fetch_max_wait_ms,

@@ -19,8 +19,7 @@ class Liveness:
 
     def begin(self, now_ms: float) -> None:
         """A generation was entered."""
-        self.open = None
-        self.due_ms = now_ms + self._options.heartbeat_interval_ms
+        self.answered(now_ms)
         self.alive(now_ms)
 
     def alive(self, now_ms: float) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from ottla.clients.backoff import Tries
 from ottla.clients.client import Client
 from ottla.clients.errors import KafkaError, KafkaTimeout, error_code, error_of
 from ottla.clients.options import ClientOptions
@@ -48,7 +47,7 @@ async def list_offsets(
         KafkaTimeout: not all leaders have answered in time.
         KafkaError: a partition cannot be asked, e.g. as access is denied.
     """
-    tries = Tries(client.now_ms, timeout_ms, client.options.retry_backoff())
+    tries = client.tries(timeout_ms)
     if wanted and any(client.cluster.leader(tp) is None for tp in wanted):
         await client.ask(frozenset(tp.topic for tp in wanted))
     found: dict[TopicPartition, OffsetAndTimestamp] = {}
@@ -108,10 +107,11 @@ async def _ask(
     timeout_ms: float,
     found: dict[TopicPartition, OffsetAndTimestamp],
 ) -> None:
-    epoch_of = client.cluster.leader_epoch
     parts = by_topic(
-        (tp, ListOffsetsPartition(partition_index=tp.partition, current_leader_epoch=epoch_of(tp), timestamp=timestamp))
-        for tp, timestamp in wanted.items()
+        wanted,
+        lambda tp: ListOffsetsPartition(
+            partition_index=tp.partition, current_leader_epoch=client.cluster.leader_epoch(tp), timestamp=wanted[tp]
+        ),
     )
     request = ListOffsetsRequest(
         replica_id=-1,

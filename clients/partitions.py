@@ -22,17 +22,17 @@ def labels(partitions: Iterable[TopicPartition]) -> str:
     return ", ".join(label(tp) for tp in partitions)
 
 
-def by_topic(values: Iterable[tuple[TopicPartition, T]]) -> dict[str, list[T]]:
-    """The values of partitions, by topic. The order stays."""
+def by_topic(partitions: Iterable[TopicPartition], make: Callable[[TopicPartition], T]) -> dict[str, list[T]]:
+    """What ``make`` makes of partitions, by topic. The order stays."""
     found: dict[str, list[T]] = {}
-    for tp, value in values:
-        found.setdefault(tp.topic, []).append(value)
+    for tp in partitions:
+        found.setdefault(tp.topic, []).append(make(tp))
     return found
 
 
 def numbers_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     """The numbers of partitions, by topic. The order stays."""
-    return by_topic((tp, tp.partition) for tp in partitions)
+    return by_topic(partitions, lambda tp: tp.partition)
 
 
 def committable(offsets: Offsets, topic: Callable[..., T], partition: Callable[..., P]) -> list[T]:
@@ -42,15 +42,12 @@ def committable(offsets: Offsets, topic: Callable[..., T], partition: Callable[.
         topic, partition: the request's own classes; OffsetCommit and TxnOffsetCommit have the same fields.
     """
     parts = by_topic(
-        (
-            tp,
-            partition(
-                partition_index=tp.partition,
-                committed_offset=offset.offset,
-                committed_leader_epoch=offset.leader_epoch,
-                committed_metadata=offset.metadata,
-            ),
-        )
-        for tp, offset in offsets.items()
+        offsets,
+        lambda tp: partition(
+            partition_index=tp.partition,
+            committed_offset=offsets[tp].offset,
+            committed_leader_epoch=offsets[tp].leader_epoch,
+            committed_metadata=offsets[tp].metadata,
+        ),
     )
     return [topic(name=name, partitions=one) for name, one in parts.items()]

@@ -171,16 +171,12 @@ class Positions:
     async def _check_with(self, node_id: int, states: list[PartitionState]) -> None:
         cluster = self._client.cluster
         epochs = {state.tp: cluster.leader_epoch(state.tp) for state in states}
+        by_tp = {state.tp: state for state in states}
         wanted = by_topic(
-            (
-                state.tp,
-                OffsetForLeaderPartition(
-                    partition=state.tp.partition,
-                    current_leader_epoch=epochs[state.tp],
-                    leader_epoch=state.position_epoch,
-                ),
-            )
-            for state in states
+            by_tp,
+            lambda tp: OffsetForLeaderPartition(
+                partition=tp.partition, current_leader_epoch=epochs[tp], leader_epoch=by_tp[tp].position_epoch
+            ),
         )
         request = OffsetForLeaderEpochRequest(
             replica_id=-1,
@@ -193,7 +189,6 @@ class Positions:
             for state in states:
                 state.validated_epoch = epochs[state.tp]
             return
-        by_tp = {state.tp: state for state in states}
         for topic in answer.topics:
             for end in topic.partitions:
                 tp = TopicPartition(topic.topic, end.partition)

@@ -180,14 +180,13 @@ class Sender:
             self.wake()
 
     def _request(self, batches: list[Batch], acks: int) -> ProduceRequest:
-        topics = by_topic(
-            (batch.tp, PartitionProduceData(index=batch.tp.partition, records=batch.encode())) for batch in batches
-        )
+        data = {batch.tp: batch.encode() for batch in batches}
+        topics = by_topic(data, lambda tp: PartitionProduceData(index=tp.partition, records=data[tp]))
         return ProduceRequest(
             transactional_id=self._options.transactional_id,
             acks=acks,
             timeout_ms=self._options.request_timeout_ms,
-            topic_data=[TopicProduceData(name=topic, partition_data=data) for topic, data in topics.items()],
+            topic_data=[TopicProduceData(name=topic, partition_data=parts) for topic, parts in topics.items()],
         )
 
     def _not_sent(self, batch: Batch, error: KafkaError) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from ottla.clients.accumulator import CONCURRENT_PAUSE_MS, Accumulator
-from ottla.clients.backoff import Tries
 from ottla.clients.client import GROUP, TRANSACTION, Client
 from ottla.clients.errors import KafkaError, KafkaTimeout, TransactionFailed, error_code, error_of
 from ottla.clients.logs import log
@@ -263,7 +262,7 @@ class TransactionCalls:
         versions: tuple[int, int] = (0, NEWEST),
     ) -> R:
         """Ask a coordinator until it has done it, refuses, or max_block_ms are over. Errors are noted in the state."""
-        tries = Tries(self._client.now_ms, self._options.max_block_ms, self._options.retry_backoff())
+        tries = self._client.tries(self._options.max_block_ms)
         while True:
             self._state.check_usable()
             answer: R | None = None
