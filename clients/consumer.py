@@ -102,13 +102,13 @@ class Consumer:
         client.all_topics = self._subscription.pattern is not None
         self._watch_assigned(client)
         self._fetcher = Fetcher(client, self._subscription, self._news.set, lambda: self._positions.poke())
-        committed = None
+        group_offsets = None
         if options.group_id is not None:
             self._group = Coordinator(client, self._subscription, self._assignors, self._gate, self._assignment_changed)
             self._group.handover.on_committed = self._committed
-            committed = self._committed_for_positions
+            group_offsets = self._group.offsets
         self._positions = Positions(
-            client, self._subscription, committed, self._positions_found, self._background_error
+            client, self._subscription, group_offsets, self._positions_found, self._background_error
         )
         client.on_metadata.append(self._poke)
         try:
@@ -609,9 +609,3 @@ class Consumer:
     def _background_error(self, error: KafkaError) -> None:
         self._error = error
         self._news.set()
-
-    async def _committed_for_positions(
-        self, partitions: list[TopicPartition]
-    ) -> Mapping[TopicPartition, OffsetAndMetadata | None]:
-        assert self._group is not None
-        return await self._group.offsets.committed(partitions, self._options.default_api_timeout_ms)

@@ -7,9 +7,10 @@ records that were not replicated. Before reading on, the new leader is asked whe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 
 from ottla.clients.client import Client
+from ottla.clients.commits import GroupOffsets
 from ottla.clients.errors import KafkaError, NoOffsetForPartition, UnsupportedByBroker
 from ottla.clients.logs import log
 from ottla.clients.offsets import list_offsets
@@ -26,14 +27,12 @@ from ottla.protocol.messages.offset_for_leader_epoch import (
 )
 from ottla.protocol.records import TopicPartition
 
-Committed = Callable[[list[TopicPartition]], Awaitable[Mapping[TopicPartition, OffsetAndMetadata | None]]]
-
 
 class Positions:
     """Looks positions up in the background, for all partitions that need it together.
 
     Args:
-        committed: looks up committed offsets; None without a group.
+        group: has the committed offsets; None without a group.
         on_found: called when positions were found.
         on_error: called with an error that the user must know.
     """
@@ -42,14 +41,14 @@ class Positions:
         self,
         client: Client[ConsumerOptions],
         subscription: SubscriptionState,
-        committed: Committed | None,
+        group: GroupOffsets | None,
         on_found: Callable[[], None],
         on_error: Callable[[KafkaError], None],
     ) -> None:
         self._client = client
         self._subscription = subscription
         self._options = client.options
-        self._committed = committed
+        self._group = group
         self._on_found = on_found
         self._on_error = on_error
         self._task: asyncio.Task[None] | None = None
@@ -126,8 +125,8 @@ class Positions:
     async def _look_up_committed(self, states: list[PartitionState]) -> None:
         found: Mapping[TopicPartition, OffsetAndMetadata | None] = {}
         jumps = {state.tp: state.seeks for state in states}
-        if states and self._committed is not None:
-            found = await self._committed([state.tp for state in states])
+        if states and self._group is not None:
+            found = await self._group.committed([state.tp for state in states], self._options.default_api_timeout_ms)
         policy = self._options.auto_offset_reset
         for state in states:
             if state.seeks != jumps[state.tp]:

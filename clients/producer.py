@@ -62,8 +62,6 @@ class Producer:
 
     def __init__(self, **options: Any) -> None:
         self._options = ProducerOptions.of(options)
-        transactional_id = self._options.transactional_id
-        self._transaction = None if transactional_id is None else Transaction(transactional_id)
         self._calls: TransactionCalls | None = None
         self._client: Client[ProducerOptions] | None = None
         self._state = "new"
@@ -81,15 +79,17 @@ class Producer:
         options = self._options
         self._client = client = Client(options, auto_create=True)
         self._accumulator = Accumulator(options)
-        self._sender = Sender(client, self._accumulator, self._transaction)
+        transactional_id = options.transactional_id
+        transaction = None if transactional_id is None else Transaction(transactional_id)
+        self._sender = Sender(client, self._accumulator, transaction)
         self._partitioner = DefaultPartitioner(max(options.max_batch_size, 1))
         self._waiting: deque[asyncio.Future[None]] = deque()
         try:
             await client.start()
             self._sender.start()
             self._sender.on_freed = self._let_next_in
-            if self._transaction is not None:
-                self._calls = TransactionCalls(client, self._accumulator, self._sender, self._transaction)
+            if transaction is not None:
+                self._calls = TransactionCalls(client, self._accumulator, self._sender, transaction)
                 await self._calls.init()
         except BaseException:
             await client.close()
@@ -109,8 +109,8 @@ class Producer:
         self._let_next_in()
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
-                if self._calls is not None and self._transaction is not None:
-                    await self._leave_transaction(self._calls, self._transaction)
+                if self._calls is not None:
+                    await self._leave_transaction(self._calls)
                 else:
                     await self._sender.flush()
         except TimeoutError:
@@ -159,8 +159,8 @@ class Producer:
                 open, or the open one can only be aborted, or another producer has the id.
         """
         client = self._running()
-        if self._transaction is not None:
-            self._transaction.check_open("send()")
+        if self._calls is not None:
+            self._calls.transaction.check_open("send()")
         given.name("topic", topic)
         if timestamp_ms is not None and not (given.is_int(timestamp_ms) and 0 <= timestamp_ms < 1 << 63):
             raise OptionError(
@@ -189,8 +189,8 @@ class Producer:
         if timestamp_ms is None:
             timestamp_ms = time.time_ns() // 1_000_000
         tp = TopicPartition(topic, partition)
-        if self._transaction is not None and self._calls is not None:
-            self._transaction.check_open("send()")  # it may have ended meanwhile
+        if self._calls is not None:
+            self._calls.transaction.check_open("send()")  # it may have ended meanwhile
             self._calls.record(tp)
         if self._accumulator.append(tp, key_bytes, value_bytes, timestamp_ms, headers, future, client.now_ms()):
             self._sender.wake()
@@ -276,7 +276,7 @@ class Producer:
             yield self
             await self.commit_transaction()
         except BaseException:
-            state = self._transaction.state if self._transaction is not None else None
+            state = self._calls.transaction.state if self._calls is not None else None
             if self._state == "running" and state in (TransactionState.OPEN, TransactionState.FAILED):
                 # What went wrong first is what the user should know.
                 with contextlib.suppress(KafkaError):
@@ -289,8 +289,9 @@ class Producer:
             raise InvalidTransactionState("a producer without transactional_id has no transactions")
         return self._calls
 
-    async def _leave_transaction(self, calls: TransactionCalls, transaction: Transaction) -> None:
-        """Abort what is open: others need not wait for its timeout."""
+    async def _leave_transaction(self, calls: TransactionCalls) -> None:
+        """Abort an open transaction: others need not wait for its timeout."""
+        transaction = calls.transaction
         try:
             if transaction.state is TransactionState.ENDING:
                 await calls.end(bool(transaction.committing))

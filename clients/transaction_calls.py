@@ -63,7 +63,7 @@ class TransactionCalls:
         self._accumulator = accumulator
         self._sender = sender
         self._options = client.options
-        self._state = transaction
+        self.transaction = transaction
         self._node: int | None = None
         self._group_nodes: dict[str, int] = {}
         self._adding: asyncio.Task[None] | None = None
@@ -80,22 +80,22 @@ class TransactionCalls:
             KafkaError: the broker refuses.
         """
         await self._init(-1, -1)
-        self._state.ready()
+        self.transaction.ready()
 
     async def begin(self) -> None:
         """Begin a transaction. Nothing is asked yet."""
-        self._state.begin()
+        self.transaction.begin()
 
     def record(self, tp: TopicPartition) -> None:
         """Make sure that the coordinator knows of a partition before a record goes there. Does not wait."""
-        if self._state.want(tp) and self._adding is None:
+        if self.transaction.want(tp) and self._adding is None:
             self._adding = self._client.tasks.spawn(self._add_partitions(), "add partitions to the transaction")
 
     async def send_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
     ) -> None:
         """Have offsets committed if the transaction is."""
-        state = self._state
+        state = self.transaction
         state.check_open("send_offsets_to_transaction()")
         if isinstance(group, AutoCommitting) and not self._warned:
             self._warned = True
@@ -135,11 +135,12 @@ class TransactionCalls:
             ProducerFenced: this producer is of no use any more.
             KafkaTimeout: not within max_block_ms; the same call may be made again.
         """
-        state = self._state
+        state = self.transaction
         state.begin_end(commit)
         if commit:
             await self._sender.flush()
-            self._check_ending()
+            if state.state is not TransactionState.ENDING:  # records failed meanwhile
+                state.begin_end(True)
         else:
             await self._sender.drain(TransactionFailed("the transaction was aborted before the record was delivered"))
             if self._adding is not None:
@@ -151,16 +152,11 @@ class TransactionCalls:
             await self._init(self._accumulator.producer_id, self._accumulator.producer_epoch)
         state.ready()
 
-    def _check_ending(self) -> None:
-        """Records may have failed while they were waited for."""
-        if self._state.state is not TransactionState.ENDING:
-            self._state.begin_end(True)
-
     # what they ask
 
     async def _init(self, producer_id: int, producer_epoch: int) -> None:
         request = InitProducerIdRequest(
-            transactional_id=self._state.transactional_id,
+            transactional_id=self.transaction.transactional_id,
             transaction_timeout_ms=self._options.transaction_timeout_ms,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
@@ -169,14 +165,14 @@ class TransactionCalls:
         answer = await self._ask(
             Step.INIT, request, InitProducerIdResponse, lambda answer: answer.error_code, versions=versions
         )
-        self._state.v2 = await self._speaks_v2()
+        self.transaction.v2 = await self._speaks_v2()
         self._accumulator.set_producer_id(answer.producer_id, answer.producer_epoch)
         self._sender.wake()
 
     async def _speaks_v2(self) -> bool:
         """Tell whether the cluster has the second protocol of KIP-890, and its brokers the versions for it."""
         if self._node is None:
-            return self._state.v2
+            return self.transaction.v2
         conversation = (await self._client.connection(self._node, TRANSACTION)).conversation
         needed = {
             ApiKey.PRODUCE: TRANSACTIONS_V2_SINCE,
@@ -189,7 +185,7 @@ class TransactionCalls:
 
     async def _add_partitions(self) -> None:
         """Tell the coordinator of partitions until it knows all of them."""
-        state = self._state
+        state = self.transaction
         try:
             while tps := state.to_add():
                 state.asked = True
@@ -217,7 +213,7 @@ class TransactionCalls:
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
     ) -> TxnOffsetCommitRequest:
         return TxnOffsetCommitRequest(
-            transactional_id=self._state.transactional_id,
+            transactional_id=self.transaction.transactional_id,
             group_id=group.group_id,
             producer_id=self._accumulator.producer_id,
             producer_epoch=self._accumulator.producer_epoch,
@@ -228,7 +224,7 @@ class TransactionCalls:
         )
 
     async def _end(self, commit: bool) -> None:
-        state = self._state
+        state = self.transaction
         request = EndTxnRequest(
             transactional_id=state.transactional_id,
             producer_id=self._accumulator.producer_id,
@@ -249,7 +245,7 @@ class TransactionCalls:
 
     def _versions(self, v2_since: int) -> tuple[int, int]:
         """The versions of a request that belong to the protocol in use."""
-        return (v2_since, NEWEST) if self._state.v2 else (0, v2_since - 1)
+        return (v2_since, NEWEST) if self.transaction.v2 else (0, v2_since - 1)
 
     async def _ask(
         self,
@@ -264,7 +260,7 @@ class TransactionCalls:
         """Ask a coordinator until it has done it, refuses, or max_block_ms are over. Errors are noted in the state."""
         tries = self._client.tries(self._options.max_block_ms)
         while True:
-            self._state.check_usable()
+            self.transaction.check_usable()
             answer: R | None = None
             try:
                 node_id = await self._coordinator(group_id)
@@ -280,14 +276,14 @@ class TransactionCalls:
             if found is Verdict.DONE and answer is not None:
                 return answer
             if found in (Verdict.ABORT, Verdict.FATAL):
-                raise self._state.failed(error, found)
+                raise self.transaction.failed(error, found)
             if found is Verdict.FIND:
                 self._forget(group_id, error)
             most_ms = CONCURRENT_PAUSE_MS if code is ErrorCode.CONCURRENT_TRANSACTIONS else math.inf
             if not await tries.again(most_ms):
                 late = KafkaTimeout(f"{step.value}: not within max_block_ms={self._options.max_block_ms}: {error}")
                 # What belongs into the transaction may be in it or not; whether it is ended may be asked again.
-                raise late if step in (Step.INIT, Step.END) else self._state.failed(late, Verdict.ABORT)
+                raise late if step in (Step.INIT, Step.END) else self.transaction.failed(late, Verdict.ABORT)
 
     async def _coordinator(self, group_id: str | None) -> int:
         """The broker of the transaction's coordinator, or of a group's."""
@@ -295,7 +291,7 @@ class TransactionCalls:
         if known is not None:
             return known
         if group_id is None:
-            found = await self._client.find_coordinator(self._state.transactional_id, TRANSACTION)
+            found = await self._client.find_coordinator(self.transaction.transactional_id, TRANSACTION)
             self._node = found.node_id
         else:
             found = await self._client.find_coordinator(group_id, GROUP)

@@ -36,6 +36,13 @@ pytestmark = pytest.mark.asyncio
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
+class Committed(dict[TopicPartition, OffsetAndMetadata]):
+    """A group's offsets, by heart."""
+
+    async def committed(self, partitions: list[TopicPartition], timeout_ms: float) -> Any:
+        return {tp: self.get(tp) for tp in partitions}
+
+
 class World:
     """A fetcher and a lookup of positions over a fake client."""
 
@@ -46,11 +53,10 @@ class World:
         self.news = 0
         self.errors: list[KafkaError] = []
 
-        async def look_up(partitions: list[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
-            return {tp: (committed or {}).get(tp) for tp in partitions}
-
         self.fetcher = Fetcher(self.client, self.subscription, self.on_news, self.on_reset)
-        self.positions = Positions(self.client, self.subscription, look_up, self.fetcher.poke, self.errors.append)
+        self.positions = Positions(
+            self.client, self.subscription, Committed(committed or {}), self.fetcher.poke, self.errors.append
+        )
 
     def on_news(self) -> None:
         self.news += 1
