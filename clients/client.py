@@ -68,7 +68,6 @@ class Client(Generic[O_co]):
         self._refreshed_at_ms = 0.0
         self._unanswered_since_ms: float | None = None
         self._last_request: tuple[int, type[Message]] | None = None
-        self._housekeeping: asyncio.TimerHandle | None = None
         self._missing: asyncio.TimerHandle | None = None
         self._missing_backoff = options.retry_backoff()
 
@@ -105,7 +104,7 @@ class Client(Generic[O_co]):
             KafkaConnectionError: none of them can be reached within bootstrap_timeout_ms.
         """
         await self._refresh_patiently(self.options.bootstrap_timeout_ms)
-        self._housekeep()
+        self.tasks.spawn(self._housekeep(), "housekeeping")
 
     async def _refresh_patiently(self, timeout_ms: float) -> None:
         """Ask for metadata until a broker answers. Logs one line, however many tries it takes."""
@@ -125,9 +124,8 @@ class Client(Generic[O_co]):
 
     async def close(self) -> None:
         """Stop the background work and close all connections."""
-        for timer in (self._housekeeping, self._missing):
-            if timer is not None:
-                timer.cancel()
+        if self._missing is not None:
+            self._missing.cancel()
         await self.tasks.close()
         pending: list[asyncio.Task[Any]] = list(self._connecting.values())
         if self._refreshing is not None:
@@ -413,16 +411,17 @@ class Client(Generic[O_co]):
                 raise failure or error_of(code, f"look up topic {topic!r}")
         return list(range(count))
 
-    def _housekeep(self) -> None:
+    async def _housekeep(self) -> None:
         """Refresh old metadata and close idle connections, now and then."""
         options = self.options
-        now = self.now_ms()
-        if now - self._refreshed_at_ms >= options.metadata_max_age_ms:
-            self.request_refresh()
-        for key, connection in list(self._connections.items()):
-            idle = now - connection.last_used_ms >= options.connections_max_idle_ms
-            if connection.closed or (idle and not connection.open_requests):
-                del self._connections[key]
-                connection.close()
         pause_ms = min(max(min(options.metadata_max_age_ms, options.connections_max_idle_ms) / 4, 10), 15_000)
-        self._housekeeping = asyncio.get_running_loop().call_later(pause_ms / 1000, self._housekeep)
+        while True:
+            now = self.now_ms()
+            if now - self._refreshed_at_ms >= options.metadata_max_age_ms:
+                self.request_refresh()
+            for key, connection in list(self._connections.items()):
+                idle = now - connection.last_used_ms >= options.connections_max_idle_ms
+                if connection.closed or (idle and not connection.open_requests):
+                    del self._connections[key]
+                    connection.close()
+            await asyncio.sleep(pause_ms / 1000)

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
 from typing import Any, Self
@@ -28,6 +27,7 @@ from ottla.clients.options import ProducerOptions
 from ottla.clients.partitioner import DefaultPartitioner
 from ottla.clients.sender import Sender
 from ottla.clients.structs import ConsumerGroupMetadata, OffsetAndMetadata, RecordMetadata
+from ottla.clients.tasks import set_within
 from ottla.clients.transaction_calls import TransactionCalls
 from ottla.clients.transactions import Transaction, TransactionState
 from ottla.protocol.errors import ErrorCode
@@ -83,11 +83,11 @@ class Producer:
         transaction = None if transactional_id is None else Transaction(transactional_id)
         self._sender = Sender(client, self._accumulator, transaction)
         self._partitioner = DefaultPartitioner(max(options.max_batch_size, 1))
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._freed = asyncio.Event()
         try:
             await client.start()
             self._sender.start()
-            self._sender.on_freed = self._let_next_in
+            self._sender.on_freed = self._freed.set
             if transaction is not None:
                 self._calls = TransactionCalls(client, self._accumulator, self._sender, transaction)
                 await self._calls.init()
@@ -106,7 +106,7 @@ class Producer:
             self._state = "stopped"
             return
         self._state = "stopping"
-        self._let_next_in()
+        self._freed.set()
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
                 if self._calls is not None:
@@ -328,32 +328,20 @@ class Producer:
         return chosen
 
     async def _room(self, size: int, deadline_ms: float) -> None:
-        """Wait for buffer memory, first come first served."""
+        """Wait for buffer memory. When some is freed, those who wait look again, the first to come first."""
         client = self._running()
         limit = max(self._options.buffer_memory, size)
         while self._accumulator.used_bytes + size > limit:
-            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(turn)
             self._sender.wake()
-            try:
-                async with asyncio.timeout(max(0.0, deadline_ms - client.now_ms()) / 1000):
-                    await turn
-            except TimeoutError:
+            self._freed.clear()
+            left_ms = max(0.0, deadline_ms - client.now_ms())
+            await set_within(self._freed, left_ms / 1000)
+            self._running()
+            if not left_ms and not self._freed.is_set():
                 raise KafkaTimeout(
                     f"no room for a record within max_block_ms={self._options.max_block_ms}: "
                     f"{self._accumulator.used_bytes} of buffer_memory={self._options.buffer_memory} bytes are waiting"
-                ) from None
-            finally:
-                if turn in self._waiting:
-                    self._waiting.remove(turn)
-            self._running()
-
-    def _let_next_in(self) -> None:
-        """Room was made: whoever waits looks again, the first to come first."""
-        while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
+                )
 
 
 def _serialized(what: str, serializer: Any, given: Any) -> bytes | None:

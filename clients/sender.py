@@ -49,10 +49,7 @@ class Sender:
     """
 
     def __init__(
-        self,
-        client: Client[ProducerOptions],
-        accumulator: Accumulator,
-        transaction: Transaction | None = None,
+        self, client: Client[ProducerOptions], accumulator: Accumulator, transaction: Transaction | None = None
     ) -> None:
         self._client = client
         self._accumulator = accumulator

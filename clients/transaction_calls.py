@@ -53,11 +53,7 @@ class TransactionCalls:
     """
 
     def __init__(
-        self,
-        client: Client[ProducerOptions],
-        accumulator: Accumulator,
-        sender: Sender,
-        transaction: Transaction,
+        self, client: Client[ProducerOptions], accumulator: Accumulator, sender: Sender, transaction: Transaction
     ) -> None:
         self._client = client
         self._accumulator = accumulator
@@ -232,11 +228,7 @@ class TransactionCalls:
             committed=commit,
         )
         answer = await self._ask(
-            Step.END,
-            request,
-            EndTxnResponse,
-            lambda answer: answer.error_code,
-            versions=self._versions(END_V2),
+            Step.END, request, EndTxnResponse, lambda answer: answer.error_code, versions=self._versions(END_V2)
         )
         if state.v2 and answer.producer_id >= 0:
             self._accumulator.set_producer_id(answer.producer_id, answer.producer_epoch)
