@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from ottla.clients.errors import CommitFailed, FencedInstance, KafkaConnectionError, KafkaError, RebalanceInProgress
@@ -92,10 +94,16 @@ def test_a_heartbeat_tells_that_the_instance_is_fenced() -> None:
     s.nothing()
 
 
-@pytest.mark.parametrize("code", [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE])
-def test_a_heartbeat_tells_that_the_coordinator_moved(code: ErrorCode) -> None:
+@pytest.mark.parametrize("code", [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, None])
+def test_a_heartbeat_tells_that_the_coordinator_moved(code: ErrorCode | None) -> None:
+    """Or none is answered."""
     s = Script().stable(T0)
-    s.heartbeat(code)
+    if code is None:
+        s.wait(3_000)
+        s.sent(HeartbeatRequest)
+        s.no_answer()
+    else:
+        s.heartbeat(code)
     s.looked_for()
     s.wait(5_000)
     s.nothing()
@@ -105,17 +113,6 @@ def test_a_heartbeat_tells_that_the_coordinator_moved(code: ErrorCode) -> None:
     assert s.member.state is MemberState.STABLE, "the membership goes with the group"
     s.answer(HeartbeatResponse())
     s.nothing()
-
-
-def test_a_heartbeat_that_is_not_answered() -> None:
-    s = Script().stable(T0)
-    s.wait(3_000)
-    s.sent(HeartbeatRequest)
-    s.no_answer()
-    s.looked_for()
-    s.member.coordinator_found(1, s.now)
-    s.at(s.now)
-    s.sent(HeartbeatRequest)
 
 
 def test_a_coordinator_that_is_loading_is_asked_again_at_the_next_beat() -> None:
@@ -265,13 +262,6 @@ def test_closing_leaves_and_ends_everything() -> None:
     s.nothing()
 
 
-def test_a_static_member_does_not_say_goodbye() -> None:
-    """KIP-345: it may come back within its session, and nobody rebalances meanwhile."""
-    s = Script(group_instance_id="i").stable(T0)
-    s.member.close("the consumer is being closed")
-    s.nothing()
-
-
 def test_a_member_that_has_an_id_but_no_generation_leaves_too() -> None:
     """KIP-394: the broker remembers the id that it gave."""
     s = Script().joining()
@@ -281,11 +271,37 @@ def test_a_member_that_has_an_id_but_no_generation_leaves_too() -> None:
     assert s.send.fresh
 
 
-def test_nobody_leaves_who_never_joined() -> None:
+def never_joined() -> Script:
     s = Script()
     s.subscribe()
     s.found()
     s.one(Prepare)
+    return s
+
+
+def without_coordinator() -> Script:
+    s = Script().stable(T0)
+    s.member.coordinator_lost(1, "moved", s.now)
+    s.effects()
+    return s
+
+
+def without_generation() -> Script:
+    s = Script().stable(T0)
+    s.heartbeat(ErrorCode.ILLEGAL_GENERATION)
+    s.one(Prepare)
+    assert s.member.member_id == "m1"
+    return s
+
+
+def static() -> Script:
+    """KIP-345: it may come back within its session, and nobody rebalances meanwhile."""
+    return Script(group_instance_id="i").stable(T0)
+
+
+@pytest.mark.parametrize("member", [never_joined, without_coordinator, without_generation, static])
+def test_who_does_not_say_goodbye(member: Callable[[], Script]) -> None:
+    s = member()
     s.member.close("bye")
     s.nothing()
 
@@ -332,20 +348,14 @@ def test_losing_another_broker_than_the_coordinator_means_nothing() -> None:
 # partitions
 
 
-def test_the_leader_watches_the_partitions() -> None:
+@pytest.mark.parametrize(("before", "after"), [(1, 2), (None, 1)], ids=["it grows", "it appears"])
+def test_the_leader_watches_the_partitions_of_a_topic(before: int | None, after: int) -> None:
     s = Script().joining()
-    s.lead({"t": 1}, T0)
-    s.member.partition_counts_changed({"t": 1}, s.now)
+    s.lead({"t": before}, *([T0] if before else []))
+    s.member.partition_counts_changed({"t": before}, s.now)
     s.nothing()
-    s.member.partition_counts_changed({"t": 2}, s.now)
+    s.member.partition_counts_changed({"t": after}, s.now)
     assert s.join().reason == "the number of partitions of t changed"
-
-
-def test_a_topic_that_appears_is_divided() -> None:
-    s = Script().joining()
-    s.lead({"t": None})
-    s.member.partition_counts_changed({"t": 1}, s.now)
-    s.one(Prepare)
 
 
 def test_a_follower_leaves_watching_to_the_leader() -> None:
@@ -393,23 +403,6 @@ def test_a_rejoin_that_was_wanted_is_forgotten_by_unsubscribing() -> None:
     s.nothing()
     s.subscribe("t")
     assert s.sent(JoinGroupRequest).reason == "the consumer subscribes"
-
-
-def test_nobody_leaves_a_coordinator_that_is_not_known() -> None:
-    s = Script().stable(T0)
-    s.member.coordinator_lost(1, "moved", s.now)
-    s.effects()
-    s.member.close("bye")
-    s.nothing()
-
-
-def test_nobody_leaves_a_generation_that_is_lost() -> None:
-    s = Script().stable(T0)
-    s.heartbeat(ErrorCode.ILLEGAL_GENERATION)
-    s.one(Prepare)
-    assert s.member.member_id == "m1"
-    s.member.close("bye")
-    s.nothing()
 
 
 def test_a_refusal_after_unsubscribing_means_nothing() -> None:
