@@ -15,7 +15,7 @@ import struct
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, cast
 
 from ottla.clients.errors import KafkaError, KafkaTimeout, OptionError, UnsupportedByBroker, error_code, error_of
 from ottla.protocol.apis import Api, ApiKey, api
@@ -40,13 +40,8 @@ KRAFT = "metadata.version"
 
 _KEYS = {f"ottla.protocol.messages.{key.module}": key for key in ApiKey}
 """API keys by the module of their messages."""
-
-
-@runtime_checkable
-class Throttled(Protocol):
-    """An answer that can tell the client to wait."""
-
-    throttle_time_ms: int
+NEVER_THROTTLED = frozenset({ApiKey.WRITE_TXN_MARKERS, ApiKey.DESCRIBE_GROUP_HISTORY})
+"""The APIs whose answers have no ``throttle_time_ms``."""
 
 
 def api_of(request: type[Message]) -> Api:
@@ -224,7 +219,7 @@ class Conversation:
             except ProtocolError as error:
                 request.done(KafkaError(f"{request.row.key.name}: unreadable answer: {error}"))
                 raise
-            if isinstance(answer, Throttled) and answer.throttle_time_ms:
+            if request.row.key not in NEVER_THROTTLED and answer.throttle_time_ms:
                 self.throttled_until_ms = max(self.throttled_until_ms, now_ms + answer.throttle_time_ms)
             request.done(answer)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import pytest
 
 from ottla.clients.errors import KafkaConnectionError, KafkaError, KafkaTimeout, UnsupportedByBroker
-from ottla.clients.wire import Conversation, choose_version
+from ottla.clients.wire import NEVER_THROTTLED, Conversation, choose_version
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.errors import ErrorCode, FrameTooLarge, MalformedFrame
 from ottla.protocol.framing import FrameReader
@@ -271,6 +272,11 @@ def test_a_throttled_client_knows_until_when() -> None:
     _, correlation_id = peer.asked()
     peer.answer(correlation_id, HeartbeatResponse(throttle_time_ms=70), 1, now=30)
     assert peer.conversation.throttled_until_ms == 100
+
+
+def test_which_answers_throttle_is_known() -> None:
+    without = {key for key in ApiKey if "throttle_time_ms" not in {one.name for one in fields(api(key).response)}}
+    assert without == NEVER_THROTTLED
 
 
 def test_correlation_ids_stay_positive() -> None:
