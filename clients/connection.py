@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import ssl
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeVar, cast
 
 from ottla.clients.errors import ClientClosed, KafkaConnectionError, KafkaError, KafkaTimeout
+from ottla.clients.logs import log
 from ottla.clients.wire import Conversation
 from ottla.protocol.errors import ProtocolError
 from ottla.protocol.schema import Message
 
-log = logging.getLogger("ottla.clients")
 R = TypeVar("R", bound=Message)
 
 try:
@@ -154,9 +153,6 @@ class ClientConnection(asyncio.Protocol):
             self.close(error)
         else:
             self._flush()
-
-    def eof_received(self) -> bool:
-        return False
 
     def connection_lost(self, exc: Exception | None) -> None:
         why = f": {exc}" if exc else ""

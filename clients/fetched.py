@@ -1,4 +1,4 @@
-"""What a fetch brought for one partition, opened batch by batch as the user asks for records. Pure."""
+"""The batches that a fetch brought for one partition, opened as the user asks for records. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class FetchedPartition:
     """The batches of one partition, from ``offset`` on.
 
     Args:
-        state: the partition; what was fetched is worth something only while it stands where this begins.
+        state: the partition. The batches are of use only while its position is where they begin.
         data: record batches; the first may begin before ``offset``, the last may be cut off.
         aborted: producer id and first offset of aborted transactions, None to give out everything (read_uncommitted).
         check_crcs: check every batch.
@@ -105,7 +105,7 @@ class FetchedPartition:
         return taken, False
 
     def _next_record(self, tp: TopicPartition) -> Record | None:
-        """The one that comes next, again until it was taken; None if there is none."""
+        """The next record, the same one until it is taken; None if there is none."""
         while self._record is None:
             if self._damage is not None:
                 # What follows damage is not given out: that would be passing over records in silence.
@@ -182,7 +182,7 @@ class FetchedPartition:
             raise self._damaged(tp, error, header) from None
 
     def _visible(self, header: BatchHeader, batch: memoryview) -> bool:
-        """Whether the batch's records are for the user: not control records, nor those of aborted transactions."""
+        """Tell whether the batch's records are for the user: control records and aborted ones are not."""
         if self._read_committed:
             while self._aborted and self._aborted[-1][1] <= header.last_offset:
                 self._aborting.add(self._aborted.pop()[0])
@@ -195,7 +195,7 @@ class FetchedPartition:
         return not (header.is_transactional and header.producer_id in self._aborting)
 
     def check_progress(self) -> None:
-        """Complain of a fetch that brought part of a batch only, which would be fetched again for ever.
+        """Raise if a fetch brought only part of a batch, which would be fetched again for ever.
 
         Raises:
             KafkaError: it did.

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from ottla.clients.backoff import Backoff
 from ottla.clients.client import Client
 from ottla.clients.errors import KafkaError, KafkaTimeout, error_code, error_of
+from ottla.clients.options import ClientOptions
+from ottla.clients.partitions import by_topic, label, labels
 from ottla.clients.structs import OffsetAndTimestamp
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.list_offsets import (
@@ -24,7 +25,7 @@ READ_COMMITTED_SINCE = 2
 
 
 async def list_offsets(
-    client: Client,
+    client: Client[ClientOptions],
     wanted: Mapping[TopicPartition, int],
     *,
     read_committed: bool = False,
@@ -46,23 +47,21 @@ async def list_offsets(
         KafkaTimeout: not all leaders have answered in time.
         KafkaError: a partition cannot be asked, e.g. as access is denied.
     """
-    deadline = client.now_ms() + timeout_ms
+    tries = client.tries(timeout_ms)
     if wanted and any(client.cluster.leader(tp) is None for tp in wanted):
         await client.ask(frozenset(tp.topic for tp in wanted))
-    backoff = Backoff(client.options.retry_backoff_ms, client.options.retry_backoff_max_ms)
     found: dict[TopicPartition, OffsetAndTimestamp] = {}
     while True:
         left = {tp: timestamp for tp, timestamp in wanted.items() if tp not in found}
-        failure = await _one_round(client, left, read_committed, found, deadline)
+        request_timeout_ms = tries.request_timeout_ms(client.options.request_timeout_ms)
+        failure = await _one_round(client, left, read_committed, found, request_timeout_ms)
         if failure is None:
             return found
         if failure.code in final:
             raise failure
-        pause = backoff.next_ms()
-        if client.now_ms() + pause >= deadline:
-            names = ", ".join(f"{tp.topic}-{tp.partition}" for tp in wanted if tp not in found)
+        if not await tries.again():
+            names = labels(tp for tp in wanted if tp not in found)
             raise KafkaTimeout(f"no offsets for {names} within {timeout_ms:.0f} ms: {failure}")
-        await asyncio.sleep(pause / 1000)
         try:
             await client.ask(frozenset(tp.topic for tp in wanted))
         except KafkaError:
@@ -70,29 +69,24 @@ async def list_offsets(
 
 
 async def _one_round(
-    client: Client,
+    client: Client[ClientOptions],
     left: Mapping[TopicPartition, int],
     read_committed: bool,
     found: dict[TopicPartition, OffsetAndTimestamp],
-    deadline: float,
+    timeout_ms: float,
 ) -> KafkaError | None:
-    """Ask all leaders once. Returns what kept some from answering, None if all have."""
-    by_node: dict[int, dict[TopicPartition, int]] = {}
+    """Ask all leaders once. Returns the error that kept some from answering, None if all have."""
     failure: KafkaError | None = None
-    for tp, timestamp in left.items():
-        leader = client.cluster.leader(tp)
-        if leader is None:
-            code = client.cluster.errors.get(tp.topic)
-            failure = (
-                KafkaError(f"{tp.topic}-{tp.partition} has no leader")
-                if code is None
-                else error_of(code, repr(tp.topic))
-            )
-        else:
-            by_node.setdefault(leader, {})[tp] = timestamp
-    timeout_ms = max(1.0, min(client.options.request_timeout_ms, deadline - client.now_ms()))
+    groups = client.cluster.by_leader(left)
+    for tp in groups.pop(None, ()):
+        code = client.cluster.errors.get(tp.topic)
+        failure = KafkaError(f"{label(tp)} has no leader") if code is None else error_of(code, repr(tp.topic))
     outcomes = await asyncio.gather(
-        *(_ask(client, node_id, part, read_committed, timeout_ms, found) for node_id, part in by_node.items()),
+        *(
+            _ask(client, node_id, {tp: left[tp] for tp in tps}, read_committed, timeout_ms, found)
+            for node_id, tps in groups.items()
+            if node_id is not None
+        ),
         return_exceptions=True,
     )
     for outcome in outcomes:
@@ -106,26 +100,23 @@ async def _one_round(
 
 
 async def _ask(
-    client: Client,
+    client: Client[ClientOptions],
     node_id: int,
     wanted: Mapping[TopicPartition, int],
     read_committed: bool,
     timeout_ms: float,
     found: dict[TopicPartition, OffsetAndTimestamp],
 ) -> None:
-    topics: dict[str, list[ListOffsetsPartition]] = {}
-    for tp, timestamp in wanted.items():
-        topics.setdefault(tp.topic, []).append(
-            ListOffsetsPartition(
-                partition_index=tp.partition,
-                current_leader_epoch=client.cluster.leader_epoch(tp),
-                timestamp=timestamp,
-            )
-        )
+    parts = by_topic(
+        wanted,
+        lambda tp: ListOffsetsPartition(
+            partition_index=tp.partition, current_leader_epoch=client.cluster.leader_epoch(tp), timestamp=wanted[tp]
+        ),
+    )
     request = ListOffsetsRequest(
         replica_id=-1,
         isolation_level=int(read_committed),
-        topics=[ListOffsetsTopic(name=name, partitions=partitions) for name, partitions in topics.items()],
+        topics=[ListOffsetsTopic(name=name, partitions=partitions) for name, partitions in parts.items()],
         timeout_ms=int(timeout_ms),
     )
     low = READ_COMMITTED_SINCE if read_committed else 0
@@ -137,7 +128,7 @@ async def _ask(
         for partition in topic.partitions:
             tp = TopicPartition(topic.name, partition.partition_index)
             if partition.error_code:
-                error = error_of(partition.error_code, f"look up offsets of {tp.topic}-{tp.partition}")
+                error = error_of(partition.error_code, f"look up offsets of {label(tp)}")
                 if failure is None or not error_code(partition.error_code).retriable:
                     failure = error
             else:

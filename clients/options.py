@@ -14,8 +14,10 @@ from dataclasses import MISSING, dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any, ClassVar, Self
 
+from ottla.clients.backoff import Backoff
 from ottla.clients.errors import OptionError
 from ottla.clients.given import is_int
+from ottla.clients.structs import EARLIEST, LATEST
 from ottla.protocol.compression import MAX_DECOMPRESSED_BYTES, Codec
 
 INT32_MAX = 2**31 - 1
@@ -108,7 +110,7 @@ class ClientOptions:
         for name, value in given.items():
             if name not in known:
                 near = get_close_matches(name.replace(".", "_"), known, n=3)
-                having = [one for one in ClientOptions.__subclasses__() if name in one.__dataclass_fields__]
+                having = [one for one in CLIENTS if name in one.__dataclass_fields__]
                 hints = [f"it is one of {' and '.join(one.role.capitalize() for one in having)}"] if having else []
                 hints += [f"did you mean {' or '.join(near)}?"] if near else []
                 hint = "; ".join(hints) or "docs/client.md lists those that it has"
@@ -129,6 +131,10 @@ class ClientOptions:
 
     def refuse(self, name: str, allowed: str) -> None:
         raise OptionError(f"{name}={getattr(self, name)!r}: allowed is {allowed}")
+
+    def retry_backoff(self) -> Backoff:
+        """New waits between the tries of a call."""
+        return Backoff(self.retry_backoff_ms, self.retry_backoff_max_ms)
 
     def servers(self) -> list[tuple[str, int]]:
         """The bootstrap servers as (host, port)."""
@@ -296,9 +302,20 @@ class ConsumerOptions(ClientOptions):
             self.refuse("group_instance_id", "None, as there is no group_id")
 
     @property
+    def group(self) -> str:
+        """The group_id of a consumer that has one."""
+        assert self.group_id is not None
+        return self.group_id
+
+    @property
     def join_timeout_ms(self) -> int:
-        """How long the group waits for this member to rejoin: the rebalance timeout on the wire."""
+        """The rebalance timeout on the wire: how long the group waits for this member to rejoin."""
         return self.max_poll_interval_ms if self.rebalance_timeout_ms is None else self.rebalance_timeout_ms
+
+    @property
+    def reset_to(self) -> int:
+        """The offset to look up where none is known; meant for a policy other than ``none``."""
+        return EARLIEST if self.auto_offset_reset == "earliest" else LATEST
 
     @property
     def read_committed(self) -> bool:
@@ -315,3 +332,7 @@ class AdminOptions(ClientOptions):
     role: ClassVar[str] = "admin"
 
     default_api_timeout_ms: int = opt(60_000, between(1))
+
+
+CLIENTS: tuple[type[ClientOptions], ...] = (ProducerOptions, ConsumerOptions, AdminOptions)
+"""The options of the clients, to tell to which of them an unknown one belongs."""

@@ -6,14 +6,12 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
 from typing import Any, Self
 
 from ottla.clients import given
 from ottla.clients.accumulator import Accumulator
-from ottla.clients.backoff import Backoff
 from ottla.clients.client import Client
 from ottla.clients.errors import (
     ClientClosed,
@@ -24,16 +22,16 @@ from ottla.clients.errors import (
     ProducerFenced,
 )
 from ottla.clients.given import Headers
+from ottla.clients.logs import log
 from ottla.clients.options import ProducerOptions
 from ottla.clients.partitioner import DefaultPartitioner
 from ottla.clients.sender import Sender
 from ottla.clients.structs import ConsumerGroupMetadata, OffsetAndMetadata, RecordMetadata
+from ottla.clients.tasks import set_within
 from ottla.clients.transaction_calls import TransactionCalls
 from ottla.clients.transactions import Transaction, TransactionState
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import TopicPartition, record_size_bound
-
-log = logging.getLogger("ottla.clients")
 
 
 class Producer:
@@ -64,10 +62,8 @@ class Producer:
 
     def __init__(self, **options: Any) -> None:
         self._options = ProducerOptions.of(options)
-        transactional_id = self._options.transactional_id
-        self._transaction = None if transactional_id is None else Transaction(transactional_id)
         self._calls: TransactionCalls | None = None
-        self._client: Client | None = None
+        self._client: Client[ProducerOptions] | None = None
         self._state = "new"
 
     async def start(self) -> None:
@@ -82,24 +78,18 @@ class Producer:
             raise ClientClosed(f"start() of a producer that is {self._state}: make a new one")
         options = self._options
         self._client = client = Client(options, auto_create=True)
-        self._accumulator = Accumulator(
-            batch_size=options.max_batch_size,
-            linger_ms=options.linger_ms,
-            delivery_timeout_ms=options.delivery_timeout_ms,
-            codec=options.codec,
-            idempotent=options.idempotent,
-            transactional=self._transaction is not None,
-            new_backoff=lambda: Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms),
-        )
-        self._sender = Sender(client, self._accumulator, options, self._transaction)
+        self._accumulator = Accumulator(options)
+        transactional_id = options.transactional_id
+        transaction = None if transactional_id is None else Transaction(transactional_id)
+        self._sender = Sender(client, self._accumulator, transaction)
         self._partitioner = DefaultPartitioner(max(options.max_batch_size, 1))
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._freed = asyncio.Event()
         try:
             await client.start()
             self._sender.start()
-            self._sender.on_freed = self._let_next_in
-            if self._transaction is not None:
-                self._calls = TransactionCalls(client, self._accumulator, self._sender, options, self._transaction)
+            self._sender.on_freed = self._freed.set
+            if transaction is not None:
+                self._calls = TransactionCalls(client, self._accumulator, self._sender, transaction)
                 await self._calls.init()
         except BaseException:
             await client.close()
@@ -116,11 +106,11 @@ class Producer:
             self._state = "stopped"
             return
         self._state = "stopping"
-        self._let_next_in()
+        self._freed.set()
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
-                if self._calls is not None and self._transaction is not None:
-                    await self._leave_transaction(self._calls, self._transaction)
+                if self._calls is not None:
+                    await self._leave_transaction(self._calls)
                 else:
                     await self._sender.flush()
         except TimeoutError:
@@ -169,8 +159,8 @@ class Producer:
                 open, or the open one can only be aborted, or another producer has the id.
         """
         client = self._running()
-        if self._transaction is not None:
-            self._transaction.check_open("send()")
+        if self._calls is not None:
+            self._calls.transaction.check_open("send()")
         given.name("topic", topic)
         if timestamp_ms is not None and not (given.is_int(timestamp_ms) and 0 <= timestamp_ms < 1 << 63):
             raise OptionError(
@@ -199,8 +189,8 @@ class Producer:
         if timestamp_ms is None:
             timestamp_ms = time.time_ns() // 1_000_000
         tp = TopicPartition(topic, partition)
-        if self._transaction is not None and self._calls is not None:
-            self._transaction.check_open("send()")  # it may have ended meanwhile
+        if self._calls is not None:
+            self._calls.transaction.check_open("send()")  # it may have ended meanwhile
             self._calls.record(tp)
         if self._accumulator.append(tp, key_bytes, value_bytes, timestamp_ms, headers, future, client.now_ms()):
             self._sender.wake()
@@ -286,7 +276,7 @@ class Producer:
             yield self
             await self.commit_transaction()
         except BaseException:
-            state = self._transaction.state if self._transaction is not None else None
+            state = self._calls.transaction.state if self._calls is not None else None
             if self._state == "running" and state in (TransactionState.OPEN, TransactionState.FAILED):
                 # What went wrong first is what the user should know.
                 with contextlib.suppress(KafkaError):
@@ -299,8 +289,9 @@ class Producer:
             raise InvalidTransactionState("a producer without transactional_id has no transactions")
         return self._calls
 
-    async def _leave_transaction(self, calls: TransactionCalls, transaction: Transaction) -> None:
-        """Abort what is open: others need not wait for its timeout."""
+    async def _leave_transaction(self, calls: TransactionCalls) -> None:
+        """Abort an open transaction: others need not wait for its timeout."""
+        transaction = calls.transaction
         try:
             if transaction.state is TransactionState.ENDING:
                 await calls.end(bool(transaction.committing))
@@ -320,7 +311,7 @@ class Producer:
         """The time in ms for which no broker has answered; 0 while one answers. The client goes on asking."""
         return 0.0 if self._client is None else self._client.unanswered_ms
 
-    def _running(self) -> Client:
+    def _running(self) -> Client[ProducerOptions]:
         if self._state != "running" or self._client is None:
             raise ClientClosed(f"the producer is {self._state}: call start() first, and nothing after stop()")
         return self._client
@@ -337,32 +328,20 @@ class Producer:
         return chosen
 
     async def _room(self, size: int, deadline_ms: float) -> None:
-        """Wait for buffer memory, first come first served."""
+        """Wait for buffer memory. When some is freed, those who wait look again, the first to come first."""
         client = self._running()
         limit = max(self._options.buffer_memory, size)
         while self._accumulator.used_bytes + size > limit:
-            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(turn)
             self._sender.wake()
-            try:
-                async with asyncio.timeout(max(0.0, deadline_ms - client.now_ms()) / 1000):
-                    await turn
-            except TimeoutError:
+            self._freed.clear()
+            left_ms = max(0.0, deadline_ms - client.now_ms())
+            await set_within(self._freed, left_ms / 1000)
+            self._running()
+            if not left_ms and not self._freed.is_set():
                 raise KafkaTimeout(
                     f"no room for a record within max_block_ms={self._options.max_block_ms}: "
                     f"{self._accumulator.used_bytes} of buffer_memory={self._options.buffer_memory} bytes are waiting"
-                ) from None
-            finally:
-                if turn in self._waiting:
-                    self._waiting.remove(turn)
-            self._running()
-
-    def _let_next_in(self) -> None:
-        """Room was made: whoever waits looks again, the first to come first."""
-        while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
+                )
 
 
 def _serialized(what: str, serializer: Any, given: Any) -> bytes | None:

@@ -1,19 +1,18 @@
-"""The asyncio shell of a `Transaction`: what a transactional producer asks its coordinators."""
+"""The asyncio shell of a `Transaction`: a transactional producer's requests to its coordinators."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
+import math
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from ottla.clients.accumulator import Accumulator
-from ottla.clients.admin_calls import GROUP_KEY, TRANSACTION_KEY
-from ottla.clients.backoff import Backoff
+from ottla.clients.accumulator import CONCURRENT_PAUSE_MS, Accumulator
 from ottla.clients.client import GROUP, TRANSACTION, Client
-from ottla.clients.coordinator import coordinator_in
 from ottla.clients.errors import KafkaError, KafkaTimeout, TransactionFailed, error_code, error_of
+from ottla.clients.logs import log
 from ottla.clients.options import ProducerOptions
+from ottla.clients.partitions import committable, numbers_by_topic
 from ottla.clients.sender import TRANSACTIONS_V2_SINCE, Sender
 from ottla.clients.structs import AutoCommitting, ConsumerGroupMetadata, OffsetAndMetadata
 from ottla.clients.transactions import Step, Transaction, TransactionState, Verdict, verdict
@@ -26,7 +25,6 @@ from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
 )
 from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -37,16 +35,13 @@ from ottla.protocol.messages.txn_offset_commit import (
 from ottla.protocol.records import TopicPartition
 from ottla.protocol.schema import Message
 
-log = logging.getLogger("ottla.clients")
 R = TypeVar("R", bound=Message)
 
 FEATURE = "transaction.version"
 V2_LEVEL = 2
-END_V2, OFFSETS_V2, BUMP_SINCE, ADD_MAX = 5, 5, 3, 3
+END_V2, OFFSETS_V2, BUMP_SINCE, ADD_MAX, NEWEST = 5, 5, 3, 3, 1 << 15
 """Versions: of EndTxn and TxnOffsetCommit for the second protocol, of InitProducerId that can move the epoch, and of
-AddPartitionsToTxn for clients."""
-CONCURRENT_PAUSE_MS = 20
-"""How long to wait for the end of the transaction before: moments, as a rule."""
+AddPartitionsToTxn for clients; and above all of them."""
 
 
 class TransactionCalls:
@@ -58,18 +53,13 @@ class TransactionCalls:
     """
 
     def __init__(
-        self,
-        client: Client,
-        accumulator: Accumulator,
-        sender: Sender,
-        options: ProducerOptions,
-        transaction: Transaction,
+        self, client: Client[ProducerOptions], accumulator: Accumulator, sender: Sender, transaction: Transaction
     ) -> None:
         self._client = client
         self._accumulator = accumulator
         self._sender = sender
-        self._options = options
-        self._state = transaction
+        self._options = client.options
+        self.transaction = transaction
         self._node: int | None = None
         self._group_nodes: dict[str, int] = {}
         self._adding: asyncio.Task[None] | None = None
@@ -86,22 +76,22 @@ class TransactionCalls:
             KafkaError: the broker refuses.
         """
         await self._init(-1, -1)
-        self._state.ready()
+        self.transaction.ready()
 
     async def begin(self) -> None:
         """Begin a transaction. Nothing is asked yet."""
-        self._state.begin()
+        self.transaction.begin()
 
     def record(self, tp: TopicPartition) -> None:
-        """A record will go to a partition: make sure that the coordinator knows. Does not wait."""
-        if self._state.want(tp) and self._adding is None:
+        """Make sure that the coordinator knows of a partition before a record goes there. Does not wait."""
+        if self.transaction.want(tp) and self._adding is None:
             self._adding = self._client.tasks.spawn(self._add_partitions(), "add partitions to the transaction")
 
     async def send_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
     ) -> None:
         """Have offsets committed if the transaction is."""
-        state = self._state
+        state = self.transaction
         state.check_open("send_offsets_to_transaction()")
         if isinstance(group, AutoCommitting) and not self._warned:
             self._warned = True
@@ -130,8 +120,7 @@ class TransactionCalls:
             TxnOffsetCommitResponse,
             _offsets_outcome,
             group_id=group.group_id,
-            low=OFFSETS_V2 if state.v2 else 0,
-            high=1 << 15 if state.v2 else OFFSETS_V2 - 1,
+            versions=self._versions(OFFSETS_V2),
         )
 
     async def end(self, commit: bool) -> None:
@@ -142,11 +131,12 @@ class TransactionCalls:
             ProducerFenced: this producer is of no use any more.
             KafkaTimeout: not within max_block_ms; the same call may be made again.
         """
-        state = self._state
+        state = self.transaction
         state.begin_end(commit)
         if commit:
             await self._sender.flush()
-            self._check_ending()
+            if state.state is not TransactionState.ENDING:  # records failed meanwhile
+                state.begin_end(True)
         else:
             await self._sender.drain(TransactionFailed("the transaction was aborted before the record was delivered"))
             if self._adding is not None:
@@ -158,30 +148,27 @@ class TransactionCalls:
             await self._init(self._accumulator.producer_id, self._accumulator.producer_epoch)
         state.ready()
 
-    def _check_ending(self) -> None:
-        """Records may have failed while they were waited for."""
-        if self._state.state is not TransactionState.ENDING:
-            self._state.begin_end(True)
-
     # what they ask
 
     async def _init(self, producer_id: int, producer_epoch: int) -> None:
         request = InitProducerIdRequest(
-            transactional_id=self._state.transactional_id,
+            transactional_id=self.transaction.transactional_id,
             transaction_timeout_ms=self._options.transaction_timeout_ms,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
         )
-        low = BUMP_SINCE if producer_id >= 0 else 0
-        answer = await self._ask(Step.INIT, request, InitProducerIdResponse, lambda answer: answer.error_code, low=low)
-        self._state.v2 = await self._speaks_v2()
+        versions = (BUMP_SINCE if producer_id >= 0 else 0, NEWEST)
+        answer = await self._ask(
+            Step.INIT, request, InitProducerIdResponse, lambda answer: answer.error_code, versions=versions
+        )
+        self.transaction.v2 = await self._speaks_v2()
         self._accumulator.set_producer_id(answer.producer_id, answer.producer_epoch)
         self._sender.wake()
 
     async def _speaks_v2(self) -> bool:
-        """Whether the cluster has the second protocol of KIP-890, and its brokers what belongs to it."""
+        """Tell whether the cluster has the second protocol of KIP-890, and its brokers the versions for it."""
         if self._node is None:
-            return self._state.v2
+            return self.transaction.v2
         conversation = (await self._client.connection(self._node, TRANSACTION)).conversation
         needed = {
             ApiKey.PRODUCE: TRANSACTIONS_V2_SINCE,
@@ -194,23 +181,21 @@ class TransactionCalls:
 
     async def _add_partitions(self) -> None:
         """Tell the coordinator of partitions until it knows all of them."""
-        state = self._state
+        state = self.transaction
         try:
             while tps := state.to_add():
                 state.asked = True
-                by_topic: dict[str, list[int]] = {}
-                for tp in tps:
-                    by_topic.setdefault(tp.topic, []).append(tp.partition)
                 request = AddPartitionsToTxnRequest(
                     v3_and_below_transactional_id=state.transactional_id,
                     v3_and_below_producer_id=self._accumulator.producer_id,
                     v3_and_below_producer_epoch=self._accumulator.producer_epoch,
                     v3_and_below_topics=[
-                        AddPartitionsToTxnTopic(name=topic, partitions=numbers) for topic, numbers in by_topic.items()
+                        AddPartitionsToTxnTopic(name=topic, partitions=numbers)
+                        for topic, numbers in numbers_by_topic(tps).items()
                     ],
                 )
                 await self._ask(
-                    Step.ADD_PARTITIONS, request, AddPartitionsToTxnResponse, _partitions_outcome, high=ADD_MAX
+                    Step.ADD_PARTITIONS, request, AddPartitionsToTxnResponse, _partitions_outcome, versions=(0, ADD_MAX)
                 )
                 state.partitions_added(tps)
                 self._sender.wake()
@@ -223,29 +208,19 @@ class TransactionCalls:
     def _offsets_request(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
     ) -> TxnOffsetCommitRequest:
-        by_topic: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
-        for tp, offset in offsets.items():
-            by_topic.setdefault(tp.topic, []).append(
-                TxnOffsetCommitRequestPartition(
-                    partition_index=tp.partition,
-                    committed_offset=offset.offset,
-                    committed_leader_epoch=offset.leader_epoch,
-                    committed_metadata=offset.metadata,
-                )
-            )
         return TxnOffsetCommitRequest(
-            transactional_id=self._state.transactional_id,
+            transactional_id=self.transaction.transactional_id,
             group_id=group.group_id,
             producer_id=self._accumulator.producer_id,
             producer_epoch=self._accumulator.producer_epoch,
             generation_id=group.generation_id,
             member_id=group.member_id,
             group_instance_id=group.group_instance_id,
-            topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=parts) for topic, parts in by_topic.items()],
+            topics=committable(offsets, TxnOffsetCommitRequestTopic, TxnOffsetCommitRequestPartition),
         )
 
     async def _end(self, commit: bool) -> None:
-        state = self._state
+        state = self.transaction
         request = EndTxnRequest(
             transactional_id=state.transactional_id,
             producer_id=self._accumulator.producer_id,
@@ -253,17 +228,16 @@ class TransactionCalls:
             committed=commit,
         )
         answer = await self._ask(
-            Step.END,
-            request,
-            EndTxnResponse,
-            lambda answer: answer.error_code,
-            low=END_V2 if state.v2 else 0,
-            high=1 << 15 if state.v2 else END_V2 - 1,
+            Step.END, request, EndTxnResponse, lambda answer: answer.error_code, versions=self._versions(END_V2)
         )
         if state.v2 and answer.producer_id >= 0:
             self._accumulator.set_producer_id(answer.producer_id, answer.producer_epoch)
 
     # how they ask
+
+    def _versions(self, v2_since: int) -> tuple[int, int]:
+        """The versions of a request that belong to the protocol in use."""
+        return (v2_since, NEWEST) if self.transaction.v2 else (0, v2_since - 1)
 
     async def _ask(
         self,
@@ -273,19 +247,19 @@ class TransactionCalls:
         outcome: Callable[[R], int],
         *,
         group_id: str | None = None,
-        low: int = 0,
-        high: int = 1 << 15,
+        versions: tuple[int, int] = (0, NEWEST),
     ) -> R:
         """Ask a coordinator until it has done it, refuses, or max_block_ms are over. Errors are noted in the state."""
-        deadline = self._client.now_ms() + self._options.max_block_ms
-        backoff = Backoff(self._options.retry_backoff_ms, self._options.retry_backoff_max_ms)
+        tries = self._client.tries(self._options.max_block_ms)
         while True:
-            self._state.check_usable()
+            self.transaction.check_usable()
             answer: R | None = None
             try:
                 node_id = await self._coordinator(group_id)
                 role = TRANSACTION if group_id is None else GROUP
-                answer = await self._client.send(node_id, request, answer_type, role=role, low=low, high=high)
+                answer = await self._client.send(
+                    node_id, request, answer_type, role=role, low=versions[0], high=versions[1]
+                )
                 code = error_code(outcome(answer))
                 error = error_of(code, step.value)
             except KafkaError as failure:
@@ -294,32 +268,25 @@ class TransactionCalls:
             if found is Verdict.DONE and answer is not None:
                 return answer
             if found in (Verdict.ABORT, Verdict.FATAL):
-                raise self._state.failed(error, found)
+                raise self.transaction.failed(error, found)
             if found is Verdict.FIND:
                 self._forget(group_id, error)
-            pause = backoff.next_ms()
-            if code is ErrorCode.CONCURRENT_TRANSACTIONS:
-                pause = min(pause, CONCURRENT_PAUSE_MS)
-            if self._client.now_ms() + pause >= deadline:
+            most_ms = CONCURRENT_PAUSE_MS if code is ErrorCode.CONCURRENT_TRANSACTIONS else math.inf
+            if not await tries.again(most_ms):
                 late = KafkaTimeout(f"{step.value}: not within max_block_ms={self._options.max_block_ms}: {error}")
                 # What belongs into the transaction may be in it or not; whether it is ended may be asked again.
-                raise late if step in (Step.INIT, Step.END) else self._state.failed(late, Verdict.ABORT)
-            await asyncio.sleep(pause / 1000)
+                raise late if step in (Step.INIT, Step.END) else self.transaction.failed(late, Verdict.ABORT)
 
     async def _coordinator(self, group_id: str | None) -> int:
         """The broker of the transaction's coordinator, or of a group's."""
         known = self._node if group_id is None else self._group_nodes.get(group_id)
         if known is not None:
             return known
-        kind = TRANSACTION_KEY if group_id is None else GROUP_KEY
-        key = self._state.transactional_id if group_id is None else group_id
-        request = FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key])
-        answer = await self._client.send(self._client.some_nodes()[0], request, FindCoordinatorResponse, low=1)
-        found = coordinator_in(answer, f"find the coordinator of {key!r}")
-        self._client.learn_broker(found)
         if group_id is None:
+            found = await self._client.find_coordinator(self.transaction.transactional_id, TRANSACTION)
             self._node = found.node_id
         else:
+            found = await self._client.find_coordinator(group_id, GROUP)
             self._group_nodes[group_id] = found.node_id
         return found.node_id
 
@@ -334,7 +301,7 @@ class TransactionCalls:
 
 
 def _partitions_outcome(answer: AddPartitionsToTxnResponse) -> int:
-    """The one code that says most: one partition's error is why others were not attempted."""
+    """The most telling code: because of one partition's error others were not attempted."""
     codes = [
         result.partition_error_code
         for topic in answer.results_by_topic_v3_and_below

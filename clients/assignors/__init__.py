@@ -12,10 +12,7 @@ from ottla.clients.assignors.sticky import StickyAssignor
 from ottla.clients.errors import OptionError
 
 ASSIGNORS: dict[str, type[Assignor]] = {
-    "range": RangeAssignor,
-    "roundrobin": RoundRobinAssignor,
-    "sticky": StickyAssignor,
-    "cooperative-sticky": CooperativeStickyAssignor,
+    one.name: one for one in (RangeAssignor, RoundRobinAssignor, StickyAssignor, CooperativeStickyAssignor)
 }
 
 

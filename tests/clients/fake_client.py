@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from ottla.clients.client import Client
 from ottla.clients.cluster import ClusterMetadata
 from ottla.clients.options import ClientOptions
 from ottla.clients.structs import BrokerInfo, PartitionInfo, TopicInfo
@@ -50,6 +51,8 @@ class FakeClient:
 
     def now_ms(self) -> float:
         return self.now
+
+    tries = Client.tries
 
     def request_refresh(self) -> None:
         self.refreshes += 1

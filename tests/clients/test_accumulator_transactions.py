@@ -5,32 +5,24 @@ from __future__ import annotations
 import pytest
 
 from ottla.clients.accumulator import CONCURRENT_PAUSE_MS, Accumulator, Batch
-from ottla.clients.backoff import Backoff
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import TopicPartition, parse_header
-
-T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+from tests.clients import test_accumulator as plain
+from tests.clients.test_accumulator import T0, T1, take
 
 
 def make() -> Accumulator:
-    accumulator = Accumulator(
-        batch_size=60,
-        linger_ms=0,
-        delivery_timeout_ms=1000,
-        transactional=True,
-        new_backoff=lambda: Backoff(100, 400, lambda: 0.5),
-    )
+    accumulator = plain.make(begun=False, max_batch_size=60, linger_ms=0, transactional_id="x")
     accumulator.set_producer_id(77, 3)
     return accumulator
 
 
 def add(accumulator: Accumulator, waiter: str, tp: TopicPartition = T0, size: int = 50) -> None:
-    accumulator.append(tp, None, b"x" * size, 1000, (), waiter, 0)
+    plain.add(accumulator, waiter, tp=tp, size=size)
 
 
 def one(accumulator: Accumulator, now: float = 0, tp: TopicPartition = T0) -> Batch:
-    [batch] = accumulator.take([tp], 1 << 20, now)
-    return batch
+    return plain.one(accumulator, now, tp)
 
 
 def begin(accumulator: Accumulator) -> None:
@@ -40,9 +32,8 @@ def begin(accumulator: Accumulator) -> None:
 
 
 def numbers(batch: Batch) -> tuple[int, int, int]:
-    header = parse_header(batch.encode())
-    assert header.is_transactional
-    return header.producer_id, header.producer_epoch, header.base_sequence
+    assert parse_header(batch.encode()).is_transactional
+    return plain.numbers(batch)
 
 
 def test_nothing_goes_out_where_it_may_not() -> None:
@@ -51,7 +42,7 @@ def test_nothing_goes_out_where_it_may_not() -> None:
     accumulator.may_send = allowed.__contains__
     add(accumulator, "a")
     assert accumulator.ready_at_ms(T0) is None
-    assert accumulator.take([T0], 1 << 20, 0) == []
+    assert take(accumulator, 0) == []
     allowed.add(T0)
     assert numbers(one(accumulator)) == (77, 3, 0)
 
@@ -80,7 +71,7 @@ def test_a_gap_is_not_closed_by_the_producer_itself(code: ErrorCode) -> None:
     assert not accumulator.failed(one(accumulator), code, 0), "for good: the transaction must be aborted"
     assert accumulator.lost_numbers
     add(accumulator, "c")
-    assert accumulator.take([T0], 1 << 20, 0) == []
+    assert take(accumulator, 0) == []
     accumulator.set_producer_id(77, 4)
     assert not accumulator.lost_numbers
     assert numbers(one(accumulator)) == (77, 4, 0)
@@ -91,9 +82,9 @@ def test_the_first_batch_of_an_epoch_goes_alone() -> None:
     for name in "abcd":
         add(accumulator, name)
     first = one(accumulator)
-    assert accumulator.take([T0], 1 << 20, 0) == []
+    assert take(accumulator, 0) == []
     assert accumulator.failed(first, ErrorCode.CONCURRENT_TRANSACTIONS, 0)
-    assert accumulator.take([T0], 1 << 20, 0) == []
+    assert take(accumulator, 0) == []
     accumulator.succeeded(one(accumulator, 20))
     assert [numbers(one(accumulator, 20)) for _ in "bcd"] == [(77, 3, 1), (77, 3, 2), (77, 3, 3)], "then several"
     for batch in list(accumulator._partitions[T0].in_flight):
@@ -102,7 +93,7 @@ def test_the_first_batch_of_an_epoch_goes_alone() -> None:
     add(accumulator, "e")
     add(accumulator, "f")
     assert numbers(one(accumulator, 20)) == (77, 4, 0)
-    assert accumulator.take([T0], 1 << 20, 20) == []
+    assert take(accumulator, 20) == []
 
 
 def test_what_comes_too_early_is_tried_again() -> None:

@@ -35,9 +35,16 @@ def topic(name: str, *leaders: tuple[int, int], topic_id: int = 1, error: int = 
     return MetadataResponseTopic(name=name, topic_id=UUID(int=topic_id), partitions=partitions, error_code=error)
 
 
-def test_brokers_topics_and_leaders() -> None:
+def seen(*topics: MetadataResponseTopic) -> ClusterMetadata:
+    """A view made of one answer after another, each of one topic."""
     cluster = ClusterMetadata()
-    cluster.update(answer(topic("t", (1, 0), (2, 0))), ["t"])
+    for one in topics:
+        cluster.update(answer(one), [one.name or ""])
+    return cluster
+
+
+def test_brokers_topics_and_leaders() -> None:
+    cluster = seen(topic("t", (1, 0), (2, 0)))
     assert (cluster.cluster_id, cluster.controller_id, cluster.brokers[2].host) == ("c", 1, "h2")
     assert cluster.partition_count("t") == 2
     assert [cluster.leader(TopicPartition("t", p)) for p in range(3)] == [1, 2, None]
@@ -47,32 +54,25 @@ def test_brokers_topics_and_leaders() -> None:
 
 
 def test_a_leader_that_is_gone_is_none() -> None:
-    cluster = ClusterMetadata()
-    cluster.update(answer(topic("t", (-1, 3), (7, 3), (1, 3))), ["t"])
+    cluster = seen(topic("t", (-1, 3), (7, 3), (1, 3)))
     assert [cluster.leader(TopicPartition("t", p)) for p in range(3)] == [None, None, 1]
     assert cluster.available_partitions("t") == [2]
 
 
 def test_an_older_epoch_is_an_old_view() -> None:
-    cluster = ClusterMetadata()
-    cluster.update(answer(topic("t", (2, 5))), ["t"])
-    cluster.update(answer(topic("t", (1, 4))), ["t"])
+    cluster = seen(topic("t", (2, 5)), topic("t", (1, 4)))
     assert (cluster.leader(T0), cluster.leader_epoch(T0)) == (2, 5)
     cluster.update(answer(topic("t", (1, 6))), ["t"])
     assert (cluster.leader(T0), cluster.leader_epoch(T0)) == (1, 6)
 
 
 def test_a_topic_made_anew_begins_at_its_own_epoch() -> None:
-    cluster = ClusterMetadata()
-    cluster.update(answer(topic("t", (2, 5), topic_id=1)), ["t"])
-    cluster.update(answer(topic("t", (1, 0), topic_id=2)), ["t"])
+    cluster = seen(topic("t", (2, 5), topic_id=1), topic("t", (1, 0), topic_id=2))
     assert (cluster.leader(T0), cluster.leader_epoch(T0)) == (1, 0)
 
 
 def test_brokers_that_know_no_epochs_are_believed() -> None:
-    cluster = ClusterMetadata()
-    cluster.update(answer(topic("t", (2, 5))), ["t"])
-    cluster.update(answer(topic("t", (1, -1))), ["t"])
+    cluster = seen(topic("t", (2, 5)), topic("t", (1, -1)))
     assert cluster.leader(T0) == 1
 
 

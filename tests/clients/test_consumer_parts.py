@@ -12,8 +12,8 @@ from ottla.clients.consumer import Consumer
 from ottla.clients.errors import CommitFailed, KafkaError, OptionError, RecordCorrupt, RecordNotReadable
 from ottla.clients.fetched import FetchedPartition
 from ottla.clients.gate import UserGate
-from ottla.clients.structs import ConsumerGroupMetadata
-from ottla.clients.subscription import EARLIEST, PartitionState, SubscriptionState
+from ottla.clients.structs import EARLIEST, ConsumerGroupMetadata
+from ottla.clients.subscription import PartitionState, SubscriptionState
 from ottla.protocol.compression import Codec
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import Record, TimestampType, TopicPartition, batch_crc, build_batch, with_log_append_time

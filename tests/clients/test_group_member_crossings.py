@@ -22,11 +22,7 @@ from tests.clients.member_script import T0, Script, subscriptions
 
 
 def test_an_answer_to_an_abandoned_join_is_ignored() -> None:
-    s = Script()
-    s.subscribe()
-    s.found()
-    s.prepared()
-    s.sent(JoinGroupRequest)
+    s = Script().joining()
     old = s.send
     s.no_answer()
     s.effects()
@@ -40,26 +36,17 @@ def test_an_answer_to_an_abandoned_join_is_ignored() -> None:
 
 
 def test_a_subscription_that_changes_while_joining_is_joined_with_next() -> None:
-    s = Script()
-    s.subscribe("t")
-    s.found()
-    s.prepared()
-    s.sent(JoinGroupRequest)
+    s = Script().joining("t")
     s.subscribe("t", "u")
     s.nothing()
-    s.joined(1)
-    s.synced(T0)
-    s.completed()
-    s.prepared()
-    join = s.sent(JoinGroupRequest)
+    s.enter(1, T0)
+    join = s.join()
     assert (subscriptions(join)["range"].topics, join.reason) == (["t", "u"], "the subscription changed")
 
 
 def test_a_long_reason_is_cut() -> None:
     s = Script().stable()
-    s.member.request_rejoin("x" * 300, s.now)
-    s.prepared()
-    assert len(s.sent(JoinGroupRequest).reason) == 255
+    assert len(s.rejoins("x" * 300).reason) == 255
 
 
 def test_subscribing_to_the_same_again_changes_nothing() -> None:
@@ -93,32 +80,20 @@ def test_a_pause_before_a_lookup_is_kept_whatever_happens() -> None:
 
 
 def test_pauses_begin_small_again_after_a_success() -> None:
-    s = Script()
-    s.subscribe()
-    s.found()
-    s.prepared()
-    s.sent(JoinGroupRequest)
+    s = Script().joining()
     for pause in (100, 200):
         s.answer(JoinGroupResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
         s.wait(pause)
         s.sent(JoinGroupRequest)
-    s.joined(1)
-    s.synced()
-    s.completed()
-    s.member.request_rejoin("x", s.now)
-    s.prepared()
-    s.sent(JoinGroupRequest)
+    s.enter(1)
+    s.rejoins()
     s.answer(JoinGroupResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
     s.wait(100)
     s.sent(JoinGroupRequest)
 
 
 def test_a_join_during_another_rebalance_is_tried_again_after_a_pause() -> None:
-    s = Script()
-    s.subscribe()
-    s.found()
-    s.prepared()
-    s.sent(JoinGroupRequest)
+    s = Script().joining()
     s.answer(JoinGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
     assert s.member.state is MemberState.UNJOINED
     s.nothing()
@@ -127,11 +102,7 @@ def test_a_join_during_another_rebalance_is_tried_again_after_a_pause() -> None:
 
 
 def test_a_user_that_comes_back_at_once_after_an_error_waits_for_the_pause() -> None:
-    s = Script()
-    s.subscribe()
-    s.found()
-    s.prepared()
-    s.sent(JoinGroupRequest)
+    s = Script().joining()
     s.answer(JoinGroupResponse(error_code=ErrorCode.GROUP_MAX_SIZE_REACHED))
     s.one(Fail)
     s.member.resume(s.now)
@@ -141,13 +112,8 @@ def test_a_user_that_comes_back_at_once_after_an_error_waits_for_the_pause() -> 
 
 
 def test_the_session_counts_from_the_assignment() -> None:
-    s = Script()
-    s.subscribe()
-    s.found()
-    s.prepared()
-    s.sent(JoinGroupRequest)
-    s.joined(1)
-    s.sent(SyncGroupRequest)
+    s = Script().joining()
+    s.syncing()
     s.wait(9_000)
     s.answer(SyncGroupResponse())
     s.completed()
@@ -164,9 +130,7 @@ def test_the_session_counts_from_the_assignment() -> None:
 def test_a_commit_that_ends_the_membership_while_joining_begins_anew() -> None:
     s = Script().stable(T0)
     committed_as = s.member.identity()
-    s.member.request_rejoin("x", s.now)
-    s.prepared()
-    s.sent(JoinGroupRequest)
+    s.rejoins()
     old = s.send
     s.member.membership_refused(ErrorCode.UNKNOWN_MEMBER_ID, committed_as, "commit", s.now)
     join = s.sent(JoinGroupRequest)
@@ -178,11 +142,7 @@ def test_a_commit_that_ends_the_membership_while_joining_begins_anew() -> None:
 
 
 def test_the_end_of_an_old_connection_does_not_disturb_the_new_one() -> None:
-    s = Script()
-    s.subscribe()
-    s.found()
-    s.prepared()
-    s.sent(JoinGroupRequest)
+    s = Script().joining()
     old = s.send
     s.no_answer()
     s.effects()
@@ -201,36 +161,19 @@ def test_the_end_of_an_old_connection_does_not_disturb_the_new_one() -> None:
 
 @pytest.mark.parametrize("at_sync", [False, True], ids=["join", "sync"])
 def test_a_broker_that_cannot_is_told(at_sync: bool) -> None:
-    s = Script()
-    s.subscribe()
-    s.found()
-    s.prepared()
-    s.sent(JoinGroupRequest)
+    s = Script().joining()
     if at_sync:
-        s.joined(1)
-        s.sent(SyncGroupRequest)
+        s.syncing()
     s.no_answer(UnsupportedByBroker("no version in common"))
     assert s.one(Fail).error.code is ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_a_leader_that_becomes_a_follower_watches_no_more() -> None:
-    s = Script()
-    s.subscribe()
-    s.found()
-    s.prepared()
-    s.sent(JoinGroupRequest)
-    s.joined(1, leader=True)
-    s.effects()
-    s.member.led({"m1": []}, {"t": 1}, s.now)
-    s.synced()
-    s.completed()
-    s.member.request_rejoin("x", s.now)
-    s.prepared()
-    s.sent(JoinGroupRequest)
+    s = Script().joining()
+    s.lead({"t": 1})
+    s.rejoins()
     s.member.partition_counts_changed({"t": 2}, s.now)
     assert not s.member.rejoin_needed
-    s.joined(2)
-    s.synced()
-    s.completed()
+    s.enter(2)
     s.member.partition_counts_changed({"t": 3}, s.now)
     s.nothing()

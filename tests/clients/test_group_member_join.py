@@ -10,7 +10,7 @@ from ottla.clients.errors import (
     KafkaError,
     KafkaTimeout,
 )
-from ottla.clients.group_effects import CoordinatorLost, Fail, FindCoordinator, Lead, MemberState, Prepare
+from ottla.clients.group_effects import Fail, Lead, MemberState, Prepare
 from ottla.protocol.consumer_protocol import decode_assignment
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
@@ -25,8 +25,7 @@ def test_a_follower_from_nothing_to_stable() -> None:
     s.subscribe("t", "a")
     assert s.member.state is MemberState.UNJOINED
     s.found(7)
-    s.prepared()
-    join = s.sent(JoinGroupRequest)
+    join = s.join()
     assert s.member.state is MemberState.PREPARING_REBALANCE
     assert (join.group_id, join.member_id, join.protocol_type) == ("g", "", "consumer")
     assert (join.session_timeout_ms, join.rebalance_timeout_ms) == (10_000, 60_000)
@@ -52,11 +51,7 @@ def test_a_follower_from_nothing_to_stable() -> None:
 
 def test_the_id_that_is_required_is_used_at_once() -> None:
     """KIP-394: no pause, no second preparation."""
-    s = Script()
-    s.subscribe()
-    s.found()
-    s.prepared()
-    s.sent(JoinGroupRequest)
+    s = Script().joining()
     s.answer(JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="m9"))
     join = s.sent(JoinGroupRequest)
     assert join.member_id == "m9"
@@ -67,11 +62,7 @@ def test_the_id_that_is_required_is_used_at_once() -> None:
 
 
 def test_a_leader_divides() -> None:
-    s = Script()
-    s.subscribe("t")
-    s.found()
-    s.prepared()
-    s.sent(JoinGroupRequest)
+    s = Script().joining("t")
     s.answer(
         JoinGroupResponse(
             generation_id=2,
@@ -102,11 +93,7 @@ def test_a_leader_divides() -> None:
 
 
 def test_heartbeats_go_on_while_the_leader_divides() -> None:
-    s = Script()
-    s.subscribe()
-    s.found()
-    s.prepared()
-    s.sent(JoinGroupRequest)
+    s = Script().joining()
     s.joined(1, leader=True)
     s.one(Lead)
     s.wait(3_000)
@@ -115,11 +102,7 @@ def test_heartbeats_go_on_while_the_leader_divides() -> None:
 
 def test_a_static_leader_that_came_back_need_not_divide() -> None:
     """KIP-814: the assignment stands, but the partitions are watched."""
-    s = Script(group_instance_id="i")
-    s.subscribe()
-    s.found()
-    s.prepared()
-    s.sent(JoinGroupRequest)
+    s = Script(group_instance_id="i").joining()
     s.joined(3, leader=True, skip_assignment=True)
     assert s.sent(SyncGroupRequest).assignments == []
     s.answer(SyncGroupResponse())
@@ -131,15 +114,10 @@ def test_a_static_leader_that_came_back_need_not_divide() -> None:
 
 
 def test_no_heartbeats_before_a_generation_nor_behind_a_sync() -> None:
-    s = Script()
-    s.subscribe()
-    s.found()
-    s.prepared()
-    s.sent(JoinGroupRequest)
+    s = Script().joining()
     s.wait(30_000)
     s.nothing()
-    s.joined(1)
-    s.sent(SyncGroupRequest)
+    s.syncing()
     s.wait(20_000)
     s.nothing()
     assert s.member.coordinator == 1, "no session ends while the broker holds the answer back"
@@ -148,8 +126,7 @@ def test_no_heartbeats_before_a_generation_nor_behind_a_sync() -> None:
 def test_sticky_members_tell_what_they_hold() -> None:
     s = Script("cooperative-sticky").stable(T0, T1)
     s.member.request_rejoin("why not", s.now)
-    s.prepared([T0, T1])
-    told = subscriptions(s.sent(JoinGroupRequest))["cooperative-sticky"]
+    told = subscriptions(s.join([T0, T1]))["cooperative-sticky"]
     assert [(o.topic, o.partitions) for o in told.owned_partitions] == [("t", [0, 1])]
     assert told.generation_id == 1
 
@@ -158,13 +135,11 @@ def test_something_revoked_means_joining_again() -> None:
     """The second rebalance of a cooperative change: what was given up is free only then."""
     s = Script("cooperative-sticky").stable(T0, T1)
     s.heartbeat(ErrorCode.REBALANCE_IN_PROGRESS)
-    s.prepared([T0, T1])
-    s.sent(JoinGroupRequest)
+    s.join([T0, T1])
     s.joined(2)
     s.synced(T0)
     assert s.completed(revoked=True).partitions == [T0]
-    s.prepared([T0])
-    join = s.sent(JoinGroupRequest)
+    join = s.join([T0])
     assert join.reason == "need to revoke partitions and re-join"
     assert [(o.topic, o.partitions) for o in subscriptions(join)["cooperative-sticky"].owned_partitions] == [("t", [0])]
 
@@ -181,30 +156,19 @@ def test_something_revoked_means_joining_again() -> None:
 def test_a_lost_membership_is_begun_anew(at_sync: bool, code: ErrorCode, member_id: str) -> None:
     s = Script().stable(T0)
     s.heartbeat(ErrorCode.REBALANCE_IN_PROGRESS)
-    s.prepared()
-    s.sent(JoinGroupRequest)
-    refuse(s, at_sync, code)
+    s.join()
+    s.refused(at_sync, code)
     join = s.sent(JoinGroupRequest)
     assert join.member_id == member_id
     assert subscriptions(join)["range"].generation_id == -1
     assert s.member.lost
 
 
-def refuse(s: Script, at_sync: bool, code: ErrorCode) -> None:
-    if at_sync:
-        s.joined(2)
-        s.sent(SyncGroupRequest)
-        s.answer(SyncGroupResponse(error_code=code))
-    else:
-        s.answer(JoinGroupResponse(error_code=code))
-
-
 def test_another_rebalance_during_sync_means_joining_at_once() -> None:
     s = Script().stable()
     s.heartbeat(ErrorCode.REBALANCE_IN_PROGRESS)
-    s.prepared()
-    s.sent(JoinGroupRequest)
-    refuse(s, True, ErrorCode.REBALANCE_IN_PROGRESS)
+    s.join()
+    s.refused(True, ErrorCode.REBALANCE_IN_PROGRESS)
     join = s.sent(JoinGroupRequest)
     assert (join.member_id, subscriptions(join)["range"].generation_id) == ("m1", 2)
 
@@ -212,13 +176,9 @@ def test_another_rebalance_during_sync_means_joining_at_once() -> None:
 @pytest.mark.parametrize("at_sync", [False, True], ids=["join", "sync"])
 @pytest.mark.parametrize("code", [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.REQUEST_TIMED_OUT])
 def test_what_passes_is_tried_again_after_a_pause(at_sync: bool, code: ErrorCode) -> None:
-    s = Script()
-    s.subscribe()
-    s.found()
-    s.prepared()
-    s.sent(JoinGroupRequest)
+    s = Script().joining()
     for pause in (100, 200, 400, 400):
-        refuse(s, at_sync, code)
+        s.refused(at_sync, code)
         s.nothing()
         s.wait(pause - 1)
         s.nothing()
@@ -229,16 +189,9 @@ def test_what_passes_is_tried_again_after_a_pause(at_sync: bool, code: ErrorCode
 @pytest.mark.parametrize("at_sync", [False, True], ids=["join", "sync"])
 @pytest.mark.parametrize("code", [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE])
 def test_a_coordinator_that_moved_is_looked_up(at_sync: bool, code: ErrorCode) -> None:
-    s = Script()
-    s.subscribe()
-    s.found(1)
-    s.prepared()
-    s.sent(JoinGroupRequest)
-    refuse(s, at_sync, code)
-    lost, find = s.effects()
-    assert isinstance(lost, CoordinatorLost)
-    assert lost.node_id == 1
-    assert isinstance(find, FindCoordinator)
+    s = Script().joining()
+    s.refused(at_sync, code)
+    assert s.looked_for().node_id == 1
     s.member.coordinator_found(2, s.now)
     s.nothing()
     s.wait(100)
@@ -248,16 +201,11 @@ def test_a_coordinator_that_moved_is_looked_up(at_sync: bool, code: ErrorCode) -
 @pytest.mark.parametrize("at_sync", [False, True], ids=["join", "sync"])
 @pytest.mark.parametrize("error", [KafkaConnectionError("broke"), KafkaTimeout("late")], ids=["broken", "late"])
 def test_a_broken_connection_is_a_lost_coordinator(at_sync: bool, error: KafkaError) -> None:
-    s = Script()
-    s.subscribe()
-    s.found(1)
-    s.prepared()
-    s.sent(JoinGroupRequest)
+    s = Script().joining()
     if at_sync:
-        s.joined(1)
-        s.sent(SyncGroupRequest)
+        s.syncing()
     s.no_answer(error)
-    assert [type(effect) for effect in s.effects()] == [CoordinatorLost, FindCoordinator]
+    s.looked_for()
     s.member.coordinator_found(1, s.now)
     s.wait(100)
     s.sent(JoinGroupRequest)
@@ -277,12 +225,8 @@ def test_a_broken_connection_is_a_lost_coordinator(at_sync: bool, error: KafkaEr
     ],
 )
 def test_what_the_user_must_know_is_raised_and_tried_again_when_it_comes_back(at_sync: bool, code: ErrorCode) -> None:
-    s = Script()
-    s.subscribe()
-    s.found()
-    s.prepared()
-    s.sent(JoinGroupRequest)
-    refuse(s, at_sync, code)
+    s = Script().joining()
+    s.refused(at_sync, code)
     assert s.one(Fail).error.code is code
     assert s.member.state is MemberState.UNJOINED
     s.wait(100_000)
@@ -293,12 +237,8 @@ def test_what_the_user_must_know_is_raised_and_tried_again_when_it_comes_back(at
 
 @pytest.mark.parametrize("at_sync", [False, True], ids=["join", "sync"])
 def test_a_fenced_instance_is_fenced_for_good(at_sync: bool) -> None:
-    s = Script(group_instance_id="i")
-    s.subscribe()
-    s.found()
-    s.prepared()
-    s.sent(JoinGroupRequest)
-    refuse(s, at_sync, ErrorCode.FENCED_INSTANCE_ID)
+    s = Script(group_instance_id="i").joining()
+    s.refused(at_sync, ErrorCode.FENCED_INSTANCE_ID)
     assert isinstance(s.one(Fail).error, FencedInstance)
     s.member.resume(s.now)
     s.wait(100_000)
@@ -307,50 +247,32 @@ def test_a_fenced_instance_is_fenced_for_good(at_sync: bool) -> None:
         s.member.identity()
 
 
-def test_an_assignor_that_the_member_does_not_have_is_refused() -> None:
-    s = Script("range")
-    s.subscribe()
-    s.found()
-    s.prepared()
-    s.sent(JoinGroupRequest)
-    s.answer(JoinGroupResponse(generation_id=1, protocol_name="best", leader="o", member_id="m1"))
-    assert s.one(Fail).error.code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-
-
-def test_a_group_of_another_kind_is_refused() -> None:
-    s = Script()
-    s.subscribe()
-    s.found()
-    s.prepared()
-    s.sent(JoinGroupRequest)
-    s.answer(JoinGroupResponse(generation_id=1, protocol_type="connect", protocol_name="range", member_id="m1"))
+@pytest.mark.parametrize(
+    "answer",
+    [{"protocol_name": "best", "leader": "o"}, {"protocol_type": "connect", "protocol_name": "range"}],
+    ids=["an assignor that the member does not have", "a group of another kind"],
+)
+def test_a_group_that_does_not_fit_is_refused(answer: dict[str, str]) -> None:
+    s = Script("range").joining()
+    s.answer(JoinGroupResponse(generation_id=1, member_id="m1", **answer))
     assert s.one(Fail).error.code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
 @pytest.mark.parametrize("where", ["metadata", "assignment"])
 def test_unreadable_bytes_of_others_are_told(where: str) -> None:
-    s = Script()
-    s.subscribe()
-    s.found()
-    s.prepared()
-    s.sent(JoinGroupRequest)
+    s = Script().joining()
     if where == "metadata":
         bad = [JoinGroupResponseMember(member_id="m1", metadata=b"\x00\x01\x00\x00\x00\x09")]
         s.answer(JoinGroupResponse(protocol_name="range", generation_id=1, leader="m1", member_id="m1", members=bad))
         assert "subscription of 'm1'" in str(s.one(Fail).error)
     else:
-        s.joined(1)
-        s.sent(SyncGroupRequest)
+        s.syncing()
         s.answer(SyncGroupResponse(assignment=b"\x00\x00\x00\x00\x00\x09"))
         assert "assignment" in str(s.one(Fail).error)
 
 
 def test_a_failing_assignor_is_told() -> None:
-    s = Script()
-    s.subscribe()
-    s.found()
-    s.prepared()
-    s.sent(JoinGroupRequest)
+    s = Script().joining()
     s.joined(1, leader=True)
     s.one(Lead)
     s.member.lead_failed(KafkaError("the assignor failed"), s.now)
@@ -358,11 +280,7 @@ def test_a_failing_assignor_is_told() -> None:
 
 
 def test_an_assignment_of_topics_not_subscribed_to_is_not_taken() -> None:
-    s = Script()
-    s.subscribe("t")
-    s.found()
-    s.prepared()
-    s.sent(JoinGroupRequest)
+    s = Script().joining("t")
     s.joined(1)
     s.synced(TopicPartition("u", 0))
     assert "assigned u without a subscription" in s.sent(JoinGroupRequest).reason

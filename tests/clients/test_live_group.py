@@ -17,16 +17,11 @@ from ottla.clients import (
     TopicPartition,
 )
 from ottla.testing import Broker
-from tests.clients.live import Notes, create, fill, group_options, numbers, read, until
+from tests.clients.live import Notes, commits, create, fill, filled, group_options, numbers, read, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio]
 
 STRATEGIES = ["range", "roundrobin", "sticky", "cooperative-sticky"]
-
-
-async def commits(broker: Broker, group: str) -> dict[TopicPartition, int]:
-    async with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
-        return {tp: one.offset for tp, one in (await admin.list_group_offsets(group)).items()}
 
 
 def sizes(*consumers: Consumer) -> list[int]:
@@ -104,8 +99,7 @@ async def test_an_eager_rebalance_gives_everything_up(broker: Broker, name: str)
 
 async def test_a_rebalance_waits_for_work_in_progress(broker: Broker, name: str) -> None:
     """Records that the user has are finished and committed before their partition goes to another member."""
-    await create(broker, name, 2)
-    await fill(broker, name, 20)
+    await filled(broker, name, 20, 2)
     notes = Notes()
     options = group_options(broker, name, partition_assignment_strategy="range")
     async with Consumer(**options) as a, AsyncExitStack() as stack:
@@ -129,8 +123,7 @@ async def test_a_rebalance_waits_for_work_in_progress(broker: Broker, name: str)
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
 async def test_a_member_with_much_to_do_hands_over_between_two_calls(broker: Broker, name: str, strategy: str) -> None:
     """Its buffer is never empty, so no call ever waits; a rebalance gets its turn all the same."""
-    await create(broker, name, 2)
-    await fill(broker, name, 5_000)
+    await filled(broker, name, 5_000, 2)
     options = group_options(broker, name, partition_assignment_strategy=strategy)
     async with Consumer(name, **options) as a:
         seen = 0
@@ -151,8 +144,7 @@ async def test_a_member_with_much_to_do_hands_over_between_two_calls(broker: Bro
 
 
 async def test_committing_everything_says_that_it_is_finished(broker: Broker, name: str) -> None:
-    await create(broker, name, 2)
-    await fill(broker, name, 2)
+    await filled(broker, name, 2, 2)
     options = group_options(broker, name, partition_assignment_strategy="range", enable_auto_commit=False)
     async with Consumer(name, **options) as a:
         await read(a, 2)
@@ -162,8 +154,7 @@ async def test_committing_everything_says_that_it_is_finished(broker: Broker, na
 
 
 async def test_a_failure_leaves_its_records_uncommitted(broker: Broker, name: str) -> None:
-    [tp] = await create(broker, name)
-    await fill(broker, name, 10)
+    [tp] = await filled(broker, name, 10)
     options = group_options(broker, name)
     with pytest.raises(RuntimeError):
         async with Consumer(name, **options) as consumer:
@@ -176,8 +167,7 @@ async def test_a_failure_leaves_its_records_uncommitted(broker: Broker, name: st
 
 
 async def test_auto_commit_now_and_then(broker: Broker, name: str) -> None:
-    [tp] = await create(broker, name)
-    await fill(broker, name, 10)
+    [tp] = await filled(broker, name, 10)
     async with Consumer(name, **group_options(broker, name, auto_commit_interval_ms=20)) as consumer:
         await read(consumer, 6)
         await asyncio.sleep(0.1)
@@ -190,8 +180,7 @@ async def test_auto_commit_now_and_then(broker: Broker, name: str) -> None:
 
 async def test_listeners_may_use_the_consumer(broker: Broker, name: str) -> None:
     """Seeking when partitions come, committing when they go: the two things that listeners are for."""
-    [tp] = await create(broker, name)
-    await fill(broker, name, 10)
+    [tp] = await filled(broker, name, 10)
     notes = Notes()
     consumer = Consumer(**group_options(broker, name, enable_auto_commit=False))
 
@@ -210,8 +199,7 @@ async def test_listeners_may_use_the_consumer(broker: Broker, name: str) -> None
 
 
 async def test_a_listener_that_fails_is_told_and_the_rebalance_goes_on(broker: Broker, name: str) -> None:
-    await create(broker, name)
-    await fill(broker, name, 1)
+    await filled(broker, name, 1)
     notes = Notes()
 
     def fail(assigned: set[TopicPartition]) -> None:
@@ -279,8 +267,7 @@ async def test_partitions_that_are_added_are_shared(broker: Broker, name: str) -
 async def test_a_topic_that_appears_is_read(broker: Broker, name: str) -> None:
     async with Consumer(name, **group_options(broker, name, allow_auto_create_topics=False)) as consumer:
         assert consumer.assignment() == set()
-        await create(broker, name)
-        await fill(broker, name, 3)
+        await filled(broker, name, 3)
         assert numbers(await read(consumer, 3)) == [0, 1, 2]
 
 
@@ -313,8 +300,7 @@ async def test_a_static_member_is_fenced_by_its_double(broker: Broker, name: str
 
 
 async def test_whoever_does_not_poll_leaves_and_may_come_back(broker: Broker, name: str) -> None:
-    places = await create(broker, name, 2)
-    await fill(broker, name, 10)
+    places = await filled(broker, name, 10, 2)
     notes = Notes()
     options = group_options(broker, name, partition_assignment_strategy="range", enable_auto_commit=False)
     async with Consumer(**options, max_poll_interval_ms=200) as a, Consumer(**options) as b:
@@ -333,8 +319,7 @@ async def test_whoever_does_not_poll_leaves_and_may_come_back(broker: Broker, na
 
 
 async def test_a_commit_waits_for_a_rebalance_but_not_for_what_it_took_away(broker: Broker, name: str) -> None:
-    await create(broker, name, 2)
-    await fill(broker, name, 10)
+    await filled(broker, name, 10, 2)
     options = group_options(broker, name, partition_assignment_strategy="cooperative-sticky", enable_auto_commit=False)
     async with Consumer(name, **options) as a:
         assert a._group is not None

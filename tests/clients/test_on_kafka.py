@@ -18,7 +18,6 @@ from tests.clients import (
     test_live_faults,
     test_live_group,
     test_live_producer,
-    test_live_transaction_faults,
 )
 from tests.clients.flaky import FlakyProxy
 from tests.clients.live import PATIENCE_S
@@ -77,8 +76,7 @@ class FlakyKafka(FlakyProxy):
 @pytest.fixture
 def breaking(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tests of breaking connections get Kafka."""
-    for module in (test_live_faults, test_live_transaction_faults):
-        monkeypatch.setattr(module, "FlakyBroker", FlakyKafka)
+    monkeypatch.setattr(test_live_faults, "FlakyBroker", FlakyKafka)
 
 
 @pytest.mark.usefixtures("breaking")
@@ -95,7 +93,7 @@ async def test_a_group_over_breaking_connections(strategy: str) -> None:
 @pytest.mark.usefixtures("breaking")
 @pytest.mark.parametrize("v2", [False, True], ids=["v1", "v2"])
 async def test_transactions_over_breaking_connections(v2: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    await test_live_transaction_faults.test_transactions_over_breaking_connections(1, v2, monkeypatch)
+    await test_live_faults.test_transactions_over_breaking_connections(1, v2, monkeypatch)
 
 
 def needs_a_broker_only(candidate: object) -> bool:

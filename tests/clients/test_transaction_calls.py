@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ottla.clients.accumulator import Accumulator
-from ottla.clients.backoff import Backoff
+from ottla.clients.client import Client
 from ottla.clients.consumer import Consumer
 from ottla.clients.errors import KafkaConnectionError, KafkaTimeout, ProducerFenced, TransactionFailed
 from ottla.clients.options import ProducerOptions
@@ -64,7 +64,9 @@ class Coordinators(FakeClient):
     def some_nodes(self) -> list[int]:
         return [1, 2]
 
-    def learn_broker(self, broker: BrokerInfo) -> None:
+    find_coordinator = Client.find_coordinator
+
+    def _learn_broker(self, broker: BrokerInfo) -> None:
         self.cluster.brokers[broker.node_id] = broker
 
     async def send(self, node_id: int, request: Any, answer: Any, **options: Any) -> Any:
@@ -111,16 +113,10 @@ class World:
         given = {"transactional_id": "id", "retry_backoff_ms": 0, "retry_backoff_max_ms": 0, **options}
         self.options = ProducerOptions(**given)
         self.client: Any = Coordinators(self.options, v2=v2)
-        self.accumulator = Accumulator(
-            batch_size=1000,
-            linger_ms=0,
-            delivery_timeout_ms=1000,
-            transactional=True,
-            new_backoff=lambda: Backoff(0, 0),
-        )
+        self.accumulator = Accumulator(self.options)
         self.state = Transaction("id")
-        self.sender = Sender(self.client, self.accumulator, self.options, self.state)
-        self.calls = TransactionCalls(self.client, self.accumulator, self.sender, self.options, self.state)
+        self.sender = Sender(self.client, self.accumulator, self.state)
+        self.calls = TransactionCalls(self.client, self.accumulator, self.sender, self.state)
 
     async def begun(self, *, partition: TopicPartition | None = None) -> World:
         await self.calls.init()
