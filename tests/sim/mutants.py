@@ -363,9 +363,9 @@ MUTANTS = [
     ),
     Mutant(
         "offsets are visible before they are durable",
-        "groups.offsets.commit:commit",
-        "group.offsets.write_begins(name, index)",
-        "group.offsets.write_begins(name, index); group.offsets.store(name, index, committed)",
+        "groups.offsets.commit:CommitWrite.hand_over",
+        "offsets.write_begins(name, index)",
+        "offsets.write_begins(name, index); offsets.store(name, index, committed)",
     ),
     Mutant(
         "a stable fetch does not wait",

@@ -40,18 +40,22 @@ KNOWS_TOPIC_IDS = 10
 
 
 class CommitWrite(Write[Machine]):
-    """Committed offsets on their way; they become visible when they are durable."""
+    """Committed offsets on their way; they become visible when they are durable.
 
-    __slots__ = ("accepted", "ctx", "group", "member_id", "response", "undecided")
+    Args:
+        undecided: topic, what is to be committed, and its place in the response.
+    """
+
+    __slots__ = ("accepted", "ctx", "group", "request", "response", "undecided")
     what = "offsets"
 
     def __init__(
-        self, group: Group, ctx: Asker, member_id: str, response: Any, undecided: Sequence[tuple[Any, Any, Any]]
+        self, group: Group, ctx: Asker, request: Any, response: Any, undecided: Sequence[tuple[Any, Any, Any]]
     ) -> None:
         super().__init__(group.shard)
         self.group = group
         self.ctx = ctx
-        self.member_id = member_id
+        self.request = request
         self.response = response
         self.undecided = undecided
         self.accepted: list[tuple[str, int, CommittedOffset]] = []
@@ -59,6 +63,37 @@ class CommitWrite(Write[Machine]):
     @property
     def group_id(self) -> str:
         return self.group.group_id
+
+    def hand_over(self, m: Machine) -> bool:
+        """Log the offsets, but for those whose metadata is too long; False if none is left."""
+        limit = m.config.offset_metadata_max_bytes
+        group_id, offsets = self.group.group_id, self.group.offsets
+        records = []
+        for topic, partition, answer in self.undecided:
+            metadata = partition.committed_metadata or ""
+            if utf16_length(metadata) > limit:
+                answer.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                continue
+            name, index = topic.name, partition.partition_index
+            committed = self.committed(m, topic, partition, metadata)
+            self.accepted.append((name, index, committed))
+            offsets.write_begins(name, index)
+            records.append(offset_record(group_id, name, index, committed))
+        if not records:
+            return False
+        m.append(self, records)
+        offsets.last_write = self
+        return True
+
+    def committed(self, m: Machine, topic: Any, partition: Any, metadata: str) -> CommittedOffset:
+        """One of the offsets, as it is kept."""
+        retention = self.request.retention_time_ms
+        timestamp_ms = m.wall_ms if partition.commit_timestamp == -1 else partition.commit_timestamp
+        offset, leader_epoch = partition.committed_offset, partition.committed_leader_epoch
+        if retention != -1:
+            # The record that can tell its own expiry has no place for the id, and what the log does not have is not so.
+            return CommittedOffset(offset, leader_epoch, metadata, timestamp_ms, min(m.wall_ms + retention, INT64_MAX))
+        return CommittedOffset(offset, leader_epoch, metadata, timestamp_ms, -1, topic.topic_id)
 
     def done(self, m: Machine, error: ErrorCode) -> None:
         offsets = self.group.offsets
@@ -78,7 +113,7 @@ class CommitWrite(Write[Machine]):
                 OffsetsCommitted(
                     group_id=self.group_id,
                     cause=m.cause,
-                    member_id=self.member_id,
+                    member_id=self.request.member_id,
                     partitions=partitions,
                     moved_back=moved_back,
                 )
@@ -86,7 +121,7 @@ class CommitWrite(Write[Machine]):
         elif m.observed:
             m.count_commit(self.group.group_id, len(self.accepted), m.wall_ms)
         if error or m.recorded:
-            m.reply(self.ctx, self.response, self.group_id, self.member_id)
+            m.reply(self.ctx, self.response, self.group_id, self.request.member_id)
         else:
             m.effects.append(Reply(self.ctx, self.response))
 
@@ -181,25 +216,7 @@ def commit(
     if error or group is None:
         return _failed(response, undecided, error)
     m.heard_of(group, request.member_id)
-    write = CommitWrite(group, ctx, request.member_id, response, undecided)
-    limit = m.config.offset_metadata_max_bytes
-    for topic, partition, answer in undecided:
-        metadata = partition.committed_metadata or ""
-        if utf16_length(metadata) > limit:
-            answer.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
-            continue
-        committed = _committed(m, request, topic.topic_id, partition, metadata)
-        write.accepted.append((topic.name, partition.partition_index, committed))
-    if not write.accepted:
-        return response
-    group_id = group.group_id
-    records = []
-    for name, index, committed in write.accepted:
-        group.offsets.write_begins(name, index)
-        records.append(offset_record(group_id, name, index, committed))
-    m.append(write, records)
-    group.offsets.last_write = write
-    return None
+    return None if CommitWrite(group, ctx, request, response, undecided).hand_over(m) else response
 
 
 def unavailable(request: OffsetCommitRequest, refused: Refusals, error: ErrorCode) -> OffsetCommitResponse:
@@ -230,15 +247,3 @@ def committing_group(
     if not m.has_room(None, group_bytes(group_id)):
         return None, ErrorCode.INVALID_COMMIT_OFFSET_SIZE
     return m.new_simple_group(shard, group_id), ErrorCode.NONE
-
-
-def _committed(
-    m: Machine, request: OffsetCommitRequest, topic_id: UUID, partition: OffsetCommitRequestPartition, metadata: str
-) -> CommittedOffset:
-    retention = request.retention_time_ms
-    timestamp_ms = m.wall_ms if partition.commit_timestamp == -1 else partition.commit_timestamp
-    offset, leader_epoch = partition.committed_offset, partition.committed_leader_epoch
-    if retention != -1:
-        # The record that can tell its own expiry has no place for the id, and what the log does not have is not so.
-        return CommittedOffset(offset, leader_epoch, metadata, timestamp_ms, min(m.wall_ms + retention, INT64_MAX))
-    return CommittedOffset(offset, leader_epoch, metadata, timestamp_ms, -1, topic_id)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ottla.broker.core.coordination.shard import ShardState
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.events import OffsetsCommitted
@@ -9,13 +11,12 @@ from ottla.broker.core.groups.classic.group import Group
 from ottla.broker.core.groups.committed import CommittedOffset
 from ottla.broker.core.groups.machine import Machine
 from ottla.broker.core.groups.offsets.commit import CommitWrite, Refusals, committing_group
-from ottla.broker.core.groups.records import offset_record
 from ottla.broker.core.groups.shard import GroupShard
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.groups import utf16_length
 from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
@@ -24,7 +25,7 @@ from ottla.protocol.messages.txn_offset_commit import (
 KNOWS_LOADING = 2
 """Clients of older versions cannot bear to hear that the coordinator is loading."""
 
-Undecided = tuple[str, TxnOffsetCommitRequestPartition, TxnOffsetCommitResponsePartition]
+Undecided = tuple[TxnOffsetCommitRequestTopic, TxnOffsetCommitRequestPartition, TxnOffsetCommitResponsePartition]
 
 
 class TransactionalCommitWrite(CommitWrite):
@@ -41,10 +42,13 @@ class TransactionalCommitWrite(CommitWrite):
         undecided: list[Undecided],
         verified: object,
     ) -> None:
-        super().__init__(group, ctx, request.member_id, response, undecided)
+        super().__init__(group, ctx, request, response, undecided)
         self.producer_id = request.producer_id
         self.producer_epoch = request.producer_epoch
         self.verified = verified
+
+    def committed(self, m: Machine, topic: Any, partition: Any, metadata: str) -> CommittedOffset:
+        return CommittedOffset(partition.committed_offset, partition.committed_leader_epoch, metadata, m.wall_ms)
 
     def keep(self, m: Machine, topic: str, partition: int, committed: CommittedOffset) -> None:
         m.shards[self.shard.partition].hold(self.group, self.producer_id, topic, partition, committed)
@@ -73,22 +77,7 @@ def commit(
     if error or group is None:
         return _failed(response, undecided, error, ctx)
     write = TransactionalCommitWrite(group, ctx, request, response, undecided, verified)
-    records = []
-    for topic, partition, answer in undecided:
-        metadata = partition.committed_metadata or ""
-        if utf16_length(metadata) > m.config.offset_metadata_max_bytes:
-            answer.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
-            continue
-        index = partition.partition_index
-        committed = CommittedOffset(partition.committed_offset, partition.committed_leader_epoch, metadata, m.wall_ms)
-        write.accepted.append((topic, index, committed))
-        group.offsets.write_begins(topic, index)
-        records.append(offset_record(group.group_id, topic, index, committed))
-    if not records:
-        return response
-    m.append(write, records)
-    group.offsets.last_write = write
-    return None
+    return None if write.hand_over(m) else response
 
 
 def _response(request: TxnOffsetCommitRequest, refused: Refusals) -> tuple[TxnOffsetCommitResponse, list[Undecided]]:
@@ -104,7 +93,7 @@ def _response(request: TxnOffsetCommitRequest, refused: Refusals) -> tuple[TxnOf
             answer = TxnOffsetCommitResponsePartition(partition_index=index, error_code=error)
             answered.partitions.append(answer)
             if not error:
-                undecided.append((topic.name, partition, answer))
+                undecided.append((topic, partition, answer))
     return response, undecided
 
 
