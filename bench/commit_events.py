@@ -13,22 +13,22 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import click
 
 from ottla.broker.core.effects import Append
-from ottla.broker.core.events import Emit, no_op
+from ottla.broker.core.events import UNOBSERVED, Observer
 from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.observe.observers import Observers
-from ottla.broker.observe.recorder import Recorder
-from ottla.broker.observe.recording import Header
-from ottla.broker.observe.recording_writer import RecordingWriter
-from ottla.broker.observe.sentinels.watch import Sentinels
-from ottla.broker.observe.timeline.live import Timelines
-from ottla.broker.observe.why.history import History
 from ottla.broker.runtime.group_config import group_config
 from ottla.broker.settings import Settings
+from ottla.observe.observers import Observers
+from ottla.observe.recorder import Recorder
+from ottla.observe.recording import Header
+from ottla.observe.recording_writer import RecordingWriter
+from ottla.observe.sentinels.watch import Sentinels
+from ottla.observe.timeline.live import Timelines
+from ottla.observe.why.history import History
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -55,11 +55,11 @@ class Silent:
         return lambda *arguments, **fields: 0
 
 
-def observers(who: str, directory: Path) -> Emit:
+def observers(who: str, directory: Path) -> Observer:
     """Those that ``who`` names: ``nobody``, the ``ring``, the ring and a ``file``, or ``all`` but the file."""
     silent: Any = Silent()
     if who == "nobody":
-        return no_op
+        return UNOBSERVED
     recorder = Recorder(BUDGET_BYTES, wants_all=who == "file")
     if who == "ring":
         return Observers([recorder], silent)
@@ -80,14 +80,14 @@ def observers(who: str, directory: Path) -> Emit:
         writer.pull, recorder.file = recorder.write_new, writer
         return Observers([recorder], silent)
     history = History(budget_bytes=BUDGET_BYTES)
-    timelines = Timelines(history, BUDGET_BYTES, lambda: silent, lambda: silent)
-    sentinels = Sentinels(lambda: silent, Settings(), silent, recorder)
-    return Observers([recorder, history, timelines, cast(Emit, sentinels)], silent)
+    timelines = Timelines(history, BUDGET_BYTES)
+    sentinels = Sentinels(silent, Settings(), silent, recorder)
+    return Observers([recorder, history, timelines, sentinels], silent)
 
 
-def coordinator(emit: Emit) -> GroupCoordinator:
+def coordinator(observer: Observer) -> GroupCoordinator:
     """One that has all its partitions."""
-    made = GroupCoordinator(group_config(Settings()), lambda: "id", PARTITIONS, emit)
+    made = GroupCoordinator(group_config(Settings()), lambda: "id", PARTITIONS, observer)
     made.start()
     for partition in range(PARTITIONS):
         made.load_started(partition, 0, 0)

@@ -186,7 +186,7 @@ class Transactions(Protocol):
 class Explain(Protocol):
     """What happened to groups, and why, as JSON; None for a group of which nothing is known.
 
-    See `ottla.broker.observe.why.explain.Explanations`.
+    See `ottla.observe.why.explain.Explanations`.
     """
 
     async def why(

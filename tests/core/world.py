@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.broker.core.effects import Append, Reply
-from ottla.broker.core.events import Event
+from ottla.broker.core.events import Event, EveryEvent
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.core.groups.replay import differences
@@ -83,7 +83,7 @@ class World:
         return WALL_MS + self.now_ms
 
     def new_coordinator(self) -> GroupCoordinator:
-        coordinator = GroupCoordinator(self.config, self.new_id, self.partition_count, self.events.append)
+        coordinator = GroupCoordinator(self.config, self.new_id, self.partition_count, EveryEvent(self.events.append))
         coordinator.start()
         return coordinator
 

@@ -16,7 +16,7 @@ def test_topics_that_are_created_grow_and_are_deleted() -> None:
         admin.create_topics([NewTopic("nothing", 2)], validate_only=True)["nothing"].result(30)
         admin.create_partitions([NewPartitions("orders", 6)])["orders"].result(30)
         admin.delete_topics(["refunds"])["refunds"].result(30)
-        found = [msgpack.decode(data) for _, data in broker.run(lambda: broker._running.recorder.events(""))]
+        found = [msgpack.decode(data) for _, data in broker.run(lambda: broker.observatory.recorder.events(""))]
     told = [one for one in found if one["event"].startswith("Topic")]
     assert [(one["event"], one["topic"], one.get("partitions_before"), one.get("partitions")) for one in told] == [
         ("TopicChanged", "orders", 0, 3),

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.observe.group_events import plain
-from ottla.broker.observe.why.judge import _REASONS
+from ottla.observe.group_events import plain
+from ottla.observe.why.judge import _REASONS
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from tests.hostile.victim import Victim

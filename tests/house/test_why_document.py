@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from ottla.broker.observe.why.causes import CAUSES
-from ottla.broker.observe.why.phrases import PHRASES
+from ottla.observe.why.causes import CAUSES
+from ottla.observe.why.phrases import PHRASES
 from tests.house.sources import ROOT
 
 PARTS = ("- *Recognised by* ", "- *Told:* ", "- *What to do:* ")

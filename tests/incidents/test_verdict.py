@@ -19,7 +19,7 @@ from examples.incidents.incidents import INCIDENTS
 from examples.incidents.model import Incident, Told, Truth, Verdict
 from examples.incidents.show import show
 from examples.incidents.told import judge, typed
-from ottla.broker.observe.why.causes import CAUSES
+from ottla.observe.why.causes import CAUSES
 
 CRASH = next(one for one in INCIDENTS if one.group == "payments")
 TRUTH = Truth("payments-2", ("session-expired-connection-lost",), since_ms=1_000, words=("6.0 s",))

@@ -8,11 +8,11 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from ottla.broker.core.events import Commit, CommitReceived, Event, OffsetsCommitted, StateChanged
+from ottla.broker.core.events import Commit, CommitReceived, Event, EveryEvent, Observer, OffsetsCommitted, StateChanged
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.observe.observers import Observers
-from ottla.broker.observe.recorder import Recorder
+from ottla.observe.observers import Observers
+from ottla.observe.recorder import Recorder
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -207,14 +207,12 @@ def test_an_observer_that_fails_is_reported_and_hurts_nobody() -> None:
 
     heard: list[Event] = []
     reports = Reports()
-    Observers([fails, heard.append], reports)(moved("g", 1))
+    Observers([EveryEvent(fails), EveryEvent(heard.append)], reports)(moved("g", 1))
     assert heard == [moved("g", 1)]
     assert reports.errors == ["an observer failed StateChanged"]
 
 
-class Chooses:
-    wants_requests = False
-
+class Chooses(Observer):
     def __init__(self) -> None:
         self.heard: list[Event] = []
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from ottla.broker.observe.logs import Silent, logger
+from ottla.observe.logs import Silent, logger
 
 
 def test_lines_below_the_level_are_left_out() -> None:

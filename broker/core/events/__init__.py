@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from ottla.broker.core.events.alarms import SentinelCleared, SentinelRaised
 from ottla.broker.core.events.base import (
+    UNOBSERVED,
     UNTOLD,
     Emit,
     Event,
-    no_op,
+    EveryEvent,
+    Observer,
 )
 from ottla.broker.core.events.decisions import (
     AssignmentReceived,
@@ -72,6 +74,7 @@ from ottla.broker.core.events.inputs import (
 from ottla.broker.core.events.topics import TopicChanged
 
 __all__ = [
+    "UNOBSERVED",
     "UNTOLD",
     "AppendFinished",
     "AssignmentReceived",
@@ -83,6 +86,7 @@ __all__ = [
     "Disconnected",
     "Emit",
     "Event",
+    "EveryEvent",
     "FetchParked",
     "GenerationStarted",
     "GroupCreated",
@@ -100,6 +104,7 @@ __all__ = [
     "MemberRejected",
     "MemberReplaced",
     "NamedBytes",
+    "Observer",
     "OffsetDeleteReceived",
     "OffsetDeletion",
     "OffsetsCommitted",
@@ -125,5 +130,4 @@ __all__ = [
     "TransactionEnded",
     "TxnCommitReceived",
     "WriteFailed",
-    "no_op",
 ]

@@ -12,7 +12,7 @@ from contextlib import closing
 from uuid import UUID
 
 from ottla.broker.core.effects import Asker, Effect
-from ottla.broker.core.events import Emit, no_op
+from ottla.broker.core.events import UNOBSERVED, Observer
 from ottla.broker.core.groups import admin, lifecycle, membership, notes, offsets, removal, retention, transactional
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.join import join
@@ -56,7 +56,7 @@ class GroupCoordinator:
         config: settings.
         new_id: makes the random part of member ids, a UUID as text (8-4-4-4-12).
         partition_count: of ``__consumer_offsets``; fixed for the life of the topic.
-        emit: observer of every decision. Must not call back.
+        observer: is told of every decision. Must not call back.
 
     A coordinator that was not started answers COORDINATOR_NOT_AVAILABLE. It owns no partition until
     `load_started`, `replay` and `loaded` were called for it.
@@ -67,9 +67,9 @@ class GroupCoordinator:
         config: GroupConfig,
         new_id: Callable[[], str],
         partition_count: int = DEFAULT_PARTITION_COUNT,
-        emit: Emit = no_op,
+        observer: Observer = UNOBSERVED,
     ) -> None:
-        self._m = Machine(config, new_id, partition_count, emit)
+        self._m = Machine(config, new_id, partition_count, observer)
         self._groups = self._m.groups
         self._started = False
 

@@ -13,14 +13,13 @@ from typing import Any, NamedTuple
 
 from ottla.broker.core.effects import Append, Asker, Effect, Reply
 from ottla.broker.core.events import (
-    Emit,
     Event,
     GroupRemoved,
     LeaderChanged,
+    Observer,
     RequestAnswered,
     StateChanged,
     WriteFailed,
-    no_op,
 )
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.group import Group, Recorded
@@ -134,10 +133,6 @@ class GroupWrite(Write):
         m.emit(WriteFailed(group_id=self.group_id, cause=m.cause, what=self.what, error=error.name))
 
 
-def _uncounted(group_id: str, partitions: int, wall_ms: int) -> None:
-    """Where nobody counts commits."""
-
-
 class Machine:
     """See the module. Attributes that entries change are ``now_ms``, ``wall_ms`` and ``cause``."""
 
@@ -161,17 +156,16 @@ class Machine:
         "wall_ms",
     )
 
-    def __init__(self, config: GroupConfig, new_id: Callable[[], str], partition_count: int, emit: Emit) -> None:
+    def __init__(
+        self, config: GroupConfig, new_id: Callable[[], str], partition_count: int, observer: Observer
+    ) -> None:
         self.config = config
         self.new_id = new_id
         self.partition_count = partition_count
-        self.observer = emit
-        # Events that only say what was asked and answered are not made for an observer that has no use for them.
-        self.observed = emit is not no_op and getattr(emit, "wants_requests", True)
-        # Nor are those that say once more of a commit that it succeeded: nothing that leaves events is as frequent.
-        self.recorded = self.observed and getattr(emit, "wants_all", True)
-        # They are counted instead, by whoever is there.
-        self.count_commit: Callable[[str, int, int], None] = getattr(emit, "count_commit", _uncounted)
+        self.observer = observer
+        self.observed = observer.wants_requests
+        self.recorded = self.observed and observer.wants_all
+        self.count_commit = observer.count_commit
         self.deadlines: Deadlines[TimerKey] = Deadlines()
         self.effects: list[Effect] = []
         self.shards = [Shard(partition) for partition in range(partition_count)]

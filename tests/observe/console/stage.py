@@ -15,11 +15,12 @@ from typing import Any
 
 import msgspec
 
-from ottla.broker.observe.http.changes import Changes
-from ottla.broker.observe.http.parts import Parts
-from ottla.broker.observe.http.server import HttpPort
-from ottla.broker.observe.sentinels.model import Alarm
-from ottla.broker.observe.snapshot import (
+from ottla.broker.runtime.loop_clock import LoopClock
+from ottla.observe.http.changes import Changes
+from ottla.observe.http.parts import Parts
+from ottla.observe.http.server import HttpPort
+from ottla.observe.sentinels.model import Alarm
+from ottla.observe.snapshot import (
     ClusterState,
     GroupBrief,
     GroupState,
@@ -27,11 +28,10 @@ from ottla.broker.observe.snapshot import (
     PartitionState,
     TopicState,
 )
-from ottla.broker.observe.timeline.build import build
-from ottla.broker.observe.timeline.traffic import Traffic
-from ottla.broker.observe.why.model import Advice, Episode, Wait
-from ottla.broker.observe.why.store import Cost
-from ottla.broker.runtime.loop_clock import LoopClock
+from ottla.observe.timeline.build import build
+from ottla.observe.timeline.traffic import Traffic
+from ottla.observe.why.model import Advice, Episode, Wait
+from ottla.observe.why.store import Cost
 from tests.observe.http.fakes import FakeSentinels, Lines, costs_of
 from tests.observe.timeline.synthetic import Crowd, member, part, rebalance, state
 

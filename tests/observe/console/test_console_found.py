@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.observe.why.causes import CAUSES
-from ottla.broker.observe.why.model import Episode
+from ottla.observe.why.causes import CAUSES
+from ottla.observe.why.model import Episode
 from tests.observe.console.conftest import Open
 from tests.observe.console.stage import Show, Stage, now_ms, sample
 from tests.observe.console.test_console_pages import expect

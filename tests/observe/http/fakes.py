@@ -8,18 +8,18 @@ from typing import Any
 from msgspec.structs import replace
 
 from ottla.broker.core.events import Event
-from ottla.broker.observe.http.parts import Pause
-from ottla.broker.observe.recorder import Recorder
-from ottla.broker.observe.sentinels.model import Alarm
-from ottla.broker.observe.snapshot import (
+from ottla.observe.http.parts import Pause
+from ottla.observe.recorder import Recorder
+from ottla.observe.sentinels.model import Alarm
+from ottla.observe.snapshot import (
     ClusterState,
     GroupBrief,
     GroupState,
     OffsetState,
     TopicState,
 )
-from ottla.broker.observe.why.model import Episode
-from ottla.broker.observe.why.store import Cost
+from ottla.observe.why.model import Episode
+from ottla.observe.why.store import Cost
 
 
 class Timer:

@@ -11,8 +11,8 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as plain
 
-from ottla.broker.observe.metrics.catalogue import SPECS
-from ottla.broker.observe.metrics.scene import Bounds
+from ottla.observe.metrics.catalogue import SPECS
+from ottla.observe.metrics.scene import Bounds
 from tests.observe.metrics.looked_at import Looked, Ring, metrics, topic
 
 ALL = ("kminion", "kafka_exporter", "lag_exporter")

@@ -11,9 +11,9 @@ import pytest
 
 from ottla.broker.context import RequestContext
 from ottla.broker.dispatch import Dispatcher
-from ottla.broker.dispatch_measured import SAMPLED, MeasuredDispatcher
-from ottla.broker.observe.metrics.histogram import BOUNDS_SECONDS, Durations
-from ottla.broker.observe.metrics.requests import Requests, error_finder
+from ottla.observe.metrics.dispatcher import SAMPLED, MeasuredDispatcher
+from ottla.observe.metrics.histogram import BOUNDS_SECONDS, Durations
+from ottla.observe.metrics.requests import Requests, error_finder
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.headers import frame_request
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse

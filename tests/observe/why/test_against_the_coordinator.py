@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.observe.why.causes import CAUSES
-from ottla.broker.observe.why.history import History
-from ottla.broker.observe.why.model import Episode
+from ottla.observe.why.causes import CAUSES
+from ottla.observe.why.history import History
+from ottla.observe.why.model import Episode
 from tests.core.test_random_walk import Walk
 
 STEPS = 250

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ottla.broker.observe.why.advice import advise
-from ottla.broker.observe.why.causes import CAUSES
-from ottla.broker.observe.why.model import Episode
-from ottla.broker.observe.why.phrases import PHRASES
-from ottla.broker.observe.why.words import tell, verdict
+from ottla.observe.why.advice import advise
+from ottla.observe.why.causes import CAUSES
+from ottla.observe.why.model import Episode
+from ottla.observe.why.phrases import PHRASES
+from ottla.observe.why.words import tell, verdict
 from tests.observe.why.scenarios import SCENARIOS, Scenario
 from tests.observe.why.story import Story
 

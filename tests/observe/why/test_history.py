@@ -18,9 +18,9 @@ from ottla.broker.core.events import (
     RequestRefused,
     TimerFired,
 )
-from ottla.broker.observe.why.history import MOST_STRANGERS, History
-from ottla.broker.observe.why.model import Episode, MemberPart, Trigger
-from ottla.broker.observe.why.store import Kept, Store
+from ottla.observe.why.history import MOST_STRANGERS, History
+from ottla.observe.why.model import Episode, MemberPart, Trigger
+from ottla.observe.why.store import Kept, Store
 from tests.observe.why.scenarios import flapping, group_full, poll_loop_busy, stable
 from tests.observe.why.story import GROUP, Story
 
@@ -166,7 +166,7 @@ def test_room_is_made_for_many_groups_in_one_look_at_all(monkeypatch: pytest.Mon
             looked += name == "size_bytes"
             return super().__getattribute__(name)
 
-    monkeypatch.setattr("ottla.broker.observe.why.store.Kept", Counted)
+    monkeypatch.setattr("ottla.observe.why.store.Kept", Counted)
     store = Store(2 << 20)
     kept = 0
     while store.size_bytes <= (2 << 20) - 2_000:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.observe.why import run
+from ottla.observe.why import run
 from ottla.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from tests.core.world import Ctx
 from tests.observe.why.scenarios import again, stable

@@ -1,0 +1,195 @@
+"""The flight recorder: every event of the coordinator, in a bounded ring in memory.
+
+Each event gets a number, ``seq``, is written as msgpack once, and is kept with the others of its group. The memory is
+shared fairly: when it is full, the group that holds most loses its oldest events first. What commits leave behind has
+a lane of its own in each group, and a share of the memory of its own, so that it never pushes rebalances out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+
+from ottla.broker.core.events import (
+    AppendFinished,
+    CommitReceived,
+    Emit,
+    Event,
+    Observer,
+    OffsetsCommitted,
+    RequestAnswered,
+)
+from ottla.observe.recorder_lanes import Lanes, head
+from ottla.observe.recorder_traffic import is_traffic
+
+if TYPE_CHECKING:
+    from ottla.observe.recorder_hashes import Hashes
+    from ottla.observe.recording_writer import RecordingWriter
+
+Follower: TypeAlias = Callable[[int, Event], None]
+"""Takes a number and its event; must be quick."""
+
+TRAFFIC_SHARE = 4
+"""Traffic has at least one part in so many of the memory; more only as long as nothing else needs it."""
+
+BATCH = 64
+"""So many commits are written at once."""
+FEW_OFFSETS = 8
+"""Commits of so many offsets wait for others; all else may be large, and is written as it comes."""
+_SMALL = frozenset((AppendFinished, OffsetsCommitted, RequestAnswered))
+"""What a commit that succeeds leaves behind; where every event is recorded, these wait, too."""
+
+LARGEST_SHARE = 8
+"""An event that takes more than one part in so many of the memory is not kept: it would push all others out."""
+
+
+class Recorder(Observer):
+    """An observer that remembers; see the module.
+
+    Args:
+        budget_bytes: how much memory it may use.
+        hashes: makes group ids or client hosts unrecognizable in all that is kept and passed on.
+
+    Attributes:
+        wants_all: whether every single event is recorded. Without a file those are left out that say that a commit
+            succeeded: that it is durable, and answered. One that failed is told.
+        file: what writes every event to a file, if something does.
+        last_seq: the number of the newest event.
+        dropped_events: how many are not in the ring any more.
+    """
+
+    wants_requests = True
+
+    def __init__(self, budget_bytes: int, *, hashes: Hashes | None = None, wants_all: bool = False) -> None:
+        self.wants_all = wants_all
+        self.last_seq = 0
+        self.dropped_events = 0
+        self.budget_bytes = budget_bytes
+        self.hashes = hashes
+        self.file: RecordingWriter | None = None
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._calm, self._traffic = Lanes(), Lanes()
+        self._new: list[Event] = []  # and not written yet
+        self._largest_bytes = budget_bytes // LARGEST_SHARE
+        self._followers: tuple[Follower, ...] = ()
+
+    @property
+    def memory_bytes(self) -> int:
+        """What the ring takes."""
+        self._write()
+        return self._calm.size_bytes + self._traffic.size_bytes
+
+    @property
+    def file_failed(self) -> bool | None:
+        """Whether the file could not be written any more; None where there is none."""
+        return None if self.file is None else bool(self.file.failed)
+
+    @property
+    def file_lost_events(self) -> int:
+        """How many events the file lacks, because the disk was too slow or they were too large."""
+        return 0 if self.file is None else self.file.lost_events
+
+    def taker(self, kind: type[Event]) -> Emit:
+        # Commits are by far the most frequent.
+        return self._take_commit if kind is CommitReceived else self  # type: ignore[return-value]
+
+    def _take_commit(self, event: CommitReceived) -> None:
+        new = self._new
+        if self.hashes is not None or self.file is not None or self._followers or len(new) >= BATCH:
+            self(event)
+            return
+        self.last_seq += 1
+        new.append(event)
+        if len(event.commits) > FEW_OFFSETS:
+            self._write()
+
+    def __call__(self, event: Event) -> None:
+        if event.__class__ is OffsetsCommitted and not self.wants_all and _is_expected(event):
+            return
+        if self.hashes is not None:
+            event = self.hashes(event)
+        self.last_seq += 1
+        self._new.append(event)
+        if len(self._new) < BATCH and not self._followers and self._may_wait(event):
+            if self.file is not None:
+                self.file.expect()
+            return
+        self._write()
+        for follower in self._followers:
+            follower(self.last_seq, event)
+
+    def _may_wait(self, event: Event) -> bool:
+        """Whether an event is one of many, and small: it is written together with others."""
+        if event.__class__ is CommitReceived:
+            return len(event.commits) <= FEW_OFFSETS
+        return self.file is not None and event.__class__ in _SMALL and is_traffic(event)
+
+    def write_new(self) -> None:
+        """Write what has waited for others."""
+        self._write()
+
+    def _write(self) -> None:
+        """Write new events to the ring and the file: of what comes by the thousand, many at once."""
+        new, self._new = self._new, []
+        seq, encode, file, largest = self.last_seq - len(new), self._encode, self.file, self._largest_bytes
+        traffic: dict[str, list[bytes]] = {}
+        for event in new:
+            seq += 1
+            data = encode(event)
+            if file is not None:
+                file.write(seq, data, event)
+            if len(data) > largest:
+                self.dropped_events += 1
+            elif event.__class__ is CommitReceived or is_traffic(event):
+                parts = traffic.get(event.group_id)
+                if parts is None:
+                    parts = traffic[event.group_id] = []
+                parts += (head(seq, len(data)), data)
+            else:
+                self._calm.add(event.group_id, head(seq, len(data)) + data, 1)
+        for group_id, parts in traffic.items():
+            self._traffic.add(group_id, b"".join(parts), len(parts) >> 1)
+        if self._calm.size_bytes + self._traffic.size_bytes > self.budget_bytes:
+            self._make_room()
+
+    def _make_room(self) -> None:
+        calm, traffic, budget_bytes = self._calm, self._traffic, self.budget_bytes
+        while calm.size_bytes + traffic.size_bytes > budget_bytes:
+            crowded = traffic if traffic.size_bytes * TRAFFIC_SHARE > budget_bytes or not calm else calm
+            self.dropped_events += crowded.evict()
+
+    def events(self, group_id: str, after: int = 0, limit: int = 1000) -> list[tuple[int, bytes]]:
+        """The first events of a group with a higher number than ``after``, oldest first: number, and msgpack.
+
+        What happened to a whole partition has the empty group id.
+        """
+        self._write()
+        if self.hashes is not None and group_id not in self._calm.by_name and group_id not in self._traffic.by_name:
+            group_id = self.hashes.group(group_id)
+        lanes = self._calm, self._traffic
+        found = [item for one in lanes for item in islice(one.read(group_id, after), limit)]
+        found.sort()
+        return found[:limit]
+
+    def group_ids(self) -> list[str]:
+        """The groups of which there are events, without the empty id."""
+        self._write()
+        known = dict.fromkeys([*self._calm.by_name, *self._traffic.by_name])
+        return [group_id for group_id in known if group_id]
+
+    def subscribe(self, follower: Follower) -> Callable[[], None]:
+        """Pass each event on from now on. What is returned ends that."""
+        self._followers = (*self._followers, follower)
+
+        def unsubscribe() -> None:
+            self._followers = tuple(one for one in self._followers if one is not follower)
+
+        return unsubscribe
+
+
+def _is_expected(event: Event) -> bool:
+    """Whether offsets were committed as they were asked to be, and that is all."""
+    return not event.moved_back and event.producer_id < 0  # type: ignore[attr-defined]
