@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import asdict
-from functools import cache, partial
+from functools import cached_property, partial
 from secrets import token_bytes
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -58,10 +58,7 @@ class Observatory(Observing):
         group_event_log: None where ``ottla.group.events.enable`` is off.
         sentinels: None where they are off, and in the first second.
         http: None where ``ottla.http.listen`` is not set.
-        view: the broker as it is; once the coordinator is there.
     """
-
-    view: View
 
     def __init__(self, settings: Settings, log: Any = None, also: Observer | None = None) -> None:
         self.settings = settings
@@ -108,7 +105,7 @@ class Observatory(Observing):
 
     async def start(self, clock: Clock) -> None:
         self.clock = clock
-        self.started_ms = clock.wall_ms()
+        self._started_ms = clock.wall_ms()
         if self.settings.ottla_http_listen:
             # Before anything is loaded, so that one can ask how far it is.
             from ottla.observe.http.start import start_http
@@ -129,7 +126,8 @@ class Observatory(Observing):
         )
 
     def topic_deleted(self, topic: Topic) -> None:
-        self.view.forget_topic(topic.name)
+        if "view" in self.__dict__:
+            self.view.forget_topic(topic.name)
         if self.measuring is not None:
             self.measuring.forget([partition.tp for partition in topic.partitions])
 
@@ -173,10 +171,8 @@ class Observatory(Observing):
             raise CannotObserve(f"cannot record in {self.settings.ottla_recorder_file}: {reason}") from error
 
     def explain(self, coordinator: GroupCoordinator, software_of: Callable[[str, str], str]) -> Explain | None:
-        from ottla.observe.view import View
-
-        self.view = View(coordinator, self._topics, self.clock, software_of=software_of)
-        self.timelines.begin(self.view, self.clock)
+        self._coordinator, self._software_of = coordinator, software_of
+        self.timelines.begin(lambda: self.view, self.clock)
         if not self.history.keeps:
             return None
         self.history.now_ms = self.clock.wall_ms
@@ -185,7 +181,7 @@ class Observatory(Observing):
             self.clock.wall_ms,
             recorder=self.recorder,
             timelines=self.timelines,
-            is_group=self.view.has_group,
+            is_group=coordinator.machine.groups.__contains__,
         )
 
     def dispatcher(self, services: Services, log: Any, codec: str) -> Dispatcher:
@@ -197,18 +193,28 @@ class Observatory(Observing):
         return appended if self.measuring is None else self.measuring.watch_appends(appended)
 
     def ready(self, address: Address, listener: Listener) -> None:
-        from ottla.observe.view import Identity
-
-        engine = self._engine
-        self.view.show(
-            lambda: Identity(engine.node_id, engine.cluster_id, _version(), address.listening, self.started_ms),
-            listener,
-        )
+        self._listening, self._listener = address.listening, listener
         if self.http is None:
             self.clock.call_at(self.clock.monotonic_ms() + SENTINELS_AFTER_MS, self._watch)
         else:
             self._watch()
             self._open(self.http, address, listener)
+
+    @cached_property
+    def view(self) -> View:
+        """The broker as it is, once it is ready: made, and imported, when somebody looks."""
+        from ottla.observe.view import Identity, View
+
+        engine = self._engine
+        identity = Identity(engine.node_id, engine.cluster_id, _version(), self._listening, self._started_ms)
+        return View(
+            identity,
+            self._coordinator,
+            self._topics,
+            self.clock,
+            listener=self._listener,
+            software_of=self._software_of,
+        )
 
     def _watch(self) -> None:
         """Look after groups from now on, if that is wanted: not before the start is through."""
@@ -290,7 +296,6 @@ def _new_measuring(settings: Settings) -> Measuring | None:
     return Measuring(settings)
 
 
-@cache
 def _version() -> str:
     from importlib.metadata import version  # takes longer to import than most of the broker
 

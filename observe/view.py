@@ -61,15 +61,17 @@ class View:
 
     def __init__(
         self,
+        identity: Identity,
         coordinator: GroupCoordinator,
         topics: TopicManager,
         clock: Clock,
         *,
+        listener: Listener,
         software_of: Callable[[str, str], str],
     ) -> None:
         self.record_times = RecordTimes()
-        self._identity: Callable[[], Identity]
-        self._listener: Listener
+        self._identity = identity
+        self._listener = listener
         self._machine = coordinator.machine
         self._groups = self._machine.groups
         self._software_of = software_of
@@ -77,16 +79,12 @@ class View:
         self._clock = clock
         self._decoded: dict[str, dict[str, _Decoded]] = {}
 
-    def show(self, identity: Callable[[], Identity], listener: Listener) -> None:
-        """The broker listens: `cluster` may be asked for from now on."""
-        self._identity, self._listener = identity, listener
-
     def cluster(self) -> ClusterState:
         states: dict[str, int] = {}
         for group in self._groups.values():
             states[group.state.value] = states.get(group.state.value, 0) + 1
         return ClusterState(
-            **self._identity()._asdict(),
+            **self._identity._asdict(),
             now_ms=self._clock.wall_ms(),
             connections=len(self._listener.connections),
             topics=len(self._topics.topics),

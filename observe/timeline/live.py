@@ -39,13 +39,17 @@ class Timelines(Observer):
     def __init__(self, history: History, budget_bytes: int) -> None:
         self._history = history
         self._traffic = Traffic(budget_bytes) if budget_bytes else None
-        self._view: View
+        self._view: Callable[[], View]
         self._clock: Clock
         self._looks: _Looks | None = None
         self._closed = False
 
-    def begin(self, view: View, clock: Clock) -> None:
-        """Look at this broker; `told` and `watch` may be called from now on."""
+    def begin(self, view: Callable[[], View], clock: Clock) -> None:
+        """Look at this broker; `told` and `watch` may be called from now on.
+
+        Args:
+            view: makes the view when it is called first.
+        """
         self._view, self._clock = view, clock
 
     def wants(self, kind: type[Event]) -> bool:
@@ -62,7 +66,7 @@ class Timelines(Observer):
     def watch(self) -> None:
         """From now on look at the lag of all groups now and then: somebody may want to see it."""
         if self._looks is None and self._traffic is not None and not self._closed:
-            self._looks = _Looks(self._view, self._clock, self._traffic)
+            self._looks = _Looks(self._view(), self._clock, self._traffic)
 
     def close(self) -> None:
         """Look no more, whoever asks."""
@@ -94,7 +98,7 @@ class Timelines(Observer):
         from ottla.observe.timeline.build import Builder  # nothing of this is needed before somebody asks
 
         self.watch()
-        return partial(Builder, group_id, state=self._view.group(group_id), now_ms=self._clock.wall_ms())
+        return partial(Builder, group_id, state=self._view().group(group_id), now_ms=self._clock.wall_ms())
 
 
 def _most(last: int | None) -> int:

@@ -56,9 +56,14 @@ class ViewedWorld(World):
         for partition in range(50):
             self.driver.load(partition)
         self.services.groups = self.driver
-        self.view = View(self.coordinator, self.topics, self, software_of=self.driver.members.software_of)
-        identity = Identity(1, self.engine.cluster_id, "0.1", "h:9092", NOW_MS - 5)
-        self.view.show(lambda: identity, SimpleNamespace(connections=range(3)))
+        self.view = View(
+            Identity(1, self.engine.cluster_id, "0.1", "h:9092", NOW_MS - 5),
+            self.coordinator,
+            self.topics,
+            self,
+            listener=SimpleNamespace(connections=range(3)),
+            software_of=self.driver.members.software_of,
+        )
         return self
 
     def next_id(self):

@@ -98,7 +98,7 @@ def test_long_names_keep_both_ends(blank: Open, size: tuple[int, int]) -> None:
         page = blank(stage.url, size=size)
         link = page.get_by_role("link", name=LONG)
         expect(link).to_be_visible()
-        assert link.get_by_title(LONG).count() == 1
+        expect(link.get_by_title(LONG)).to_have_count(1)
         edge = page.locator(".tbody .tr").first.bounding_box()
         end = link.locator(".middle > :last-child").bounding_box()
         start = link.locator(".middle > :first-child").bounding_box()

@@ -57,7 +57,7 @@ async def test_history_and_timelines_tell_the_same_with_pauses_and_without() -> 
     clock = ManualClock()
     clock.now_ms = 10_000_000  # after all of it
     timelines = Timelines(history, 1 << 20)
-    timelines.begin(FakeView(), clock)  # type: ignore[arg-type]
+    timelines.begin(FakeView, clock)  # type: ignore[arg-type]
     told = await timelines.told("billing", pause, last=None, since_ms=None)
     whole = build("billing", history.episodes("billing"), state=FakeView().group("billing"), now_ms=clock.wall_ms())
     one, other = msgspec.json.decode(told), msgspec.json.decode(msgspec.json.encode(whole))

@@ -14,7 +14,7 @@ from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.settings import Settings
 from ottla.observe.observers import Observers
 from ottla.observe.sentinels import Alarm, Sentinels
-from ottla.observe.view import View
+from ottla.observe.view import Identity, View
 from ottla.protocol.consumer_protocol import (
     Assignment,
     ConsumerTopicPartitions,
@@ -119,9 +119,11 @@ class Stage:
         )
         self.logs = Topics(**self.topics)
         self.view = View(
+            Identity(1, "c", "0", "h:1", 0),
             self.world.coordinator,
             self.logs,  # type: ignore[arg-type]
             self,
+            listener=None,  # type: ignore[arg-type]
             software_of=lambda group_id, member_id: "",
         )
         settings = Settings(ottla_sentinel_interval_ms=1_000, **self.settings)

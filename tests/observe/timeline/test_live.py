@@ -43,7 +43,7 @@ def told(made: Timelines, group_id: str) -> Timeline:
 
 def timelines(episodes: list[Episode], clock: ManualClock, view: FakeView, budget: int = 1 << 21) -> Timelines:
     made = Timelines(Past(episodes), budget)  # type: ignore[arg-type]
-    made.begin(view, clock)  # type: ignore[arg-type]
+    made.begin(lambda: view, clock)  # type: ignore[arg-type]
     return made
 
 
