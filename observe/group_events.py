@@ -28,6 +28,7 @@ from ottla.broker.core.events import (
     RequestReceived,
     SessionExpired,
 )
+from ottla.broker.core.events.reasons import NOT_PROVIDED
 
 if TYPE_CHECKING:
     from ottla.observe.recorder_hashes import Hashes
@@ -41,8 +42,6 @@ MOST_CHARACTERS = 1_000
 """Longer texts are cut, but for the group's id, which is the key: a client may say 32 KiB, again and again."""
 MOST_WAITED_FOR = 10
 """Members that a rebalance waited for, of whom no more are named."""
-NOT_PROVIDED = "not provided"
-"""What Kafka writes where a client gives no reason (KIP-800)."""
 ENDED = {"stable": "rebalance_completed", "empty": "rebalance_completed", "superseded": "rebalance_superseded"}
 MEMBERS = frozenset(("stayed", "new", "returned", "replaced"))
 """The fates of those who are members at the end of an episode."""

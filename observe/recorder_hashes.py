@@ -7,6 +7,7 @@ names. It is the same for the same name as long as the broker runs. The one of a
 
 from __future__ import annotations
 
+from dataclasses import replace as replaced
 from hashlib import blake2s
 from itertools import count
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ottla.broker.core.events import Event, FetchParked, GroupLoaded, RebalanceStarted
+from ottla.broker.core.events.reasons import Reason
 from ottla.protocol.groups import DEFAULT_PARTITION_COUNT, coordinator_partition
 
 MOST_NAMES = 10_000
@@ -45,9 +47,9 @@ class Hashes:
             if isinstance(event, FetchParked):
                 changes["wanted"] = [self.group(group_id) for group_id in event.wanted]
             if isinstance(event, RebalanceStarted):
-                told = f"Freshly-loaded group {event.group_id} "
-                if event.reason.startswith(told):
-                    changes["reason"] = f"Freshly-loaded group {changes['group_id']} {event.reason[len(told) :]}"
+                reason = Reason.read(event.reason)
+                if reason is not None and reason.group:
+                    changes["reason"] = str(replaced(reason, group=changes["group_id"]))
         if self.client_hosts:
             if "client_host" in event.__struct_fields__:
                 changes["client_host"] = self.host(event.client_host)  # type: ignore[attr-defined]

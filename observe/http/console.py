@@ -1,4 +1,4 @@
-"""The files of the console page, as they are in the package."""
+"""The files of the console page, by the paths under which they are served."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-FOLDER = Path(__file__).parents[1] / "console"
+from ottla.observe.console_files import FOLDER, content
+
 MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
@@ -47,7 +48,7 @@ class Files:
         if name not in self._paths:
             return None
         if name not in self._read:
-            content = self._paths[name].read_bytes()
-            etag = f'"{sha256(content).hexdigest()[:32]}"'
-            self._read[name] = File(content, MEDIA_TYPES[self._paths[name].suffix], etag)
+            found = content(self._paths[name])
+            etag = f'"{sha256(found).hexdigest()[:32]}"'
+            self._read[name] = File(found, MEDIA_TYPES[self._paths[name].suffix], etag)
         return self._read[name]

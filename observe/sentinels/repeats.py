@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from ottla.broker.core.events import Event, JoinReceived, RebalanceStarted, RequestRefused
 from ottla.broker.settings_observe import ObserveSettings
 from ottla.observe.sentinels.model import Finding, short
+from ottla.observe.why.causes import Cause
 from ottla.observe.why.model import Episode
 from ottla.observe.why.plain import limit
 
@@ -72,7 +73,7 @@ class Repeats:
 
     def ended(self, episode: Episode, now_ms: int) -> None:
         """A rebalance is over: whether a member flaps is found where rebalances are explained."""
-        flapping = next((one for one in episode.triggers if one.cause == "flapping-member"), None)
+        flapping = next((one for one in episode.triggers if one.cause == Cause.FLAPPING_MEMBER), None)
         if flapping is None or not 0 <= flapping.member < len(episode.members):
             return
         part = episode.members[flapping.member]

@@ -6,13 +6,12 @@ import base64
 import re
 from hashlib import sha256
 from html import escape
-from pathlib import Path
 
 import msgspec
 
+from ottla.observe.console_files import FOLDER, content
 from ottla.observe.timeline.model import Timeline
 
-CONSOLE = Path(__file__).parents[1] / "console"
 STYLES = ("base.css", "timeline.css")
 SCRIPTS = (
     "dom.js",
@@ -50,8 +49,8 @@ EXPORT = re.compile(r"^export (?=const|function|class)", re.MULTILINE)
 
 def page(timeline: Timeline) -> str:
     """The page. Nothing runs in it but its own script: a name that slipped through could do nothing."""
-    style = "".join((CONSOLE / name).read_text() for name in STYLES)
-    script = "".join(_as_part((CONSOLE / name).read_text()) for name in SCRIPTS)
+    style = "".join(content(FOLDER / name).decode() for name in STYLES)
+    script = "".join(_as_part(content(FOLDER / name).decode()) for name in SCRIPTS)
     # In a script element nothing may look like the end of it.
     data = msgspec.json.encode(timeline).decode().replace("<", "\\u003c")
     return PAGE.format(

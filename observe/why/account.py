@@ -11,31 +11,27 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from msgspec import structs
-from msgspec.msgpack import Decoder, Encoder
 
 from ottla.broker.core.events import (
-    CommitReceived,
-    Disconnected,
     Event,
     Input,
-    JoinReceived,
-    LeaveReceived,
-    RequestReceived,
-    SessionExtended,
-    SyncReceived,
 )
-from ottla.observe.why import judge
+from ottla.observe.why.causes import Cause
 from ottla.observe.why.departures import Departures
 from ottla.observe.why.members import NEVER, Departure, Known, Partition, read_partitions
 from ottla.observe.why.model import Episode
-from ottla.observe.why.refusals import Refusals
 from ottla.observe.why.run import Run, Standing
 from ottla.observe.why.topics import Topics
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
 
-encode, decode = Encoder().encode, Decoder(Episode).decode
 UNPROMPTED = frozenset(
-    ("leader-rejoined", "rejoined-after-error", "member-rejoined", "cooperative-follow-up", "user-data-changed")
+    (
+        Cause.LEADER_REJOINED,
+        Cause.REJOINED_AFTER_ERROR,
+        Cause.MEMBER_REJOINED,
+        Cause.COOPERATIVE_FOLLOW_UP,
+        Cause.USER_DATA_CHANGED,
+    )
 )
 """What begins a rebalance, and is nothing remarkable while one runs."""
 
@@ -59,6 +55,7 @@ class Account:
 
     Attributes:
         input: the last input of the group.
+        refusals: those that may yet be repeated, by cause, client and what else tells them apart.
         run: the rebalance that runs, if one does.
         formed_ms: when the group was last given assignments.
     """
@@ -113,7 +110,7 @@ class Account:
         self.members: dict[str, Known] = {}
         self.issued: dict[str, tuple[str, str]] = {}
         self.departures = Departures()
-        self.refusals = Refusals()
+        self.refusals: dict[tuple[str, ...], Episode] = {}
         self.standing = Standing()
         self.run: Run | None = None
         self.unsure: Episode | None = None
@@ -123,71 +120,6 @@ class Account:
         self.happenings: list[Happening] = []
         self.loaded_ms = NEVER
         self.formed_ms = NEVER
-
-    # Inputs
-
-    def on_input(self, event: Input) -> None:
-        """Something came in: what the last input brought about is complete."""
-        if self.happenings or self.joined:
-            self.settle(event)
-        self.input = event
-
-    def on_request(self, event: RequestReceived) -> None:
-        """A request came in; its member shows that it lives."""
-        self.on_input(event)
-        known = self.members.get(event.member_id)
-        if known is not None and (event.api != "Heartbeat"):
-            known.heard(event.at_ms)
-
-    def on_commit(self, event: CommitReceived) -> None:
-        """An OffsetCommit: the most frequent of all requests that leave an event."""
-        if self.happenings or self.joined:
-            self.settle(event)
-        self.input = event
-        known = self.members.get(event.member_id)
-        if known is not None:
-            known.heard_ms = known.sign_ms = event.at_ms
-
-    def on_join_received(self, event: JoinReceived) -> None:
-        self.on_request(event)
-        if self.protocol_type is None or not self.members:
-            self.protocol_type = event.protocol_type
-
-    def on_sync_received(self, event: SyncReceived) -> None:
-        self.on_request(event)
-        known = self.members.get(event.member_id)
-        if known is None or event.generation != self.generation:
-            return
-        known.awaited_sync = -1
-        if self.run is None:
-            if self.standing.since:
-                self.standing.resume(read_partitions(known.assignment) or ())
-        elif (part := self.run.part_of(event.member_id)) is not None:
-            part.synced_ms = self.run.at(event)
-            self.run.arrived(event.member_id, event)
-
-    def on_leave_received(self, event: LeaveReceived) -> None:
-        # Whoever sends it may be somebody else: an administrator's tool names the member, too.
-        self.on_input(event)
-
-    def on_session_extended(self, event: SessionExtended) -> None:
-        self.on_input(event)
-        known = self.members.get(event.member_id)
-        if known is not None and event.last_heard_ms > known.heard_ms:
-            known.heard_ms = event.last_heard_ms
-            if known.lost_ms < event.last_heard_ms:
-                known.lost_ms = NEVER
-
-    def on_disconnected(self, event: Disconnected) -> None:
-        self.on_input(event)
-        known = self.members.get(event.member_id)
-        if known is None:
-            if self.departures.closed(event) is not None and self.unsure is not None:
-                self._reconsider(self.unsure)
-            return
-        known.lost_ms = event.at_ms
-        if self.run is not None and (part := self.run.part_of(event.member_id)) is not None:
-            part.disconnected_ms = event.wall_ms
 
     def settle(self, event: Event) -> None:
         """No rebalance began by the last input: what it brought about added to the one that runs, if one does."""
@@ -199,9 +131,10 @@ class Account:
         for known in joined:
             run.came(known, self.input)
         for one in happenings:
-            self._add(run, one, self.input, first=False)
+            self.add(run, one, self.input, first=False)
 
-    def _add(self, run: Run, one: Happening, event: Event, *, first: bool) -> None:
+    def add(self, run: Run, one: Happening, event: Event, *, first: bool) -> None:
+        """Something began a rebalance (``first``), or added to it."""
         if one.known is not None and one.fate:
             if one.fate in ("new", "returned"):
                 run.part(one.known).fate = one.fate
@@ -210,71 +143,40 @@ class Account:
         if first or one.cause not in UNPROMPTED:
             run.trigger(one.cause, one.known, event, one.reason, one.facts)
 
-    # Episodes
-
-    def _new_run(self, kind: str, event: Event) -> Run:
+    def new_run(self, kind: str, event: Event) -> Run:
+        """An episode that begins."""
         episode = Episode(
             number=0,
             kind=kind,
             group_id=self.group_id,
             started_ms=event.wall_ms,
-            state_before=judge.state_before(self),
+            state_before=self.previous if self.state == "PreparingRebalance" else self.state,
             generation_before=self.generation,
             protocol_name=self.protocol_name,
             partitions_known=self.protocol_type in (None, PROTOCOL_TYPE),
         )
         return Run(episode, event.at_ms)
 
-    def _unseen(self, event: Event) -> Run:
+    def unseen(self, event: Event) -> Run:
         """A rebalance of which the beginning was not seen."""
-        run = self.run = self._new_run("rebalance", event)
-        self._count(run)
+        run = self.run = self.new_run("rebalance", event)
+        self.count_run(run)
         for known in self.members.values():
             run.place(known)
-        run.trigger("unknown", None, event, "", {})
+        run.trigger(Cause.UNKNOWN, None, event, "", {})
         return run
 
-    def _end(self, event: Event, outcome: str, *, charge: bool = True) -> None:
-        run = self.run
-        if run is None:
-            return
-        self.run = None
-        run.close_all(event)
-        if charge:
-            self.standing.charge(run, event.at_ms)
-        if outcome in ("empty", "dead"):
-            run.episode.unowned = len(self.standing.since)
-            self.standing.since.clear()
-        self._finish_run(run, event, outcome)
-
-    def _count(self, run: Run) -> None:
+    def count_run(self, run: Run) -> None:
+        """Give an episode its number."""
         self.count += 1
         run.episode.number = self.count
 
-    def _finish_run(self, run: Run, event: Event, outcome: str) -> None:
-        if not run.episode.number:
-            self._count(run)
-        self.unsure = None
-        run.episode.outcome = outcome
-        run.episode.duration_ms = run.at(event)
-        judge.conclude(self, run, event)
-        self.keep(run.episode)
-        if judge.is_unsure(run.episode):
-            self.unsure = run.episode
-        self.told(run.episode)
-
-    def _reconsider(self, episode: Episode) -> None:
-        if judge.reconsider(self, episode):
-            self.unsure = None
-            self.replace(episode)
-
-    def _gone(self, known: Known, cause: str, reason: str, facts: dict[str, str], fate: str, event: Event) -> None:
+    def gone(self, known: Known, cause: str, reason: str, facts: dict[str, str], fate: str, event: Event) -> None:
+        """A member is gone."""
         self.departures.gone(Departure(known, cause, event.at_ms, event.wall_ms), len(self.members))
         self.happenings.append(Happening(cause, known, reason, facts, fate))
 
-    def _stop(
-        self, known: Known, at_ms: int, held: frozenset[Partition] = frozenset(), *, is_gone: bool = True
-    ) -> None:
+    def stop(self, known: Known, at_ms: int, held: frozenset[Partition] = frozenset(), *, is_gone: bool = True) -> None:
         """A member consumes nothing any more but what it holds: it is gone, or it gave the rest up to rejoin."""
         if not known.owned:
             return
@@ -292,38 +194,17 @@ class Account:
         self.leader_id = None
         self.state = "Empty"
 
-    # Asking
-
     @property
     def is_gone(self) -> bool:
         """Whether there is no group any more."""
         return not self.members and not self.issued and self.run is None
 
-    def running(self, now_ms: int | None = None) -> Episode | None:
-        """The rebalance that runs, as far as it is known, as a copy.
-
-        Args:
-            now_ms: until when it has been running, Unix time; without it until the last thing that happened.
-        """
-        run = self.run
-        if run is None:
-            return None
-        if self.input is not None and (self.happenings or self.joined):
-            self.settle(self.input)
-        at_ms = run.start_ms if self.input is None else self.input.at_ms
-        if now_ms is not None:
-            at_ms = max(at_ms, run.start_ms + now_ms - run.episode.started_ms)
-        copy = run.seen(decode(encode(run.episode)))
-        Standing(dict(self.standing.since)).charge(copy, at_ms)
-        judge.preview(copy, at_ms)
-        return copy.episode
-
     def open_refusals(self) -> list[Episode]:
         """Refusals that may yet be repeated, as copies."""
-        return [structs.replace(one) for one in self.refusals.open.values()]
+        return [structs.replace(one) for one in self.refusals.values()]
 
     def close(self) -> None:
         """The group is gone: nothing is repeated any more."""
-        for episode in self.refusals.open.values():
+        for episode in self.refusals.values():
             self.keep(episode)
-        self.refusals.open.clear()
+        self.refusals.clear()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from ottla.observe.why.causes import Cause
 from ottla.observe.why.model import Advice, Episode, MemberPart, Trigger
 from ottla.observe.why.plain import application, awaited, duration, member_names
 
@@ -71,17 +72,22 @@ def advise(episode: Episode, facts: Mapping[str, str]) -> list[Advice]:
 
 
 _FIRST = (
-    "flapping-member",
-    "leader-never-synced",
-    "sync-timeout",
-    "join-barrier-missed",
-    "nobody-rejoined",
-    "rolling-restart",
-    "issued-id-unused",
+    Cause.FLAPPING_MEMBER,
+    Cause.LEADER_NEVER_SYNCED,
+    Cause.SYNC_TIMEOUT,
+    Cause.JOIN_BARRIER_MISSED,
+    Cause.NOBODY_REJOINED,
+    Cause.ROLLING_RESTART,
+    Cause.ISSUED_ID_UNUSED,
 )
 
 _OF_BROKER = frozenset(
-    ("over-capacity-on-load", "assignment-write-failed", "generation-write-failed", "group-write-failed")
+    (
+        Cause.OVER_CAPACITY_ON_LOAD,
+        Cause.ASSIGNMENT_WRITE_FAILED,
+        Cause.GENERATION_WRITE_FAILED,
+        Cause.GROUP_WRITE_FAILED,
+    )
 )
 """What no member can mend, so it is worth more than whom a rebalance waits for."""
 
@@ -199,15 +205,15 @@ def _started(case: Case) -> Advice | None:
 
 def _returned(case: Case) -> Advice | None:
     went = case.trigger.facts.get("went", "")
-    if went in ("left-poll-timeout", "join-barrier-missed"):
+    if went in (Cause.LEFT_POLL_TIMEOUT, Cause.JOIN_BARRIER_MISSED):
         return _poll_advice(case)
-    if went == "leader-never-synced":
+    if went == Cause.LEADER_NEVER_SYNCED:
         return _blocked_leader(case)
-    if went == "sync-timeout":
+    if went == Cause.SYNC_TIMEOUT:
         return _unsynced(case)
-    if went == "session-expired-silent":
+    if went == Cause.SESSION_EXPIRED_SILENT:
         return _silent(case)
-    if went == "session-expired-connection-lost":
+    if went == Cause.SESSION_EXPIRED_CONNECTION_LOST:
         return _crashed(case)
     return _restart(case) if case.part.group_instance_id is None else None
 
@@ -312,7 +318,7 @@ def _unused(case: Case) -> Advice:
 
 def _flapping(case: Case) -> Advice:
     last = case.trigger.facts.get("last", "")
-    if last in ("left-poll-timeout", "join-barrier-missed"):
+    if last in (Cause.LEFT_POLL_TIMEOUT, Cause.JOIN_BARRIER_MISSED):
         return _poll_advice(case)
     who = application(case.episode, case.trigger.member) if case.trigger.member >= 0 else case.who
     return Advice(
@@ -354,37 +360,37 @@ def _over(case: Case) -> Advice:
 
 
 _ADVICE: dict[str, Callable[[Case], Advice | None]] = {
-    "flapping-member": _flapping,
-    "rolling-restart": _rolling,
-    "nobody-rejoined": _nobody,
-    "leader-never-synced": _blocked_leader,
-    "sync-timeout": _unsynced,
-    "join-barrier-missed": _dropped,
-    "issued-id-unused": _unused,
-    "left-poll-timeout": _poll_advice,
-    "session-expired-connection-lost": _crashed,
-    "session-expired-silent": _silent,
-    "session-expired": _expired,
-    "left-closed": _restart,
-    "left-without-reason": _restart,
-    "left-with-reason": _restart,
-    "member-returned": _returned,
-    "member-joined": _joined,
-    "static-member-joined": _joined,
-    "group-started": _started,
-    "subscription-changed": _subscription,
-    "assignor-list-changed": _assignors,
-    "static-replaced-protocol-changed": _assignors,
-    "assignment-write-failed": _disk,
-    "generation-write-failed": _disk,
-    "group-write-failed": _disk,
-    "replacement-write-failed": _disk,
-    "over-capacity-on-load": _over,
-    "duplicate-instance-id": _duplicate,
-    "turned-away-group-full": _full,
-    "turned-away-assignor-mismatch": _mismatch,
-    "turned-away-protocol-type": _type,
-    "invalid-session-timeout": _session,
+    Cause.FLAPPING_MEMBER: _flapping,
+    Cause.ROLLING_RESTART: _rolling,
+    Cause.NOBODY_REJOINED: _nobody,
+    Cause.LEADER_NEVER_SYNCED: _blocked_leader,
+    Cause.SYNC_TIMEOUT: _unsynced,
+    Cause.JOIN_BARRIER_MISSED: _dropped,
+    Cause.ISSUED_ID_UNUSED: _unused,
+    Cause.LEFT_POLL_TIMEOUT: _poll_advice,
+    Cause.SESSION_EXPIRED_CONNECTION_LOST: _crashed,
+    Cause.SESSION_EXPIRED_SILENT: _silent,
+    Cause.SESSION_EXPIRED: _expired,
+    Cause.LEFT_CLOSED: _restart,
+    Cause.LEFT_WITHOUT_REASON: _restart,
+    Cause.LEFT_WITH_REASON: _restart,
+    Cause.MEMBER_RETURNED: _returned,
+    Cause.MEMBER_JOINED: _joined,
+    Cause.STATIC_MEMBER_JOINED: _joined,
+    Cause.GROUP_STARTED: _started,
+    Cause.SUBSCRIPTION_CHANGED: _subscription,
+    Cause.ASSIGNOR_LIST_CHANGED: _assignors,
+    Cause.STATIC_REPLACED_PROTOCOL_CHANGED: _assignors,
+    Cause.ASSIGNMENT_WRITE_FAILED: _disk,
+    Cause.GENERATION_WRITE_FAILED: _disk,
+    Cause.GROUP_WRITE_FAILED: _disk,
+    Cause.REPLACEMENT_WRITE_FAILED: _disk,
+    Cause.OVER_CAPACITY_ON_LOAD: _over,
+    Cause.DUPLICATE_INSTANCE_ID: _duplicate,
+    Cause.TURNED_AWAY_GROUP_FULL: _full,
+    Cause.TURNED_AWAY_ASSIGNOR_MISMATCH: _mismatch,
+    Cause.TURNED_AWAY_PROTOCOL_TYPE: _type,
+    Cause.INVALID_SESSION_TIMEOUT: _session,
 }
 
 
@@ -413,9 +419,9 @@ def _worker_dropped(case: Case) -> Advice:
 
 def _worker_returned(case: Case) -> Advice | None:
     went = case.trigger.facts.get("went", "")
-    if went == "session-expired-silent":
+    if went == Cause.SESSION_EXPIRED_SILENT:
         return _silent(case)
-    return _crashed(case) if went == "session-expired-connection-lost" else None
+    return _crashed(case) if went == Cause.SESSION_EXPIRED_CONNECTION_LOST else None
 
 
 def _worker_flapping(case: Case) -> Advice:
@@ -424,23 +430,23 @@ def _worker_flapping(case: Case) -> Advice:
 
 
 _OF_OTHERS: dict[str, Callable[[Case], Advice | None]] = {
-    "flapping-member": _worker_flapping,
-    "leader-never-synced": _worker_blocked,
-    "sync-timeout": _worker_blocked,
-    "join-barrier-missed": _worker_dropped,
-    "left-poll-timeout": _worker_late,
-    "member-returned": _worker_returned,
+    Cause.FLAPPING_MEMBER: _worker_flapping,
+    Cause.LEADER_NEVER_SYNCED: _worker_blocked,
+    Cause.SYNC_TIMEOUT: _worker_blocked,
+    Cause.JOIN_BARRIER_MISSED: _worker_dropped,
+    Cause.LEFT_POLL_TIMEOUT: _worker_late,
+    Cause.MEMBER_RETURNED: _worker_returned,
 }
 """Of members that are no consumers, such as Kafka Connect workers: these have no poll loop, no group.instance.id and no
 assignors."""
 _OF_CONSUMERS = _OF_OTHERS.keys() | {
-    "nobody-rejoined",
-    "rolling-restart",
-    "left-closed",
-    "left-without-reason",
-    "left-with-reason",
-    "subscription-changed",
-    "assignor-list-changed",
+    Cause.NOBODY_REJOINED,
+    Cause.ROLLING_RESTART,
+    Cause.LEFT_CLOSED,
+    Cause.LEFT_WITHOUT_REASON,
+    Cause.LEFT_WITH_REASON,
+    Cause.SUBSCRIPTION_CHANGED,
+    Cause.ASSIGNOR_LIST_CHANGED,
 }
 """The causes whose advice is about settings that only consumers have."""
 
@@ -452,7 +458,7 @@ def _for_awaited(episode: Episode, names: list[str]) -> Advice | None:
         return None
     at = missing[0]
     part = episode.members[at]
-    case = Case(episode, Trigger("unknown", at), names, {})
+    case = Case(episode, Trigger(Cause.UNKNOWN, at), names, {})
     if part.disconnected_ms:
         return _crashed(case)
     if wait.barrier == "sync":
@@ -480,7 +486,7 @@ def _for_latecomer(episode: Episode, names: list[str]) -> Advice | None:
             continue
         value = str(part.rebalance_timeout_ms or "")
         if not episode.partitions_known:
-            return _worker_late(Case(episode, Trigger("unknown", episode.culprit), names, {}))
+            return _worker_late(Case(episode, Trigger(Cause.UNKNOWN, episode.culprit), names, {}))
         return Advice(
             f"{names[episode.culprit]} took {duration(part.came_ms)} to rejoin, which a member does when it calls "
             "poll(). Let it poll more often: hand it fewer records at a time with max.poll.records. The others wait "

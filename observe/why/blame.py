@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from ottla.observe.why.causes import Cause
 from ottla.observe.why.model import Episode, Trigger
 
 WORTH_BLAME_MS = 1_000
@@ -18,16 +19,16 @@ LATE_MS = 3_000 + WORTH_BLAME_MS
 """Who comes sooner is not late: members hear of a rebalance by a heartbeat, every three seconds by default."""
 NOBODYS_DOING = frozenset(
     (
-        "cooperative-follow-up",
-        "generation-lost-on-load",
-        "group-started",
-        "removed-by-admin",
-        "topic-metadata-changed",
-        "unknown",
+        Cause.COOPERATIVE_FOLLOW_UP,
+        Cause.GENERATION_LOST_ON_LOAD,
+        Cause.GROUP_STARTED,
+        Cause.REMOVED_BY_ADMIN,
+        Cause.TOPIC_METADATA_CHANGED,
+        Cause.UNKNOWN,
     )
 )
 """What a member does not begin of its own accord: the broker, an administrator or its assignor had it do so."""
-CLEAN_ENDS = frozenset(("left-closed", "left-unsubscribed", "left-with-reason", "left-without-reason"))
+CLEAN_ENDS = frozenset((Cause.LEFT_CLOSED, Cause.LEFT_UNSUBSCRIBED, Cause.LEFT_WITH_REASON, Cause.LEFT_WITHOUT_REASON))
 """Nobody is to blame for the last of these: the group is empty then, and nobody waits for anything."""
 
 

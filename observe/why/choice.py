@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import tzinfo
 from typing import NamedTuple
 
+from ottla.observe.why.causes import Cause
 from ottla.observe.why.model import Episode
 from ottla.observe.why.plain import HERE, clock, plain_name
 
@@ -58,7 +59,7 @@ def is_return_of(episode: Episode, before: Episode) -> bool:
     """Whether an episode is only that members came back, and one before has how one of them went."""
     if episode.kind != "rebalance" or episode.outcome == "running" or not episode.triggers:
         return False
-    if any(trigger.cause != "member-returned" for trigger in episode.triggers):
+    if any(trigger.cause != Cause.MEMBER_RETURNED for trigger in episode.triggers):
         return False
     for trigger in episode.triggers:
         away = trigger.facts.get("away_ms", "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from ottla.broker.core.events import Disconnected, MemberReplaced, RequestRefused
+from ottla.observe.why.causes import Cause
 from ottla.observe.why.members import NEVER, Departure, Known
 
 WINDOW_MS = 600_000
@@ -20,10 +21,10 @@ AT_CLOSE_MS = 2_000
 """A connection that is lost this soon after its member left was closed with it."""
 RESTARTS = frozenset(
     (
-        "left-closed",
-        "left-without-reason",
-        "left-with-reason",
-        "static-member-replaced",
+        Cause.LEFT_CLOSED,
+        Cause.LEFT_WITHOUT_REASON,
+        Cause.LEFT_WITH_REASON,
+        Cause.STATIC_MEMBER_REPLACED,
     )
 )
 """The ways in which a member goes that is restarted; one that crashes is not said to have been restarted."""
@@ -91,7 +92,7 @@ class Departures:
         """A static member came back with another id, while its old one was a member."""
         old = Known(event.old_member_id, known.client_id, known.client_host, known.group_instance_id)
         old.departures = known.departures
-        departure = Departure(old, "static-member-replaced", event.at_ms, event.wall_ms)
+        departure = Departure(old, Cause.STATIC_MEMBER_REPLACED, event.at_ms, event.wall_ms)
         departure.back_ms = event.wall_ms
         self.gone(departure, members)
         self.replaced_ids[event.old_member_id] = Replaced(old, event.at_ms)

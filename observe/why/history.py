@@ -24,7 +24,7 @@ from ottla.observe.why.store import Cost, Store
 from ottla.observe.why.topics import Topics
 
 if TYPE_CHECKING:
-    from ottla.observe.why.tracker import Tracker
+    from ottla.observe.why.account import Account
 
 DEFAULT_BUDGET_BYTES = 16 * 1024 * 1024
 
@@ -69,7 +69,7 @@ class History(Observer):
         self.now_ms: Callable[[], int] | None = None
         self._facts = facts
         self._store = Store(budget_bytes)
-        self._trackers: dict[str, Tracker] = {}
+        self._accounts: dict[str, Account] = {}
         self._strangers: dict[str, None] = {}  # those of them that may be none
         self._handlers: Handlers = {}
         self._ownership: OwnershipChanged | None = None
@@ -103,50 +103,50 @@ class History(Observer):
         if handle is None:
             return
         group_id = event.group_id
-        tracker = self._trackers.get(group_id)
-        if tracker is None:
-            tracker = self._follow(group_id)
+        account = self._accounts.get(group_id)
+        if account is None:
+            account = self._follow(group_id)
         if self._ownership is not None:
             # It is one input of many groups, and none of their events says so.
             if isinstance(event, Input):
                 self._ownership = None
-            elif event.cause == self._ownership.number and tracker.input is not self._ownership:
-                tracker.on_input(self._ownership)
-        handle(tracker, event)
-        if tracker.is_gone:
+            elif event.cause == self._ownership.number and account.input is not self._ownership:
+                self._handlers[OwnershipChanged](account, self._ownership)
+        handle(account, event)
+        if account.is_gone:
             if type(event) is GroupRemoved:
                 self._leave(group_id)
         elif group_id in self._strangers:
             del self._strangers[group_id]
 
     def _take_commit(self, event: CommitReceived) -> None:
-        tracker = self._trackers.get(event.group_id)
-        if tracker is None or self._ownership is not None or tracker.happenings or tracker.joined:
+        account = self._accounts.get(event.group_id)
+        if account is None or self._ownership is not None or account.happenings or account.joined:
             self(event)
         else:
-            tracker.on_commit(event)  # which changes nothing about whether there is a group
+            self._handlers[CommitReceived](account, event)  # which changes nothing about whether there is a group
 
     def _begin(self) -> Handlers:
         self._handlers = _handlers()
         return self._handlers
 
-    def _follow(self, group_id: str) -> Tracker:
+    def _follow(self, group_id: str) -> Account:
         if len(self._strangers) >= MOST_STRANGERS:
             self._leave(next(iter(self._strangers)))
         self._strangers[group_id] = None
-        tracker = self._trackers[group_id] = self._new_tracker(group_id)
-        return tracker
+        account = self._accounts[group_id] = self._new_account(group_id)
+        return account
 
     def _leave(self, group_id: str) -> None:
-        self._trackers.pop(group_id).close()
+        self._accounts.pop(group_id).close()
         self._strangers.pop(group_id, None)
 
-    def _new_tracker(self, group_id: str) -> Tracker:
-        from ottla.observe.why.tracker import Tracker
+    def _new_account(self, group_id: str) -> Account:
+        from ottla.observe.why.account import Account
 
-        tracker = Tracker(group_id, self._store.keep, self._store.replace, self._tell, self._topics)
-        tracker.count = self._store.last_number(group_id)
-        return tracker
+        account = Account(group_id, self._store.keep, self._store.replace, self._tell, self._topics)
+        account.count = self._store.last_number(group_id)
+        return account
 
     def _tell(self, episode: Episode) -> None:
         for callback in self.on_episode:
@@ -156,21 +156,21 @@ class History(Observer):
 
     def group_ids(self) -> list[str]:
         """The groups of which there is something to tell, in order."""
-        return sorted({*self._trackers, *self._store.group_ids()})
+        return sorted({*self._accounts, *self._store.group_ids()})
 
     def knows(self, group_id: str) -> bool:
         """Whether anything happened to a group since this began."""
-        return group_id in self._trackers or self._store.last_number(group_id) > 0
+        return group_id in self._accounts or self._store.last_number(group_id) > 0
 
     def generation_of(self, group_id: str) -> int:
         """The generation that a group is in; -1 if nothing is known of it."""
-        tracker = self._trackers.get(group_id)
-        return -1 if tracker is None else tracker.generation
+        account = self._accounts.get(group_id)
+        return -1 if account is None else account.generation
 
     def client_of(self, group_id: str, member_id: str) -> tuple[str, str]:
         """Client id and host of a member; empty for who is none."""
-        tracker = self._trackers.get(group_id)
-        known = None if tracker is None else tracker.members.get(member_id)
+        account = self._accounts.get(group_id)
+        known = None if account is None else account.members.get(member_id)
         return ("", "") if known is None else (known.client_id, known.client_host)
 
     def episodes(
@@ -245,14 +245,16 @@ class History(Observer):
 
     def _present(self, group_id: str, since_ms: int | None) -> tuple[list[Episode], Episode | None]:
         """What may be repeated still, and what runs."""
-        tracker = self._trackers.get(group_id)
-        if tracker is None:
+        account = self._accounts.get(group_id)
+        if account is None:
             return [], None
+        from ottla.observe.why.episodes import running as running_of
+
         now_ms = None if self.now_ms is None else self.now_ms()
-        running = tracker.running(now_ms)
+        running = running_of(account, now_ms)
         if running is not None:
             running.now_ms = now_ms or 0
-        return [one for one in tracker.open_refusals() if since_ms is None or one.last_ms >= since_ms], running
+        return [one for one in account.open_refusals() if since_ms is None or one.last_ms >= since_ms], running
 
     def costs(self, since_ms: int) -> list[Cost]:
         """What each group has cost since a Unix time, the most first; those that have not are left out.
@@ -260,8 +262,8 @@ class History(Observer):
         Of a refusal that was repeated since then all times count, and what still runs has no cost yet.
         """
         costs = self._store.costs(since_ms)
-        for group_id, tracker in self._trackers.items():
-            for refusal in tracker.open_refusals():
+        for group_id, account in self._accounts.items():
+            for refusal in account.open_refusals():
                 if refusal.last_ms >= since_ms:
                     costs.setdefault(group_id, Cost(group_id)).add(refusal)
         return sorted(costs.values(), key=lambda one: (-one.stood_ms, -one.refused, one.group_id))

@@ -88,7 +88,7 @@ class Trigger(Struct, omit_defaults=True):
     """One of the things that began the episode, or added to it while it ran.
 
     Attributes:
-        cause: the class, one of `ottla.observe.why.causes.CAUSES`; ``unknown`` rather than a guess.
+        cause: the class, one of `ottla.observe.why.causes.Cause`; ``unknown`` rather than a guess.
         member: index into `Episode.members` of who did it, -1 for nobody.
         at_ms: after the start of the episode; 0 for what began it.
         reason: the client's or the coordinator's own words.

@@ -4,101 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ottla.observe.why.causes import CAUSES
+from ottla.observe.why.causes import Cause
 from ottla.observe.why.model import MemberPart, Trigger
 from ottla.observe.why.plain import duration, limit, quoted
 
-PHRASES: dict[str, str] = {
-    "group-started": "{who} started the group",
-    "member-joined": "{who} joined",
-    "static-member-joined": "{who} joined, for the first time under this group.instance.id",
-    "member-returned": "{who} came back",
-    "left-closed": "{who} was closed",
-    "left-poll-timeout": "{who} left, since its application had not called poll() in time",
-    "left-unsubscribed": "{who} unsubscribed from all topics",
-    "left-with-reason": "{who} left",
-    "left-without-reason": "{who} left without saying why",
-    "removed-by-admin": "{who} was removed by an administrator",
-    "session-expired-connection-lost": "{who} crashed: its connection was lost and its session ran out",
-    "session-expired-silent": "{who} fell silent with its connection open, and its session ran out",
-    "session-expired": "the session of {who} ran out",
-    "new-member-expired": "{who} joined and was not in a generation within five minutes, so it was removed",
-    "join-barrier-missed": "{who} did not rejoin in time and was dropped",
-    "issued-id-unused": "{who} was given a member id and never came back with it",
-    "issued-id-left": "{who} gave back the member id that it had been given, before it had joined with it",
-    "nobody-rejoined": "no member rejoined in time",
-    "subscription-changed": "{who} changed its subscription",
-    "assignor-list-changed": "{who} changed its list of assignors",
-    "cooperative-follow-up": "{who} gave up partitions, as its last assignment told it, and rejoined",
-    "topic-metadata-changed": "the leader {who} saw that its topics or their partitions changed",
-    "user-data-changed": "{who} rejoined with other data for its assignor",
-    "rebalance-enforced": "the application of {who} asked for a rebalance",
-    "rejoined-after-error": "{who} rejoined after an error",
-    "leader-rejoined": "the leader {who} joined again, which always begins a rebalance",
-    "member-rejoined": "{who} joined again with other metadata",
-    "metadata-changed-while-syncing": "{who} changed its metadata before it had its assignment",
-    "static-member-replaced": "{who} came back under its group.instance.id",
-    "static-replaced-protocol-changed": "{who} came back under its group.instance.id with other assignors",
-    "static-replaced-while-syncing": "{who} came back under its group.instance.id while assignments were awaited",
-    "replacement-write-failed": "the new id of {who} could not be written",
-    "duplicate-instance-id": "two processes use the group.instance.id {instance}",
-    "sync-timeout": "{who} did not fetch its assignment in time and was dropped",
-    "leader-never-synced": "the leader {who} did not send the assignments in time and was dropped",
-    "assignment-write-failed": "the assignments could not be written to __consumer_offsets",
-    "generation-write-failed": "the new generation could not be written to __consumer_offsets",
-    "group-write-failed": "the group's first record could not be written to __consumer_offsets",
-    "coordinator-loaded": "the broker took the group over and read it from its log",
-    "coordinator-moved": "the broker stopped or gave the group up",
-    "over-capacity-on-load": "the group was read from the log with more members than group.max.size allows",
-    "unassigned-on-load": "the group was read from the log with a generation that never got its assignments",
-    "generation-lost-on-load": "{who} had a generation that the log does not have",
-    "turned-away-group-full": "{who} was turned away: the group is full",
-    "turned-away-assignor-mismatch": "{who} was turned away: the members have no assignor in common with it",
-    "turned-away-protocol-type": "{who} was turned away: it is of another kind than the group",
-    "invalid-session-timeout": "{who} was turned away: its session.timeout.ms is outside of what the broker allows",
-    "flapping-member": "{who} comes and goes",
-    "rolling-restart": "the members are being restarted one after the other",
-    "unknown": "what began it was not seen",
+ALIKE = {one for one in Cause if one.row.of_many} | {
+    Cause.MEMBER_JOINED,
+    Cause.MEMBER_RETURNED,
+    Cause.LEFT_WITH_REASON,
+    Cause.LEFT_WITHOUT_REASON,
 }
-"""Class → a clause; {who} is a member's name."""
-assert PHRASES.keys() == CAUSES.keys()
-
-MANY: dict[str, str] = {
-    "left-closed": "{who} were closed",
-    "left-poll-timeout": "{who} left, since their applications had not called poll() in time",
-    "removed-by-admin": "{who} were removed by an administrator",
-    "session-expired-connection-lost": "{who} crashed: their connections were lost and their sessions ran out",
-    "session-expired-silent": "{who} fell silent with their connections open, and their sessions ran out",
-    "session-expired": "the sessions of {who} ran out",
-    "new-member-expired": "{who} joined and were not in a generation within five minutes, so they were removed",
-    "join-barrier-missed": "{who} did not rejoin in time and were dropped",
-    "sync-timeout": "{who} did not fetch their assignments in time and were dropped",
-    "issued-id-unused": "{who} were given member ids and never came back with them",
-    "issued-id-left": "{who} gave back the member ids that they had been given, before they had joined with them",
-    "turned-away-group-full": "{who} were turned away: the group is full",
-}
-"""The same of several, where that is worded otherwise and can happen to several at once."""
-
-ALIKE = MANY.keys() | {"member-joined", "member-returned", "left-with-reason", "left-without-reason"}
 """What can happen to many at once, and is told of all together."""
 
-SHORT: dict[str, str] = {
-    "left-closed": "it was closed",
-    "left-poll-timeout": "it missed its poll deadline",
-    "left-unsubscribed": "it unsubscribed",
-    "left-with-reason": "it left",
-    "left-without-reason": "it left",
-    "removed-by-admin": "it was removed",
-    "session-expired-connection-lost": "it was removed as crashed",
-    "session-expired-silent": "it was removed as silent",
-    "session-expired": "its session ran out",
-    "new-member-expired": "it was too slow to get in",
-    "join-barrier-missed": "it missed a join barrier",
-    "sync-timeout": "it missed a sync barrier",
-    "leader-never-synced": "it was dropped for sending no assignments",
-    "static-member-replaced": "it was restarted",
-}
-"""How a member went, in a few words."""
+
+def in_short(facts: Mapping[str, str]) -> str:
+    """How a member went that came back, in a few words; empty if that is not known."""
+    return Cause.of(facts.get("went", "")).row.in_short
 
 
 def span(facts: Mapping[str, str], name: str) -> str:
@@ -109,11 +30,11 @@ def span(facts: Mapping[str, str], name: str) -> str:
 
 def phrase(trigger: Trigger, who: str, members: int = 1) -> str:
     """The clause; ``who`` may name several members."""
-    words = MANY.get(trigger.cause) if members > 1 else None
-    words = words or PHRASES.get(trigger.cause, PHRASES["unknown"])
+    row = Cause.of(trigger.cause).row
+    words = (row.of_many if members > 1 else "") or row.clause
     who = who or "a member"
     change = topic_change(trigger.facts) if "topic" in trigger.facts else ""
-    if change and trigger.cause == "topic-metadata-changed":
+    if change and trigger.cause == Cause.TOPIC_METADATA_CHANGED:
         return f"{change}, so the leader {who} joined again"
     text = words.format(who=who, instance=trigger.facts.get("instance", ""))
     return f"{text}, as {change}" if change else text
@@ -133,8 +54,8 @@ def topic_change(facts: Mapping[str, str]) -> str:
 def brief(trigger: Trigger, who: str) -> str:
     """The clause for a headline: who came back is told with how it had gone, which is what people look for."""
     text = phrase(trigger, who)
-    went, away = SHORT.get(trigger.facts.get("went", "")), span(trigger.facts, "away_ms")
-    return f"{text}, {away} after {went}" if trigger.cause == "member-returned" and went and away else text
+    went, away = in_short(trigger.facts), span(trigger.facts, "away_ms")
+    return f"{text}, {away} after {went}" if trigger.cause == Cause.MEMBER_RETURNED and went and away else text
 
 
 def details(trigger: Trigger, part: MemberPart | None) -> list[str]:
@@ -143,7 +64,7 @@ def details(trigger: Trigger, part: MemberPart | None) -> list[str]:
     clauses = make(trigger.facts, part) if make is not None else []
     if trigger.reason and not trigger.cause.endswith("-write-failed"):
         whose = "it said" if trigger.member >= 0 else "the coordinator said"
-        if trigger.cause == "removed-by-admin":
+        if trigger.cause == Cause.REMOVED_BY_ADMIN:
             whose = "the reason given was"
         clauses.append(f"{whose} {quoted(trigger.reason)}")
     return [clause for clause in clauses if clause]
@@ -153,7 +74,7 @@ Details = Callable[[Mapping[str, str], MemberPart | None], list[str]]
 
 
 def _returned(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:
-    went = SHORT.get(facts.get("went", ""), "it went")
+    went = in_short(facts) or "it went"
     clauses = [f"{went} {away} before"] if (away := span(facts, "away_ms")) else []
     if again := span(facts, "heard_again_ms"):
         clauses.append(f"{again} after that it was heard of again under its old id, so its process had lived on")
@@ -298,37 +219,37 @@ def _over(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:
 
 
 _DETAILS: dict[str, Details] = {
-    "member-returned": _returned,
-    "group-started": _returned,
-    "left-closed": _left,
-    "left-poll-timeout": _poll,
-    "left-without-reason": _left,
-    "removed-by-admin": _admin,
-    "session-expired-connection-lost": _expired,
-    "session-expired-silent": _expired,
-    "session-expired": _expired,
-    "join-barrier-missed": _dropped,
-    "sync-timeout": _dropped,
-    "leader-never-synced": _dropped,
-    "subscription-changed": _subscription,
-    "topic-metadata-changed": _topics,
-    "assignor-list-changed": _assignors,
-    "rejoined-after-error": _error,
-    "generation-lost-on-load": _error,
-    "assignment-write-failed": _write,
-    "generation-write-failed": _write,
-    "group-write-failed": _write,
-    "replacement-write-failed": _write,
-    "static-member-replaced": _replaced,
-    "static-replaced-protocol-changed": _assignors,
-    "static-replaced-while-syncing": _replaced,
-    "duplicate-instance-id": _duplicate,
-    "over-capacity-on-load": _over,
-    "coordinator-loaded": _over,
-    "turned-away-group-full": _full,
-    "turned-away-assignor-mismatch": _mismatch,
-    "turned-away-protocol-type": _type,
-    "invalid-session-timeout": _session,
-    "flapping-member": _flapping,
-    "rolling-restart": _rolling,
+    Cause.MEMBER_RETURNED: _returned,
+    Cause.GROUP_STARTED: _returned,
+    Cause.LEFT_CLOSED: _left,
+    Cause.LEFT_POLL_TIMEOUT: _poll,
+    Cause.LEFT_WITHOUT_REASON: _left,
+    Cause.REMOVED_BY_ADMIN: _admin,
+    Cause.SESSION_EXPIRED_CONNECTION_LOST: _expired,
+    Cause.SESSION_EXPIRED_SILENT: _expired,
+    Cause.SESSION_EXPIRED: _expired,
+    Cause.JOIN_BARRIER_MISSED: _dropped,
+    Cause.SYNC_TIMEOUT: _dropped,
+    Cause.LEADER_NEVER_SYNCED: _dropped,
+    Cause.SUBSCRIPTION_CHANGED: _subscription,
+    Cause.TOPIC_METADATA_CHANGED: _topics,
+    Cause.ASSIGNOR_LIST_CHANGED: _assignors,
+    Cause.REJOINED_AFTER_ERROR: _error,
+    Cause.GENERATION_LOST_ON_LOAD: _error,
+    Cause.ASSIGNMENT_WRITE_FAILED: _write,
+    Cause.GENERATION_WRITE_FAILED: _write,
+    Cause.GROUP_WRITE_FAILED: _write,
+    Cause.REPLACEMENT_WRITE_FAILED: _write,
+    Cause.STATIC_MEMBER_REPLACED: _replaced,
+    Cause.STATIC_REPLACED_PROTOCOL_CHANGED: _assignors,
+    Cause.STATIC_REPLACED_WHILE_SYNCING: _replaced,
+    Cause.DUPLICATE_INSTANCE_ID: _duplicate,
+    Cause.OVER_CAPACITY_ON_LOAD: _over,
+    Cause.COORDINATOR_LOADED: _over,
+    Cause.TURNED_AWAY_GROUP_FULL: _full,
+    Cause.TURNED_AWAY_ASSIGNOR_MISMATCH: _mismatch,
+    Cause.TURNED_AWAY_PROTOCOL_TYPE: _type,
+    Cause.INVALID_SESSION_TIMEOUT: _session,
+    Cause.FLAPPING_MEMBER: _flapping,
+    Cause.ROLLING_RESTART: _rolling,
 }

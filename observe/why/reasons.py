@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-NOT_PROVIDED = "not provided"
-"""What the coordinator notes for a client that gave no reason."""
+from ottla.broker.core.events.reasons import NOT_PROVIDED
+from ottla.observe.why.causes import Cause
 
 _ROUTINE = ("need to re-join with the given member-id", "group is already rebalancing")
 """Part of every client's way into a group."""
 _LEAVING: tuple[tuple[str, str], ...] = (
     # The Java client; kafka-python and others word some of it alike.
-    ("consumer poll timeout has expired", "left-poll-timeout"),
-    ("max.poll.interval.ms", "left-poll-timeout"),
-    ("the consumer is being closed", "left-closed"),
-    ("the consumer unsubscribed from all topics", "left-unsubscribed"),
-    ("member was removed by an admin", "removed-by-admin"),
+    ("consumer poll timeout has expired", Cause.LEFT_POLL_TIMEOUT),
+    ("max.poll.interval.ms", Cause.LEFT_POLL_TIMEOUT),
+    ("the consumer is being closed", Cause.LEFT_CLOSED),
+    ("the consumer unsubscribed from all topics", Cause.LEFT_UNSUBSCRIBED),
+    ("member was removed by an admin", Cause.REMOVED_BY_ADMIN),
     # franz-go says this when it is closed or told to leave.
-    ("client leaving group per normal operation", "left-closed"),
-    ("consumer is closed", "left-closed"),
-    ("consumer was closed", "left-closed"),
-    ("consumer unsubscribed", "left-unsubscribed"),
+    ("client leaving group per normal operation", Cause.LEFT_CLOSED),
+    ("consumer is closed", Cause.LEFT_CLOSED),
+    ("consumer was closed", Cause.LEFT_CLOSED),
+    ("consumer unsubscribed", Cause.LEFT_UNSUBSCRIBED),
 )
 _JOINING: tuple[tuple[str, str], ...] = (
-    ("cached metadata has changed", "topic-metadata-changed"),
+    ("cached metadata has changed", Cause.TOPIC_METADATA_CHANGED),
     # Ottla's own client: the number of partitions of a topic changed.
-    ("the number of partitions of", "topic-metadata-changed"),
-    ("subscription has changed", "subscription-changed"),
-    ("the subscription changed", "subscription-changed"),
-    ("need to revoke partitions", "cooperative-follow-up"),
-    ("rebalance enforced", "rebalance-enforced"),
-    ("rebalance failed", "rejoined-after-error"),
-    ("encountered ", "rejoined-after-error"),
-    (" failed: ", "rejoined-after-error"),
+    ("the number of partitions of", Cause.TOPIC_METADATA_CHANGED),
+    ("subscription has changed", Cause.SUBSCRIPTION_CHANGED),
+    ("the subscription changed", Cause.SUBSCRIPTION_CHANGED),
+    ("need to revoke partitions", Cause.COOPERATIVE_FOLLOW_UP),
+    ("rebalance enforced", Cause.REBALANCE_ENFORCED),
+    ("rebalance failed", Cause.REJOINED_AFTER_ERROR),
+    ("encountered ", Cause.REJOINED_AFTER_ERROR),
+    (" failed: ", Cause.REJOINED_AFTER_ERROR),
 )
 
 
@@ -44,8 +44,8 @@ def said(reason: str | None) -> str:
 def leaving_class(reason: str) -> str:
     """The class of a departure by what the client said."""
     if not reason:
-        return "left-without-reason"
-    return _first(_LEAVING, reason) or "left-with-reason"
+        return Cause.LEFT_WITHOUT_REASON
+    return _first(_LEAVING, reason) or Cause.LEFT_WITH_REASON
 
 
 def joining_class(reason: str) -> str | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from ottla.broker.core.events import Event
 from ottla.observe.why.blame import LATE_MS, Late, Still, beginner, divide
+from ottla.observe.why.causes import Cause
 from ottla.observe.why.members import NEVER, Known, Partition
 from ottla.observe.why.model import Episode, MemberPart, Trigger, Wait
 
@@ -15,7 +16,7 @@ MOST_TRIGGERS = 1_000
 """The same of what began a rebalance and added to it: a barrier may be open for hours while members come and go."""
 
 
-HELD_UP = frozenset(("join-barrier-missed", "sync-timeout", "leader-never-synced", "nobody-rejoined"))
+HELD_UP = frozenset((Cause.JOIN_BARRIER_MISSED, Cause.SYNC_TIMEOUT, Cause.LEADER_NEVER_SYNCED, Cause.NOBODY_REJOINED))
 """What is told however much came before: it is who held everybody up."""
 LEFT = frozenset(("left", "expired", "refused", "vanished"))
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from datetime import tzinfo
 
+from ottla.observe.why.causes import Cause
 from ottla.observe.why.model import Episode, MemberPart, Trigger, Wait
-from ottla.observe.why.phrases import ALIKE, SHORT, brief, details, phrase
+from ottla.observe.why.phrases import ALIKE, brief, details, phrase
 from ottla.observe.why.plain import (
     HERE,
     application,
@@ -24,8 +25,8 @@ from ottla.observe.why.plain import (
 
 _TRIGGERED, _OPENED, _CLOSED, _DROPPED, _SYNCING, _SYNCED, _ENDED = range(7)
 """What comes first of several things in the same millisecond."""
-DROPS = frozenset(("join-barrier-missed", "sync-timeout", "leader-never-synced"))
-PATTERNS = ("flapping-member", "rolling-restart")
+DROPS = frozenset((Cause.JOIN_BARRIER_MISSED, Cause.SYNC_TIMEOUT, Cause.LEADER_NEVER_SYNCED))
+PATTERNS = (Cause.FLAPPING_MEMBER, Cause.ROLLING_RESTART)
 SOME_MS = 50
 MANY_MEMBERS, BURST_MS = 5, 1_000
 """So many of a kind, with no more time between two of them, are told together."""
@@ -125,7 +126,7 @@ class _Story:
         long = duration(wait.closed_ms - wait.opened_ms)
         text = f"{names} held the {wait.barrier} barrier up for {long} and {was} dropped"
         triggers = self.episode.triggers
-        if not triggers or triggers[0].cause == "unknown":
+        if not triggers or triggers[0].cause == Cause.UNKNOWN:
             return [text, self.first_phrase()]
         return [f"{text}, after {self.first_phrase()}"]
 
@@ -145,7 +146,7 @@ class _Story:
         pattern = next((one for one in triggers if one.cause in PATTERNS), None)
         if pattern is None:
             return text
-        if pattern.cause == "rolling-restart":
+        if pattern.cause == Cause.ROLLING_RESTART:
             return f"rolling restart, {pattern.facts.get('restarted', '?')} members so far: {text}"
         who = self.part(pattern.member)
         name = self.applied(pattern.member) if who is not None else "a member"
@@ -408,8 +409,3 @@ class _Story:
 
 
 _GONE = frozenset(("left", "expired", "dropped", "unsynced", "refused", "vanished"))
-
-
-def in_short(cause: str) -> str:
-    """How a member went, in a few words."""
-    return SHORT.get(cause, "it went")

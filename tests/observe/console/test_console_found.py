@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ottla.observe.why.causes import CAUSES
+from ottla.observe.why.causes import Cause
 from ottla.observe.why.model import Episode
 from tests.observe.console.conftest import Open
 from tests.observe.console.stage import Show, Stage, now_ms, sample
@@ -99,7 +99,7 @@ def test_marks_that_are_no_rebalances(blank: Open) -> None:
 
 def test_causes_have_the_brokers_words(visit: Open) -> None:
     said = visit("/").evaluate("""async () => (await import("/causes.js")).CAUSES""")
-    assert said == CAUSES
+    assert said == {one: {"meaning": one.row.meaning, "gravity": one.row.gravity} for one in Cause}
 
 
 def test_from_why_to_the_timeline_and_back(visit: Open) -> None:

@@ -258,7 +258,7 @@ def test_departures_are_forgotten_in_time_and_keep_nothing_large() -> None:
         story.wait(10)
         story.sync("w1", "w2")
         story.wait(60_000, beating=["w1", "w2"])
-    recent = story.history._trackers[GROUP].departures.recent
+    recent = story.history._accounts[GROUP].departures.recent
     assert 10 < len(recent) <= 16 + 2 * 2
     assert all(one.known.is_bare for one in list(recent)[:-1])
     assert len(recent[-1].known.departures) <= 16
