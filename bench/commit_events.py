@@ -12,6 +12,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,10 @@ BUDGET_BYTES = 16 << 20
 class Asks:
     """Who asks."""
 
-    client_id, client_host, api_version = "bench", "/127.0.0.1", 8
+    client_id, client_host, api_version, encoded = "bench", "/127.0.0.1", 8, b""
+
+    def __init__(self, request: OffsetCommitRequest) -> None:
+        self.encoded = type(request).layout(self.api_version).encode(request)
 
 
 class Silent:
@@ -87,7 +91,8 @@ def observers(who: str, directory: Path) -> Observer:
 
 def coordinator(observer: Observer) -> GroupCoordinator:
     """One that has all its partitions."""
-    made = GroupCoordinator(group_config(Settings()), lambda: "id", PARTITIONS, observer)
+    ids = count()
+    made = GroupCoordinator(group_config(Settings()), lambda: str(next(ids)), PARTITIONS, observer)
     made.start()
     for partition in range(PARTITIONS):
         made.load_started(partition, 0, 0)
@@ -103,13 +108,13 @@ def requests() -> list[OffsetCommitRequest]:
     return [OffsetCommitRequest(group_id=f"bench-group-{number}", topics=[topic]) for number in range(GROUPS)]
 
 
-def turn(one: GroupCoordinator, asked: Iterable[OffsetCommitRequest], turns: int, now_ms: int) -> float:
+def turn(one: GroupCoordinator, asked: Iterable[tuple[OffsetCommitRequest, Asks]], turns: int, now_ms: int) -> float:
     """CPU µs for each commit."""
     began, commits = time.thread_time_ns(), 0
     wall_ms = 1_700_000_000_000 + now_ms
     for _ in range(turns):
-        for request in asked:
-            one.commit_offsets(request, Asks, now_ms, wall_ms)
+        for request, asks in asked:
+            one.commit_offsets(request, asks, now_ms, wall_ms)
             commits += 1
         for effect in one.take_effects():
             if isinstance(effect, Append):
@@ -121,7 +126,8 @@ def turn(one: GroupCoordinator, asked: Iterable[OffsetCommitRequest], turns: int
 def measured(rounds: int, directory: Path) -> Mapping[str, list[float]]:
     """The figures of each round."""
     found = {who: coordinator(observers(who, directory)) for who in ("nobody", "ring", "all", "file")}
-    asked, figures = requests(), {who: list[float]() for who in found}
+    asked = [(request, Asks(request)) for request in requests()]
+    figures = {who: list[float]() for who in found}
     for number in range(rounds):
         for who, one in found.items():
             figures[who].append(turn(one, asked, 100, number * 1000))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from ottla.broker.core.events import Emit, Event, Observer
+from ottla.broker.core.events import CommitNote, CommitReceived, Emit, Event, Observer
 from ottla.broker.log import Log
 
 Count: TypeAlias = Callable[[str, int, int], None]
@@ -21,18 +21,22 @@ class Observers(Observer):
     """
 
     def __init__(self, observers: Sequence[Observer], log: Log, *, wants_requests: bool = False) -> None:
-        self._observers = tuple(observers)
-        self._counting = _counting(observers)
         self._log = log
-        self._by_type: dict[type[Event], tuple[Emit, ...]] = {}
+        self._set(observers)
         self.wants_requests = wants_requests or any(one.wants_requests for one in observers)
         self.wants_all = any(one.wants_all for one in observers)
 
     def add(self, observer: Observer) -> None:
         """Let somebody observe from now on, after the others."""
-        self._observers = (*self._observers, observer)
-        self._counting = _counting(self._observers)
-        self._by_type.clear()
+        self._set((*self._observers, observer))
+
+    def _set(self, observers: Sequence[Observer]) -> None:
+        self._observers = tuple(observers)
+        self._noting = tuple(one.note_commit for one in observers if one.wants(CommitReceived))
+        self._counting = tuple(
+            one.count_commit for one in observers if type(one).count_commit is not Observer.count_commit
+        )
+        self._by_type: dict[type[Event], tuple[Emit, ...]] = {}
 
     def __call__(self, event: Event) -> None:
         observers = self._by_type.get(event.__class__)
@@ -43,6 +47,13 @@ class Observers(Observer):
                 observer(event)
             except Exception:  # what is observed must not depend on who looks
                 self._log.error("an observer failed", of=type(event).__name__, exc_info=True)
+
+    def note_commit(self, note: CommitNote) -> None:
+        for take in self._noting:
+            try:
+                take(note)
+            except Exception:  # as above
+                self._log.error("an observer failed", of=CommitReceived.__name__, exc_info=True)
 
     def count_commit(self, group_id: str, partitions: int, wall_ms: int) -> None:
         for count in self._counting:
@@ -55,7 +66,3 @@ class Observers(Observer):
         chosen = tuple(one.taker(kind) for one in self._observers if one.wants(kind))
         self._by_type[kind] = chosen
         return chosen
-
-
-def _counting(observers: Sequence[Observer]) -> tuple[Count, ...]:
-    return tuple(one.count_commit for one in observers if type(one).count_commit is not Observer.count_commit)

@@ -9,20 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import islice
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
 from ottla.broker.core.events import (
-    AppendFinished,
+    AssignmentsPublished,
+    BarrierClosed,
+    BarrierOpened,
+    CommitNote,
     CommitReceived,
-    Emit,
     Event,
+    FetchParked,
+    GroupLoaded,
+    JoinReceived,
+    LeaveReceived,
     Observer,
+    OffsetDeleteReceived,
     OffsetsCommitted,
-    RequestAnswered,
+    SyncReceived,
+    TxnCommitReceived,
+    commit_event,
 )
 from ottla.observe.recorder_lanes import Lanes, head
+from ottla.observe.recorder_notes import BY_TOPIC_ID, PACKED, packed, unpacked
 from ottla.observe.recorder_traffic import is_traffic
 
 if TYPE_CHECKING:
@@ -35,12 +45,13 @@ Follower: TypeAlias = Callable[[int, Event], None]
 TRAFFIC_SHARE = 4
 """Traffic has at least one part in so many of the memory; more only as long as nothing else needs it."""
 
-BATCH = 64
-"""So many commits are written at once."""
-FEW_OFFSETS = 8
-"""Commits of so many offsets wait for others; all else may be large, and is written as it comes."""
-_SMALL = frozenset((AppendFinished, OffsetsCommitted, RequestAnswered))
-"""What a commit that succeeds leaves behind; where every event is recorded, these wait, too."""
+BATCH = 256
+"""So many events are written at once, if none of them is large."""
+TOGETHER = 8
+"""So many events of a group are added to its lane at once; it gives way in pieces of that size."""
+FEW = 8
+"""Requests about so many offsets, protocols and members wait for others; larger ones are written as they come."""
+FEW_BYTES = 4096
 
 LARGEST_SHARE = 8
 """An event that takes more than one part in so many of the memory is not kept: it would push all others out."""
@@ -72,7 +83,7 @@ class Recorder(Observer):
         self.file: RecordingWriter | None = None
         self._encode = msgspec.msgpack.Encoder().encode
         self._calm, self._traffic = Lanes(), Lanes()
-        self._new: list[Event] = []  # and not written yet
+        self._new: list[Any] = []  # events and notes of commits that are not written yet
         self._largest_bytes = budget_bytes // LARGEST_SHARE
         self._followers: tuple[Follower, ...] = ()
 
@@ -92,20 +103,6 @@ class Recorder(Observer):
         """How many events the file lacks, because the disk was too slow or they were too large."""
         return 0 if self.file is None else self.file.lost_events
 
-    def taker(self, kind: type[Event]) -> Emit:
-        # Commits are by far the most frequent.
-        return self._take_commit if kind is CommitReceived else self  # type: ignore[return-value]
-
-    def _take_commit(self, event: CommitReceived) -> None:
-        new = self._new
-        if self.hashes is not None or self.file is not None or self._followers or len(new) >= BATCH:
-            self(event)
-            return
-        self.last_seq += 1
-        new.append(event)
-        if len(event.commits) > FEW_OFFSETS:
-            self._write()
-
     def __call__(self, event: Event) -> None:
         if event.__class__ is OffsetsCommitted and not self.wants_all and _is_expected(event):
             return
@@ -113,45 +110,68 @@ class Recorder(Observer):
             event = self.hashes(event)
         self.last_seq += 1
         self._new.append(event)
-        if len(self._new) < BATCH and not self._followers and self._may_wait(event):
-            if self.file is not None:
-                self.file.expect()
-            return
-        self._write()
-        for follower in self._followers:
-            follower(self.last_seq, event)
+        if self._followers:
+            self._write()
+            for follower in self._followers:
+                follower(self.last_seq, event)
+        elif len(self._new) >= BATCH or not self._may_wait(event):
+            self._write()
+        elif self.file is not None:
+            self.file.expect()
 
     def _may_wait(self, event: Event) -> bool:
-        """Whether an event is one of many, and small: it is written together with others."""
-        if event.__class__ is CommitReceived:
-            return len(event.commits) <= FEW_OFFSETS
-        return self.file is not None and event.__class__ in _SMALL and is_traffic(event)
+        """Whether an event may be written together with others: it is small, and no file shall soon have it."""
+        if self.file is not None and not is_traffic(event):
+            return False
+        is_large = _LARGE.get(event.__class__)
+        return is_large is None or not is_large(event)
+
+    def note_commit(self, note: CommitNote) -> None:
+        if 0 < len(note[7]) <= FEW_BYTES and not note[8] and note[4] < BY_TOPIC_ID and self._keeps_notes:
+            self.last_seq += 1
+            self._new.append(note)
+            if len(self._new) >= BATCH:
+                self._write()
+        else:
+            self(commit_event(note))
+
+    @property
+    def _keeps_notes(self) -> bool:
+        """Whether nobody wants the events but those who ask for them later."""
+        return self.hashes is None and self.file is None and not self._followers
 
     def write_new(self) -> None:
         """Write what has waited for others."""
         self._write()
 
     def _write(self) -> None:
-        """Write new events to the ring and the file: of what comes by the thousand, many at once."""
+        """Write new events to the ring and the file: many at once."""
         new, self._new = self._new, []
         seq, encode, file, largest = self.last_seq - len(new), self._encode, self.file, self._largest_bytes
+        calm: dict[str, list[bytes]] = {}
         traffic: dict[str, list[bytes]] = {}
         for event in new:
             seq += 1
-            data = encode(event)
-            if file is not None:
-                file.write(seq, data, event)
-            if len(data) > largest:
-                self.dropped_events += 1
-            elif event.__class__ is CommitReceived or is_traffic(event):
-                parts = traffic.get(event.group_id)
-                if parts is None:
-                    parts = traffic[event.group_id] = []
-                parts += (head(seq, len(data)), data)
+            if event.__class__ is tuple:
+                group_id, entry, lanes = event[3].group_id, packed(seq, event), traffic
             else:
-                self._calm.add(event.group_id, head(seq, len(data)) + data, 1)
-        for group_id, parts in traffic.items():
-            self._traffic.add(group_id, b"".join(parts), len(parts) >> 1)
+                group_id, data = event.group_id, encode(event)
+                lanes = traffic if is_traffic(event) else calm
+                entry = head(seq, len(data)) + data
+                if file is not None:
+                    file.write(seq, data, event)
+            if len(entry) > largest:
+                self.dropped_events += 1
+                continue
+            entries = lanes.get(group_id)
+            if entries is None:
+                entries = lanes[group_id] = []
+            entries.append(entry)
+        for found, kept in ((calm, self._calm), (traffic, self._traffic)):
+            for group_id, entries in found.items():
+                for first in range(0, len(entries), TOGETHER):
+                    some = entries[first : first + TOGETHER]
+                    kept.add(group_id, b"".join(some), len(some))
         if self._calm.size_bytes + self._traffic.size_bytes > self.budget_bytes:
             self._make_room()
 
@@ -172,7 +192,7 @@ class Recorder(Observer):
         lanes = self._calm, self._traffic
         found = [item for one in lanes for item in islice(one.read(group_id, after), limit)]
         found.sort()
-        return found[:limit]
+        return [(seq, unpacked(data) if data[:1] == PACKED else data) for seq, data in found[:limit]]
 
     def group_ids(self) -> list[str]:
         """The groups of which there are events, without the empty id."""
@@ -188,6 +208,23 @@ class Recorder(Observer):
             self._followers = tuple(one for one in self._followers if one is not follower)
 
         return unsubscribe
+
+
+_LARGE: dict[type[Event], Callable[[Any], bool]] = {
+    AssignmentsPublished: lambda event: len(event.assignments) > FEW,
+    BarrierClosed: lambda event: len(event.absent) > FEW,
+    BarrierOpened: lambda event: len(event.awaited) > FEW,
+    CommitReceived: lambda event: len(event.commits) > FEW,
+    FetchParked: lambda event: len(event.wanted) > FEW,
+    GroupLoaded: lambda event: True,
+    JoinReceived: lambda event: sum(len(one.data) for one in event.protocols) > FEW_BYTES,
+    LeaveReceived: lambda event: len(event.leaving) > FEW,
+    OffsetDeleteReceived: lambda event: len(event.deletions) > FEW,
+    OffsetsCommitted: lambda event: len(event.moved_back) > FEW,
+    SyncReceived: lambda event: len(event.assignments) > FEW,
+    TxnCommitReceived: lambda event: len(event.commits) > FEW,
+}
+"""Which events may take much memory, and whether one does: it does not wait for others."""
 
 
 def _is_expected(event: Event) -> bool:

@@ -71,6 +71,7 @@ class _Asker:
     client_id: str
     client_host: str
     api_version: int
+    encoded: bytes = b""
 
 
 class Inputs:

@@ -79,6 +79,7 @@ class _Caller:
     client_id = ""
     client_host = ""
     api_version = 0
+    encoded = b""
 
     def __init__(self, then: Callable[[Mapping[TopicPartition, ErrorCode]], None]) -> None:
         self.reply = then

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from ottla.broker.clock import Clock, TimerHandle
 from ottla.broker.core.events import (
     UNOBSERVED,
+    CommitNote,
     CommitReceived,
     Emit,
     Event,
@@ -23,6 +24,7 @@ from ottla.broker.core.events import (
     RebalanceStarted,
     RequestRefused,
     StateChanged,
+    commit_event,
 )
 from ottla.broker.log import Log
 from ottla.broker.settings_observe import ObserveSettings
@@ -70,14 +72,13 @@ class Sentinels(Observer):
         self._failed: dict[str, None] = {}
         self._cycle: deque[str] = deque()
         self._timer: TimerHandle | None = None
-        self._last_commit: CommitReceived | None = None
+        self._last_commit: CommitNote | None = None
         self._by_type: dict[type[Event], Callable[..., None]] = {
             StateChanged: self._state_changed,
             GroupLoaded: self._loaded,
             GroupRemoved: self._removed,
             JoinReceived: self._repeats.join_received,
             RebalanceStarted: self._repeats.rebalanced,
-            CommitReceived: self._commit_received,
             RequestRefused: self._refused,
             OffsetsCommitted: self._committed,
         }
@@ -184,7 +185,7 @@ class Sentinels(Observer):
         self._repeats.ended(episode, self._clock.monotonic_ms())
 
     def wants(self, kind: type[Event]) -> bool:
-        return kind in self._by_type
+        return kind in self._by_type or kind is CommitReceived
 
     def taker(self, kind: type[Event]) -> Emit:
         return self._by_type.get(kind, self)
@@ -208,19 +209,24 @@ class Sentinels(Observer):
         self._wanted.pop(event.group_id, None)
         self._forget(event.group_id, Now(event.at_ms, event.wall_ms))
 
-    def _commit_received(self, event: CommitReceived) -> None:
+    def note_commit(self, note: CommitNote) -> None:
         """Whoever commits for a partition that somebody else owns believes to own it."""
-        self._last_commit = event
-        if not event.member_id:
+        self._last_commit, request = note, note[3]
+        if not request.member_id:
             return
-        view, group_id = self._view, event.group_id
-        own = view.assignment(group_id, event.member_id)
+        view, group_id = self._view, request.group_id
+        own = view.assignment(group_id, request.member_id)
         not_own: dict[str, set[int]] = {}
-        for commit in event.commits:
-            if commit.partition not in own.get(commit.topic, ()):
-                not_own.setdefault(commit.topic, set()).add(commit.partition)
-        if not not_own:
-            return
+        for topic in request.topics:
+            owned = own.get(topic.name, ())
+            for item in topic.partitions:
+                if item.partition_index not in owned:
+                    not_own.setdefault(topic.name, set()).add(item.partition_index)
+        if not_own:
+            self._strange(commit_event(note), not_own)
+
+    def _strange(self, event: CommitReceived, not_own: dict[str, set[int]]) -> None:
+        view, group_id = self._view, event.group_id
         foreign: dict[str, list[str]] = {}
         owners: dict[str, None] = {}
         for (topic, partition), owner in sorted(view.owners(group_id, not_own).items()):
@@ -246,9 +252,8 @@ class Sentinels(Observer):
             self._wanted[event.group_id] = None
             self._repeats.refused(event)
             return
-        asked = self._last_commit
-        if asked is None or asked.number != event.cause:
-            asked = None
+        last = self._last_commit
+        asked = None if last is None or last[0] != event.cause else commit_event(last)
         of = "" if asked is None else f" of generation {asked.generation}"
         client = "" if asked is None else f" (client {asked.client_id}, {asked.client_host.removeprefix('/')})"
         text = f"Group {event.group_id} refused a commit by {short(event.member_id)}{client}{of}: {event.error}"

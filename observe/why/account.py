@@ -12,13 +12,10 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from ottla.broker.core.events import (
-    Event,
-    Input,
-)
+from ottla.broker.core.events import CommitNote, Event, Input, commit_event
 from ottla.observe.why.causes import Cause
 from ottla.observe.why.departures import Departures
-from ottla.observe.why.members import NEVER, Departure, Known, Partition, read_partitions
+from ottla.observe.why.members import NEVER, Departure, Known, Partition
 from ottla.observe.why.model import Episode
 from ottla.observe.why.run import Run, Standing
 from ottla.observe.why.topics import Topics
@@ -54,7 +51,7 @@ class Account:
         topics: what became of topics lately.
 
     Attributes:
-        input: the last input of the group.
+        last: the last input of the group; a commit may be as it was noted.
         refusals: those that may yet be repeated, by cause, client and what else tells them apart.
         run: the rebalance that runs, if one does.
         formed_ms: when the group was last given assignments.
@@ -67,10 +64,10 @@ class Account:
         "generation",
         "group_id",
         "happenings",
-        "input",
         "issued",
         "joined",
         "keep",
+        "last",
         "leader_id",
         "loaded_ms",
         "members",
@@ -115,11 +112,19 @@ class Account:
         self.run: Run | None = None
         self.unsure: Episode | None = None
         self.replacing: tuple[str, Run] | None = None
-        self.input: Input | None = None
+        self.last: Input | CommitNote | None = None
         self.joined: list[Known] = []
         self.happenings: list[Happening] = []
         self.loaded_ms = NEVER
         self.formed_ms = NEVER
+
+    @property
+    def input(self) -> Input | None:
+        """The last input of the group."""
+        last = self.last
+        if isinstance(last, tuple):
+            last = self.last = commit_event(last)
+        return last
 
     def settle(self, event: Event) -> None:
         """No rebalance began by the last input: what it brought about added to the one that runs, if one does."""
@@ -180,8 +185,10 @@ class Account:
         """A member consumes nothing any more but what it holds: it is gone, or it gave the rest up to rejoin."""
         if not known.owned:
             return
-        owned = read_partitions(known.assignment) or ()
-        self.standing.stop((one for one in owned if one not in held), at_ms, known.member_id, is_gone=is_gone)
+        owned = known.partitions(again=not is_gone)
+        if held:
+            owned = [one for one in owned if one not in held]
+        self.standing.stop(owned, at_ms, known.member_id, is_gone=is_gone)
 
     def forget(self) -> None:
         """Nothing is known of the group as it is now."""

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from ottla.broker.core.events import (
-    CommitReceived,
-    Emit,
+    CommitNote,
     Event,
     GroupRemoved,
     Input,
@@ -18,6 +17,7 @@ from ottla.broker.core.events import (
     OwnershipChanged,
     TopicChanged,
     TopicDeleted,
+    commit_event,
 )
 from ottla.observe.why.model import Episode
 from ottla.observe.why.store import Cost, Store
@@ -78,10 +78,6 @@ class History(Observer):
     def wants(self, kind: type[Event]) -> bool:
         return kind in OF_NO_GROUP or kind in _handlers()
 
-    def taker(self, kind: type[Event]) -> Emit:
-        # Commits are by far the most frequent.
-        return self._take_commit if kind is CommitReceived else self  # type: ignore[return-value]
-
     @property
     def keeps(self) -> bool:
         """Whether it keeps anything."""
@@ -93,16 +89,16 @@ class History(Observer):
         return self._store.size_bytes
 
     def __call__(self, event: Event) -> None:
-        if type(event) is OwnershipChanged:
-            self._ownership = event
-            return
-        if not event.group_id:
+        group_id = event.group_id
+        if not group_id:
+            if event.__class__ is OwnershipChanged:
+                self._ownership = event
+                return
             self._topics.take(event)  # else it is a timer of a whole partition
             return
-        handle = (self._handlers or self._begin()).get(type(event))
+        handle = (self._handlers or self._begin()).get(event.__class__)
         if handle is None:
             return
-        group_id = event.group_id
         account = self._accounts.get(group_id)
         if account is None:
             account = self._follow(group_id)
@@ -119,12 +115,16 @@ class History(Observer):
         elif group_id in self._strangers:
             del self._strangers[group_id]
 
-    def _take_commit(self, event: CommitReceived) -> None:
-        account = self._accounts.get(event.group_id)
+    def note_commit(self, note: CommitNote) -> None:
+        request = note[3]
+        account = self._accounts.get(request.group_id)
         if account is None or self._ownership is not None or account.happenings or account.joined:
-            self(event)
-        else:
-            self._handlers[CommitReceived](account, event)  # which changes nothing about whether there is a group
+            self(commit_event(note))
+            return
+        account.last = note
+        known = account.members.get(request.member_id)
+        if known is not None:
+            known.heard_ms = known.sign_ms = note[1]
 
     def _begin(self) -> Handlers:
         self._handlers = _handlers()

@@ -17,7 +17,7 @@ from ottla.observe.why.account import Account, Happening
 from ottla.observe.why.blame import culprit
 from ottla.observe.why.causes import Cause
 from ottla.observe.why.departures import AT_CLOSE_MS, FLAPS, MOST_PER_MEMBER, RESTARTS
-from ottla.observe.why.members import NEVER, Asked, Departure, Known, read_partitions
+from ottla.observe.why.members import NEVER, Asked, Departure, Known
 from ottla.observe.why.model import Episode, Trigger
 from ottla.observe.why.plain import HERE
 from ottla.observe.why.reasons import joining_class, leaving_class, said
@@ -143,7 +143,7 @@ def _changed_topics(account: Account, asked: Asked, event: Event) -> dict[str, s
     changes = account.topics.changed(asked.topics or (), event.at_ms)
     if not changes:
         return {}
-    owned = {one for known in account.members.values() for one in read_partitions(known.assignment) or ()}
+    owned = {one for known in account.members.values() for one in known.partitions()}
     news = [seen for one in changes if (seen := one.seen_from(owned)) is not None]
     if not news:
         return {}

@@ -11,7 +11,7 @@ from ottla.observe.why.model import MemberPart
 from ottla.protocol.consumer_protocol import (
     PROTOCOL_TYPE,
     Subscription,
-    decode_assignment,
+    assigned_partitions,
     decode_subscription,
     subscribed_topics,
 )
@@ -37,10 +37,9 @@ def read_partitions(data: bytes) -> list[Partition] | None:
     if not data:
         return []
     try:
-        given = decode_assignment(data).assigned_partitions
+        return assigned_partitions(data)
     except MalformedFrame:
         return None
-    return [(one.topic, partition) for one in given for partition in one.partitions]
 
 
 class Asked:
@@ -90,6 +89,7 @@ class Known:
         asked: its last JoinGroup.
         assignment: the bytes of its last assignment, read when they are needed: the coordinator has the same bytes.
         owned: how many partitions that is.
+        read: the partitions of the assignment while they are needed again soon; see `partitions`.
         heard_ms: when it was last known to have been heard of; sign_ms: when it last did something that shows that its
             application runs: a join, a sync, a commit.
         lost_ms: when the connection over which it joined was lost, unless it was heard of since.
@@ -113,6 +113,7 @@ class Known:
         "lost_ms",
         "member_id",
         "owned",
+        "read",
         "rebalance_timeout_ms",
         "session_timeout_ms",
         "sign_ms",
@@ -128,6 +129,7 @@ class Known:
         self.asked = NOTHING_ASKED
         self.assignment = b""
         self.owned = 0
+        self.read: list[Partition] | None = None
         self.heard_ms = NEVER
         self.sign_ms = NEVER
         self.lost_ms = NEVER
@@ -175,9 +177,17 @@ class Known:
     def assign(self, assignment: bytes, *, is_readable: bool = True) -> list[Partition] | None:
         """Take over an assignment; returns its partitions, None if they cannot be read."""
         self.assignment = assignment
-        partitions = read_partitions(assignment) if is_readable else None
-        self.owned = len(partitions or ())
-        return partitions
+        self.read = read_partitions(assignment) if is_readable else None
+        self.owned = len(self.read or ())
+        return self.read
+
+    def partitions(self, *, again: bool = False) -> list[Partition]:
+        """What it was assigned; none if that cannot be read. ``again``: it is asked for once more soon."""
+        found = self.read
+        if found is None:
+            found = read_partitions(self.assignment) or []
+        self.read = found if again else None
+        return found
 
     @property
     def is_bare(self) -> bool:

@@ -57,7 +57,7 @@ def on_input(account: Account, event: Input) -> None:
     """Something came in: what the last input brought about is complete."""
     if account.happenings or account.joined:
         account.settle(event)
-    account.input = event
+    account.last = event
 
 
 def on_request(account: Account, event: RequestReceived) -> None:
@@ -72,7 +72,7 @@ def on_commit(account: Account, event: CommitReceived) -> None:
     """An OffsetCommit: the most frequent of all requests that leave an event."""
     if account.happenings or account.joined:
         account.settle(event)
-    account.input = event
+    account.last = event
     known = account.members.get(event.member_id)
     if known is not None:
         known.heard_ms = known.sign_ms = event.at_ms
@@ -92,7 +92,7 @@ def on_sync_received(account: Account, event: SyncReceived) -> None:
     known.awaited_sync = -1
     if account.run is None:
         if account.standing.since:
-            account.standing.resume(read_partitions(known.assignment) or ())
+            account.standing.resume(known.partitions())
     elif (part := account.run.part_of(event.member_id)) is not None:
         part.synced_ms = account.run.at(event)
         account.run.arrived(event.member_id, event)
@@ -280,7 +280,7 @@ def on_published(account: Account, event: AssignmentsPublished) -> None:
         if known is None:
             known = account.members[member_id] = Known(member_id, "", "", None)
         if known.owned:
-            owner_before.update((one, member_id) for one in read_partitions(known.assignment) or ())
+            owner_before.update((one, member_id) for one in known.partitions())
         partitions = known.assign(data, is_readable=is_consumer)
         is_known = is_known and partitions is not None
         given[member_id] = partitions or []

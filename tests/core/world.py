@@ -52,6 +52,7 @@ class Ctx:
     api_version: int
     request: Any
     client_host: str = "/127.0.0.1"
+    encoded: bytes = b""
     answer: Any = None
 
     @property

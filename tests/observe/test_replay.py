@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -20,6 +21,7 @@ from ottla.broker.core.events import (
     GenerationStarted,
     Input,
     JoinReceived,
+    Observer,
     OwnershipChanged,
     StateChanged,
     TimerFired,
@@ -29,7 +31,7 @@ from ottla.broker.core.events import (
 from ottla.broker.core.groups import removal
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.observe.recording import Header
+from ottla.observe.recording import Header, open_recording
 from ottla.observe.replay import Verdict, replay
 from tests.core.scenario import Play
 from tests.core.scenario_text import read_scenarios
@@ -61,7 +63,7 @@ def played(config: GroupConfig, partitions: int, events: list[Event], first: int
     return replay(header(config, partitions, first), through[first - 1 :])
 
 
-class Tee:
+class Tee(Observer):
     def __init__(self, *observers: Callable[[Event], Any]) -> None:
         self.observers = observers
 
@@ -245,3 +247,11 @@ def test_a_group_whose_beginning_is_missing_is_left_out(events: list[Event]) -> 
     verdict = played(CONFIG, 1, events, at)
     assert verdict.is_same
     assert (verdict.left_out, verdict.groups, verdict.compared) == ({"g"}, set(), 0)
+
+
+def test_a_recording_of_an_earlier_version_is_read_and_replayed() -> None:
+    recording = open_recording(Path(__file__).parent / "recordings/0.2.0.rec")
+    verdict = replay(recording.header, recording.entries())
+    assert verdict.is_same
+    assert (verdict.compared, verdict.inputs, verdict.groups) == (264, 190, {"billing"})
+    assert recording.notes == []

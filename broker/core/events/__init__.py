@@ -12,14 +12,8 @@ are accepted leave no event: they are the hot path, and `SessionExpired` says wh
 from __future__ import annotations
 
 from ottla.broker.core.events.alarms import SentinelCleared, SentinelRaised
-from ottla.broker.core.events.base import (
-    UNOBSERVED,
-    UNTOLD,
-    Emit,
-    Event,
-    EveryEvent,
-    Observer,
-)
+from ottla.broker.core.events.base import UNTOLD, Event
+from ottla.broker.core.events.commits import CommitNote, commit_event
 from ottla.broker.core.events.decisions import (
     AssignmentReceived,
     AssignmentsPublished,
@@ -71,6 +65,7 @@ from ottla.broker.core.events.inputs import (
     TransactionEnded,
     TxnCommitReceived,
 )
+from ottla.broker.core.events.observer import UNOBSERVED, Emit, EveryEvent, Observer
 from ottla.broker.core.events.topics import TopicChanged
 
 __all__ = [
@@ -82,6 +77,7 @@ __all__ = [
     "BarrierClosed",
     "BarrierOpened",
     "Commit",
+    "CommitNote",
     "CommitReceived",
     "Disconnected",
     "Emit",
@@ -130,4 +126,5 @@ __all__ = [
     "TransactionEnded",
     "TxnCommitReceived",
     "WriteFailed",
+    "commit_event",
 ]

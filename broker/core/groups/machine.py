@@ -139,7 +139,6 @@ class Machine:
     __slots__ = (
         "cause",
         "config",
-        "count_commit",
         "deadlines",
         "effects",
         "groups",
@@ -165,7 +164,6 @@ class Machine:
         self.observer = observer
         self.observed = observer.wants_requests
         self.recorded = self.observed and observer.wants_all
-        self.count_commit = observer.count_commit
         self.deadlines: Deadlines[TimerKey] = Deadlines()
         self.effects: list[Effect] = []
         self.shards = [Shard(partition) for partition in range(partition_count)]

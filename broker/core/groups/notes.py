@@ -9,7 +9,6 @@ from ottla.broker.core.effects import Asker
 from ottla.broker.core.events import (
     AppendFinished,
     Commit,
-    CommitReceived,
     Disconnected,
     FetchParked,
     GroupLoaded,
@@ -45,7 +44,6 @@ from ottla.protocol.messages.offset_delete import OffsetDeleteRequest
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest
 from ottla.protocol.messages.sync_group import SyncGroupRequest
 from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
-from ottla.protocol.primitives import ZERO_UUID
 
 NONE = CommittedOffset(-1, -1, "", -1)
 """Stands for an offset that does not count any more."""
@@ -140,42 +138,20 @@ def leave_received(m: Machine, request: LeaveGroupRequest, ctx: Asker, member_id
 
 def commit_received(m: Machine, request: OffsetCommitRequest, ctx: Asker, refused_before: Refusals) -> None:
     """An OffsetCommit came in."""
-    if not m.observed:
-        return
-    commits = []
-    for topic in request.topics:
-        name, topic_id = topic.name, b"" if topic.topic_id is ZERO_UUID else topic.topic_id.bytes
-        for item in topic.partitions:
-            commits.append(
-                Commit(
-                    name,
-                    item.partition_index,
-                    item.committed_offset,
-                    item.committed_leader_epoch,
-                    item.committed_metadata,
-                    refused_before.get((name, item.partition_index), 0) if refused_before else 0,
-                    item.commit_timestamp,
-                    -1,
-                    topic_id,
-                )
+    if m.observed:
+        m.observer.note_commit(
+            (
+                m.cause,
+                m.now_ms,
+                m.wall_ms,
+                request,
+                ctx.api_version,
+                ctx.client_id,
+                ctx.client_host,
+                ctx.encoded,
+                refused_before,
             )
-    m.emit(
-        CommitReceived(
-            group_id=request.group_id,
-            cause=0,
-            number=m.cause,
-            api="OffsetCommit",
-            api_version=ctx.api_version,
-            client_id=ctx.client_id,
-            client_host=ctx.client_host,
-            member_id=request.member_id,
-            group_instance_id=request.group_instance_id,
-            generation=request.generation_id_or_member_epoch,
-            reason=None,
-            commits=commits,
-            retention_ms=request.retention_time_ms,
         )
-    )
 
 
 def txn_commit_received(m: Machine, request: TxnOffsetCommitRequest, ctx: Asker, refused_before: Refusals) -> None:

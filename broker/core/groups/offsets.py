@@ -106,7 +106,7 @@ class CommitWrite(Write):
                 )
             )
         elif m.observed:
-            m.count_commit(self.group.group_id, len(self.accepted), m.wall_ms)
+            m.observer.count_commit(self.group.group_id, len(self.accepted), m.wall_ms)
         if error or m.recorded:
             m.reply(self.ctx, self.response, self.group_id, self.member_id)
         else:
