@@ -28,7 +28,7 @@ COUNTED = {
     "replacement": ("silent replacement", "silent replacements"),
     "loaded": ("restart of the broker", "restarts of the broker"),
 }
-"""What is listed, and how it is counted."""
+"""Lists and their counts."""
 
 
 @click.command(short_help="Draw who joined, waited, owned and was silent when.")
@@ -161,7 +161,7 @@ def _title(timeline: Timeline) -> str:
 
 
 def _counted(timeline: Timeline) -> str:
-    """How much of each kind is listed."""
+    """Number of lines of each kind."""
     kinds = [mark.kind for mark in timeline.marks]
     found = [(kinds.count(kind), words) for kind, words in COUNTED.items() if kind == "rebalance" or kind in kinds]
     return ", ".join(f"{count} {words[count != 1]}" for count, words in found)

@@ -24,7 +24,7 @@ MOST_NAMED = 20
 
 
 class Asked(NamedTuple):
-    """Which episodes are wanted."""
+    """The episodes that are wanted."""
 
     group_id: str
     last: int | None
@@ -114,7 +114,7 @@ def _of_broker(bootstrap: str, asked: Asked) -> tuple[list[Episode], str]:
 
 
 def _history_of(path: Path) -> tuple[History, int]:
-    """What a recording tells, and when it ends."""
+    """The content of a recording, and its end."""
     from ottla.observe.recording import NoRecording, open_recording
     from ottla.observe.why.history import History
 
@@ -141,7 +141,7 @@ def _print_groups(path: Path) -> None:
 
 
 def _generations(episodes: Sequence[Episode]) -> str:
-    """Which generations there are to ask for."""
+    """The generations that can be asked for."""
     known = sorted({one.generation_after for one in episodes if one.generation_after >= 0})
     if not known:
         return "No generation of it is known."

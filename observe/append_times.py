@@ -1,4 +1,4 @@
-"""When records were appended: what tells the age of a record however its producer set its timestamp.
+"""Times of appends: they tell the age of a record, however its producer set its timestamp.
 
 Each time a high watermark moves, a point is noted: up to which offset, and when. A partition keeps a bounded number of
 points. When there are too many, each two of the older half become one, so the newest are exact and the oldest say

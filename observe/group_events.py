@@ -1,4 +1,4 @@
-"""What happened to groups, as records of ``__ottla_group_events``; docs/group-events.md has the format.
+"""Events of groups as records of ``__ottla_group_events``; docs/group-events.md has the format.
 
 The topic is for those who were not there when it happened: ``__consumer_offsets`` has a generation when it is Stable,
 and neither when its rebalance began nor why. Heartbeats and commits leave nothing here.

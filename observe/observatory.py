@@ -288,7 +288,7 @@ class Observatory(Observing):
 
 
 def _new_measuring(settings: Settings) -> Measuring | None:
-    """What metrics are made of, where somebody can ask for them."""
+    """Make what metrics are counted with, if somebody can ask for them."""
     if not settings.ottla_http_listen:
         return None
     from ottla.observe.measuring import Measuring

@@ -1,4 +1,4 @@
-"""How old the first record is that a group has not consumed."""
+"""The age of the first record that a group has not consumed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CACHED = 20_000
 
 
 class RecordTimes:
-    """When records were appended. Times are Unix milliseconds.
+    """Times at which records were appended, in Unix milliseconds.
 
     Exact where the append was noted by `AppendTimes`, and where the topic has ``message.timestamp.type=LogAppendTime``.
     Else it is the first timestamp of the record's batch, as its producer set it; where the append is known to have been
@@ -27,7 +27,7 @@ class RecordTimes:
         self._read: dict[tuple[TopicPartition, int], int | None] = {}
 
     def appended_ms(self, partition: Partition, offset: int) -> int | None:
-        """When the record at an offset came, None if that cannot be known."""
+        """The time at which the record of an offset came; None if that cannot be known."""
         tp = partition.tp
         between = None if self.noted is None else self.noted.between(tp, offset)
         if between is not None and between[0] == between[1]:

@@ -89,18 +89,18 @@ class Recorder(Observer):
 
     @property
     def memory_bytes(self) -> int:
-        """What the ring takes."""
+        """Bytes that the ring takes."""
         self._write()
         return self._calm.size_bytes + self._traffic.size_bytes
 
     @property
     def file_failed(self) -> bool | None:
-        """Whether the file could not be written any more; None where there is none."""
+        """True once the file cannot be written any more; None if there is none."""
         return None if self.file is None else bool(self.file.failed)
 
     @property
     def file_lost_events(self) -> int:
-        """How many events the file lacks, because the disk was too slow or they were too large."""
+        """Number of events that the file lacks, because the disk was too slow or they were too large."""
         return 0 if self.file is None else self.file.lost_events
 
     def __call__(self, event: Event) -> None:
@@ -120,7 +120,7 @@ class Recorder(Observer):
             self.file.expect()
 
     def _may_wait(self, event: Event) -> bool:
-        """Whether an event may be written together with others: it is small, and no file shall soon have it."""
+        """True if an event may be written together with others: it is small, and no file waits for it."""
         if self.file is not None and not is_traffic(event):
             return False
         is_large = _LARGE.get(event.__class__)
@@ -137,7 +137,7 @@ class Recorder(Observer):
 
     @property
     def _keeps_notes(self) -> bool:
-        """Whether nobody wants the events but those who ask for them later."""
+        """True if nobody wants events but those who ask for them later."""
         return self.hashes is None and self.file is None and not self._followers
 
     def write_new(self) -> None:
@@ -224,9 +224,9 @@ _LARGE: dict[type[Event], Callable[[Any], bool]] = {
     SyncReceived: lambda event: len(event.assignments) > FEW,
     TxnCommitReceived: lambda event: len(event.commits) > FEW,
 }
-"""Which events may take much memory, and whether one does: it does not wait for others."""
+"""Types of events that may take much memory, and a test of it: such an event does not wait for others."""
 
 
 def _is_expected(event: Event) -> bool:
-    """Whether offsets were committed as they were asked to be, and that is all."""
+    """True if offsets were committed as they were asked to be, and that is all."""
     return not event.moved_back and event.producer_id < 0  # type: ignore[attr-defined]

@@ -58,7 +58,7 @@ class Hashes:
         return replace(event, **changes) if changes else event
 
     def group(self, group_id: str) -> str:
-        """What stands for a group id."""
+        """The name that stands for a group id."""
         if not self.group_ids or not group_id:
             return group_id
         hidden = self._groups.get(group_id)
@@ -77,7 +77,7 @@ class Hashes:
         raise AssertionError("unreachable")
 
     def host(self, client_host: str) -> str:
-        """What stands for a client's host."""
+        """The name that stands for a client's host."""
         return f"/host-{self._digest(client_host)}" if client_host else client_host
 
     def _digest(self, text: str) -> str:

@@ -8,18 +8,18 @@ from struct import Struct
 _HEAD = Struct(">QI")
 _unpack, _HEAD_BYTES = _HEAD.unpack_from, _HEAD.size
 head = _HEAD.pack
-"""What stands before an event: its number, and the bytes that follow."""
+"""The head of an event: its number, and the count of bytes that follow."""
 
 CHUNK_BYTES = 1024
 """Events are kept, and dropped, in chunks that are whole once they have this size."""
 LANE_COST_BYTES = 400
-"""What an empty lane takes: three objects and places in two tables. Its name comes on top."""
+"""Memory of an empty lane: three objects and places in two tables. Its name comes on top."""
 CHUNK_COST_BYTES = 56
-"""What an empty chunk takes, with its place in the lane."""
+"""Memory of an empty chunk, with its place in the lane."""
 
 
 def _cost_bytes(name: str) -> int:
-    """What an empty lane of that name takes, at most: other characters have up to 4 bytes, and once more as UTF-8."""
+    """Most memory of an empty lane of that name: characters beyond ASCII have up to 4 bytes, and once more as UTF-8."""
     return LANE_COST_BYTES + (len(name) if name.isascii() else 8 * len(name))
 
 

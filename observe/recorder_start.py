@@ -27,7 +27,7 @@ def new_recorder(settings: Settings, new_key: Callable[[], bytes]) -> Recorder:
 
 
 def records(settings: Settings) -> bool:
-    """Whether anything is recorded."""
+    """True if anything is recorded."""
     return bool(settings.ottla_recorder_memory_bytes or settings.ottla_recorder_file)
 
 

@@ -1,4 +1,4 @@
-"""Which events are traffic: they come with every commit, and would crowd out what happens rarely."""
+"""Tells traffic from other events: it comes with every commit, and would crowd out what happens rarely."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _APIS = frozenset(("OffsetCommit", "TxnOffsetCommit", "OffsetFetch", "Heartbeat"
 
 
 def is_traffic(event: Event) -> bool:
-    """Whether an event only says that offsets were committed or asked for, or that a heartbeat was refused."""
+    """True if an event only says that offsets were committed or asked for, or that a heartbeat was refused."""
     kind = event.__class__
     if kind in _ALWAYS:
         return True

@@ -43,7 +43,7 @@ class NoRecording(Exception):
 
 
 class Header(msgspec.Struct, kw_only=True):
-    """What a recording begins with.
+    """The beginning of a recording.
 
     Attributes:
         ottla_recording: the version of the form.
@@ -77,7 +77,7 @@ _msgpack = msgspec.msgpack.Encoder().encode
 
 
 def is_json(path: Path) -> bool:
-    """Whether a recording of that name is written as JSON lines."""
+    """True if a recording of that name is written as JSON lines."""
     return path.suffix in (".jsonl", ".json", ".ndjson")
 
 
@@ -142,7 +142,7 @@ class Recording:
 
     @property
     def starts_in_the_middle(self) -> bool:
-        """Whether the first events are missing."""
+        """True if the first events are missing."""
         return self.header.first_seq > 1
 
     def events(self) -> Iterator[Event]:

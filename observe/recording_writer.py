@@ -42,7 +42,7 @@ def _private(path: str, flags: int) -> int:
 
 
 def _nothing() -> None:
-    """Where nothing waits."""
+    """Stands where nothing waits."""
 
 
 class RecordingWriter:

@@ -49,7 +49,7 @@ Numbered = tuple[int, Event]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where the coordinator decided otherwise; None where one side has no event.
+    """A decision that differs; None where one side has no event.
 
     Attributes:
         seq: the number of the recorded event, or of the last one before.
@@ -68,7 +68,7 @@ class Difference:
 
 @dataclass(slots=True)
 class Verdict:
-    """What came of a replay.
+    """The result of a replay.
 
     Attributes:
         events: how many were read; others: how many of them are not the coordinator's, but of who watched it.
@@ -90,7 +90,7 @@ class Verdict:
 
     @property
     def is_same(self) -> bool:
-        """Whether the coordinator decided everything as it was recorded."""
+        """True if the coordinator decided everything as it was recorded."""
         return not self.differences
 
 
@@ -198,7 +198,7 @@ class _Replay:
         return write
 
     def _is_playable(self, first: Input, turn: list[Numbered]) -> bool:
-        """Whether it is known how things stood before this turn."""
+        """True if the state before this turn is known."""
         for _, event in turn:
             if isinstance(event, GroupCreated | GroupLoaded):
                 self.verdict.groups.add(event.group_id)
@@ -224,7 +224,7 @@ class _Replay:
                 return
 
     def _counts(self, event: Event) -> bool:
-        """Whether an event is held against its counterpart."""
+        """True if an event is compared with its counterpart."""
         if event.group_id in self._broken:
             return False
         if self._whole:
@@ -236,7 +236,7 @@ class _Replay:
 
 
 def _turns(events: Iterable[Numbered]) -> Iterator[list[Numbered]]:
-    """What belongs to one entry into the coordinator: its input, and what was decided."""
+    """One entry into the coordinator: its input, and the decisions that it led to."""
     turn: list[Numbered] = []
     number = -1
     for seq, event in events:

@@ -66,7 +66,7 @@ from ottla.protocol.primitives import ZERO_UUID
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Asker:
-    """Who asked, as the coordinator sees it."""
+    """The client that asked, as the coordinator sees it."""
 
     client_id: str
     client_host: str
@@ -317,7 +317,7 @@ class Inputs:
                 coordinator.loaded(partition, event.at_ms, event.wall_ms)
 
     def _begin_load(self, event: OwnershipChanged) -> None:
-        """Where the recording begins while a partition is being loaded."""
+        """Begin the load of a partition if the recording begins in the middle of it."""
         machine, partition = self._machine, event.partition
         if not self._strict and machine.shards[partition].state is not ShardState.LOADING:
             self._coordinator.unload(partition, event.at_ms, event.wall_ms)

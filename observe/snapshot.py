@@ -1,4 +1,4 @@
-"""What the broker is at a moment, for those who look at it from outside: metrics, sentinels, HTTP, the console.
+"""The broker at a moment, for those who look at it from outside: metrics, sentinels, HTTP, the console.
 
 `ottla.observe.view` makes these. Offsets and counts are plain integers; times are Unix milliseconds.
 """
@@ -58,7 +58,7 @@ class OffsetState(Struct):
 
 
 class OffsetProgress(NamedTuple):
-    """How far a group is in a partition, and how far it could be: None if the partition is not there."""
+    """Committed offset and end of a partition; the end is None if the partition is not there."""
 
     topic: str
     partition: int

@@ -34,7 +34,7 @@ from ottla.protocol.errors import MalformedFrame
 
 
 class Identity(NamedTuple):
-    """What of the broker does not change."""
+    """The facts of a broker that do not change."""
 
     node_id: int
     cluster_id: str
@@ -44,7 +44,7 @@ class Identity(NamedTuple):
 
 
 class _Decoded(NamedTuple):
-    """What a member's bytes say, and the bytes, to see whether they are still those."""
+    """A member's decoded bytes, with the bytes to see if they are still those."""
 
     metadata: bytes
     assignment: bytes
@@ -108,7 +108,7 @@ class View:
         return list(self._groups)
 
     def has_group(self, group_id: str) -> bool:
-        """Whether there is such a group."""
+        """True if there is such a group."""
         return group_id in self._groups
 
     def brief(self, group_id: str) -> GroupBrief | None:
@@ -177,7 +177,7 @@ class View:
                 yield OffsetProgress(topic, index, committed.offset, end)
 
     def assignment(self, group_id: str, member_id: str) -> Mapping[str, list[int]]:
-        """What a member was assigned; nothing if there is no such member."""
+        """The assignment of a member; nothing if there is no such member."""
         group = self._groups.get(group_id)
         member = None if group is None else group.members.get(member_id)
         if group is None or member is None:
@@ -188,7 +188,7 @@ class View:
         return known.assigned
 
     def owners(self, group_id: str, wanted: Mapping[str, Collection[int]]) -> dict[tuple[str, int], str]:
-        """Who was assigned each of these partitions by topic, the first if there are several; nobody is left out."""
+        """The owner of each of these partitions, the first if there are several; those without are left out."""
         group = self._groups.get(group_id)
         found: dict[tuple[str, int], str] = {}
         for member_id in () if group is None else group.members:
@@ -200,7 +200,7 @@ class View:
         return found
 
     def partition_count(self, topic: str) -> int:
-        """How many partitions a topic has; 0 if there is no such topic."""
+        """Number of partitions of a topic; 0 if there is no such topic."""
         return self._topics.partition_count(topic)
 
     def forget_topic(self, topic: str) -> None:
@@ -239,7 +239,7 @@ class View:
         )
 
     def _decoded_of(self, group: Group) -> dict[str, _Decoded]:
-        """What the bytes of all members say; only those that are new are looked at."""
+        """The decoded bytes of all members; only new ones are read."""
         before = self._decoded.get(group.group_id, {})
         after = {}
         for member in group.members.values():

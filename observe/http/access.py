@@ -1,4 +1,4 @@
-"""Who may look: checked before anything else is done for a request.
+"""Access to the HTTP port: checked before anything else is done for a request.
 
 The ``Host`` header must name this machine, or a page of the web whose name is made to point here could read everything
 (DNS rebinding). On loopback that is loopback's names. Elsewhere it is any address, and any name without a dot, which

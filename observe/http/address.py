@@ -1,4 +1,4 @@
-"""Where the HTTP port listens."""
+"""The address of the HTTP port."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def parse_address(text: str, option: str) -> tuple[str, int]:
 
 
 def is_address(host: str) -> bool:
-    """Whether a host is an IP address, and no name."""
+    """True if a host is an IP address, and no name."""
     try:
         ip_address(host.partition("%")[0])
     except ValueError:
@@ -34,7 +34,7 @@ def is_address(host: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches a host."""
+    """True if only this machine reaches a host."""
     if host == "localhost":
         return True
     try:

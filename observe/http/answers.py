@@ -31,7 +31,7 @@ class Members(Struct):
 
 
 class Offsets(Struct):
-    """What a group has committed."""
+    """The offsets that a group has committed."""
 
     offsets: list[OffsetState]
 
@@ -44,7 +44,7 @@ class Events(Struct):
 
 
 class Costs(Struct):
-    """What groups have cost since a time, the most first; those that have not are left out."""
+    """Costs of groups since a time, the highest first; groups without any are left out."""
 
     since_ms: int
     costs: list[Cost]
@@ -84,8 +84,8 @@ class GroupNow(Struct):
 
 
 class HealthNow(Struct):
-    """How far the broker is: ``starting``, ``ready``, ``stopping`` or ``failed``; or ``full`` or ``degraded``: it is
-    ready, and nothing can be written at the moment.
+    """State of the broker: ``starting``, ``ready``, ``stopping`` or ``failed``; or ``full`` or ``degraded`` while it is
+    ready and nothing can be written.
     """
 
     status: str

@@ -48,7 +48,7 @@ class Endpoint(NamedTuple):
 
 
 def endpoints(parts: Parts) -> Iterator[Endpoint]:
-    """What can be asked for with these parts."""
+    """The endpoints that these parts can answer."""
     for endpoint in ENDPOINTS:
         if all(getattr(parts, part) is not None for part in endpoint.needs):
             yield endpoint

@@ -26,7 +26,7 @@ class Changes(Observer):
             self._groups[group_id] = None
 
     def follow(self) -> dict[str, None]:
-        """From now on put the ids of groups into what is returned, in order; whoever has it takes them out."""
+        """Collect the ids of groups in the dict that is returned, in order; the caller takes them out."""
         self._groups = {}
         return self._groups
 

@@ -1,4 +1,4 @@
-"""Who has to go when more come than there is room for: no address can keep the others out."""
+"""Chooses who must go when too many come, so that no address can keep the others out."""
 
 from __future__ import annotations
 

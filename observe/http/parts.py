@@ -1,4 +1,4 @@
-"""What the HTTP port shows."""
+"""The parts of a broker that the HTTP port shows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Pause = Callable[[], Awaitable[None]]
 
 @dataclass
 class Health:
-    """How far the broker is. It is ``starting``, ``ready``, ``stopping`` or ``failed``.
+    """State of the broker: ``starting``, ``ready``, ``stopping`` or ``failed``.
 
     Attributes:
         refusal: says while it is ready why nothing can be written, ``full`` or ``degraded``; empty while it can.

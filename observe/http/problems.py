@@ -1,4 +1,4 @@
-"""What cannot be answered, as ``application/problem+json`` (RFC 9457)."""
+"""Errors of HTTP as ``application/problem+json`` (RFC 9457)."""
 
 from __future__ import annotations
 

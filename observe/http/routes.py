@@ -57,7 +57,7 @@ class EncodedPaths:
 
 
 def application(parts: Parts, feed: Feed, turns: Turns, *, protected: bool) -> ASGIApp:
-    """What is served once the broker is composed; ``protected``: to those who know the token."""
+    """The application that serves a broker that is composed; ``protected``: to those who know the token."""
     shown = list(endpoints(parts))
     routes: list[BaseRoute] = health_routes(parts.health)
     routes += [Route(_pattern(endpoint.path), _serve(parts, endpoint, turns)) for endpoint in shown]

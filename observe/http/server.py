@@ -102,7 +102,7 @@ class HttpPort:
 
     @property
     def url(self) -> str:
-        """Where this machine's browser finds the console."""
+        """URL of the console for a browser on this machine."""
         return url_of(self.host, self.port)
 
     async def start(self) -> None:
@@ -205,7 +205,7 @@ class HttpPort:
 
 
 _turns = count(1)
-"""Which connection has waited for longest: the loop's clock has milliseconds, and many wait since the same one."""
+"""Numbers connections in the order in which they began to wait: many do so in the same millisecond."""
 
 
 class _Connection(H11Protocol):
@@ -237,7 +237,7 @@ class _Connection(H11Protocol):
 
     @property
     def waits(self) -> bool:
-        """Whether it is the client's turn: to send a request or the rest of one, or to read what was answered."""
+        """True while it is the client's turn: to send a request or the rest of one, or to read the answer."""
         answered = self.cycle is None or self.cycle.response_complete
         return answered or self.conn.their_state is h11.SEND_BODY
 
@@ -307,7 +307,7 @@ class _Connection(H11Protocol):
             self._request_timer = None
 
     def send_400_response(self, msg: str) -> None:
-        """What cannot be read as HTTP, or is too long, is a problem as every other."""
+        """Answer a request that is too long or no HTTP with a problem, as every other error."""
         body = msgspec.json.encode(ProblemDetails("Bad Request", 400, f"{msg} Or it is too long."))
         headers = [("content-type", MEDIA_TYPE), ("content-length", str(len(body))), ("connection", "close")]
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
@@ -340,13 +340,13 @@ class _Lines:
         self._log = log
 
     def warning(self, text: str, *arguments: Any) -> None:
-        """What clients do wrong."""
+        """Log an error of a client."""
         self._log.debug("HTTP", reason=text % arguments)
 
     info = warning
 
     def error(self, text: str, *arguments: Any, exc_info: Any = None) -> None:
-        """What went wrong here."""
+        """Log an error of ours."""
         self._log.debug("HTTP", reason=(text % arguments).strip(), exc_info=exc_info)
 
 

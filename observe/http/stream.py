@@ -33,9 +33,9 @@ from ottla.observe.why.model import Episode
 
 TICK_MS = 500
 LOOK_MS = 2_000
-"""How often a watched group is looked at without an event: the ages of heartbeats and the lag move."""
+"""Period in which a watched group is looked at without an event: heartbeats age and the lag moves."""
 LONGEST_LOOK_MS = 5
-"""What groups are left over is looked at next time; those with many partitions take longer."""
+"""The groups that are left over wait for the next tick; those with many partitions take longer."""
 LONGEST_WATCH_MS = 20
 """The same of watched groups, each of which may have hundreds of members and thousands of partitions."""
 DIRTY_PER_TICK = 500
@@ -43,7 +43,7 @@ SWEEP_PER_TICK = 100
 EPISODES_PER_TICK = 100
 RAW_PER_TURN = 500
 MOST_BEHIND_BYTES = 64 << 20
-"""How far all readers together may be behind."""
+"""Most bytes that all readers together may be behind."""
 PING_S = 15.0
 STUCK_S = 30.0
 """A reader that takes nothing for so long is given up."""
@@ -63,7 +63,7 @@ def message(event: str, data: Any, number: int | None = None) -> bytes:
 
 
 class Reader:
-    """What one reader has not been sent yet.
+    """Events that one reader has not been sent yet.
 
     Args:
         limit_bytes: one that is further behind is dropped; it connects again when it can.
@@ -81,7 +81,7 @@ class Reader:
 
     @property
     def held_bytes(self) -> int:
-        """How far it is behind."""
+        """Bytes that it is behind."""
         return self._held_bytes
 
     def put(self, chunk: bytes) -> None:
@@ -146,7 +146,7 @@ class RawReader(Reader):
 
 
 class Feed:
-    """What all readers share. It costs nothing while there are none.
+    """Feeds all readers. It costs nothing while there are none.
 
     Args:
         limit_bytes: how far a reader may be behind.
@@ -354,7 +354,7 @@ Sign = tuple[str, str, str, int, bool]
 
 
 def _sign(alarm: Alarm) -> Sign:
-    """What is different when an alarm is raised, and when it is over; its other fields move all the time."""
+    """The fields that change when an alarm is raised and when it is over; the others move all the time."""
     return alarm.sentinel, alarm.group_id, alarm.subject, alarm.since_ms, alarm.cleared_ms != 0
 
 

@@ -26,7 +26,7 @@ COMPAT: dict[str, Callable[[Scene, Sources, int], Iterator[Metric]]] = {
 
 
 class Metrics:
-    """What ``/metrics`` gives.
+    """The body of ``/metrics``.
 
     Args:
         compat: the sets that are told besides our own.

@@ -1,4 +1,4 @@
-"""What happened to groups, counted from events and from the episodes that they make up."""
+"""Counters of what happens to groups, made from events and episodes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ottla.observe.metrics.histogram import Durations
 from ottla.observe.why.model import Episode
 
 CHANGES = ("joined", "left", "expired", "missed_join", "missed_sync", "replaced", "refused")
-"""What becomes of members: the values of the label ``change``."""
+"""Fates of members: the values of the label ``change``."""
 
 
 class Counters(Observer):

@@ -33,7 +33,7 @@ class Durations:
 
     @property
     def count(self) -> int:
-        """How many there were."""
+        """Number of durations."""
         return sum(self.counts)
 
     def buckets(self) -> Sequence[tuple[str, float]]:

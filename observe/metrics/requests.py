@@ -22,7 +22,7 @@ _NAMES = {code.value: code.name for code in ErrorCode}
 
 
 class Served:
-    """What is known of one API.
+    """Counts and times of one API.
 
     Scrapes read this from another thread: no count may ever go down, or be made of several that change.
 
@@ -58,7 +58,7 @@ class Served:
         self.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def by_error(self) -> dict[str, int]:
-        """How many requests were answered with each error, ``NONE`` among them."""
+        """Number of requests by the error of their answers, ``NONE`` among them."""
         named = {"NONE": self.succeeded}
         failures = list(self.failed.items())
         failures += [(code, cell[0]) for code, cell in list(self.repeated.items())]
@@ -80,7 +80,7 @@ class Requests:
         self._served: dict[str, Served] = {}
 
     def served(self) -> Iterator[Served]:
-        """What there is to tell, by API."""
+        """Counts and times, by API."""
         for api in sorted(self._served):
             yield self._served[api]
 
@@ -146,7 +146,7 @@ class _Timed:
 
 
 def error_finder(response: type) -> Callable[[Any], int]:
-    """What finds the first error code in answers of a class, at the top or in what they list; 0 if there is none."""
+    """Make a function that finds the first error code of an answer, at the top or in its lists; 0 if there is none."""
     at_top, arrays = False, []
     for field in getattr(response, "__wire__", ()):
         if field.name == "error_code":

@@ -1,4 +1,4 @@
-"""What is looked at once a scrape, for all sets of metrics; no more of it than the settings allow."""
+"""One look at the broker for all sets of metrics of a scrape, within the bounds of the settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.observe.view import View
 
 @dataclass(frozen=True)
 class Bounds:
-    """How much of everything gets series of its own.
+    """Most groups and partitions that get series of their own.
 
     Attributes:
         groups: groups; partitions: partitions of topics; group_partitions: pairs of a group and a partition.

@@ -1,4 +1,4 @@
-"""Where metrics come from."""
+"""Sources of the metrics."""
 
 from __future__ import annotations
 

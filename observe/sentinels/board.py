@@ -49,7 +49,7 @@ class Board:
         self._emit = emit
         self._groups: dict[str, dict[Key, _Standing]] = {}
         self._seen: dict[str, dict[Key, int]] = {}
-        """What was found and is no alarm yet, and since when."""
+        """Findings that are no alarm yet, and since when."""
         self._count = 0
         self._recent: deque[Alarm] = deque(maxlen=RECENT)
         self._is_full = False

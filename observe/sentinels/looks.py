@@ -1,4 +1,4 @@
-"""What can be seen by looking at a group as it is."""
+"""Findings about a group as it is at the moment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ottla.observe.sentinels.model import Finding, named, short
 from ottla.observe.snapshot import GroupState, MemberState
 
 PartitionCount = Callable[[str], int]
-"""How many partitions a topic has, 0 if there is no such topic."""
+"""Gives the number of partitions of a topic; 0 if there is no such topic."""
 
 
 def look(group: GroupState, partition_count: PartitionCount, settings: ObserveSettings) -> Iterator[Finding]:
@@ -124,7 +124,7 @@ def _unowned(group: GroupState, partition_count: PartitionCount, settings: Obser
 
 
 def _names(group: GroupState) -> dict[str, str]:
-    """What each member is called in a sentence, as `ottla why` does it, with the address that says whose it is.
+    """Names of members in a sentence, as in `ottla why`, with the address that says whose it is.
 
     That is its instance id or its client id, with a piece of its member id where several share it.
     """

@@ -1,4 +1,4 @@
-"""What sentinels tell."""
+"""Findings and alarms of the sentinels."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Alarm(Struct, omit_defaults=True):
 
 
 class Finding(NamedTuple):
-    """What a look at a group found. It becomes an alarm once it has been found for ``after_ms``."""
+    """Something that a look at a group found. It becomes an alarm once it has been found for ``after_ms``."""
 
     sentinel: str
     subject: str

@@ -1,4 +1,4 @@
-"""How committed offsets move: past the end, and not at all while others do."""
+"""Watches committed offsets: those past the end, and those that stand still while others move."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Progress:
         return self._count
 
     def look(self, group_id: str, is_stable: bool, offsets: Iterable[OffsetProgress], now_ms: int) -> Iterator[Finding]:
-        """What is wrong with the offsets of a group."""
+        """Findings about the offsets of a group."""
         before = self._still.pop(group_id, {})
         self._count -= len(before)
         still: dict[tuple[str, int], tuple[int, int]] = {}

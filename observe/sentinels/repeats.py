@@ -1,4 +1,4 @@
-"""What happens to a group again and again: rebalances, refusals, and members that come and go."""
+"""Counts things that happen again and again: rebalances, refusals, and members that come and go."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REFUSALS = {
 
 
 class _Times:
-    """When something happened last, of one kind in one group: the newest, and how many there were in all."""
+    """Times of one kind of thing in one group: the newest, and the number of all."""
 
     __slots__ = ("count", "finding", "first_ms", "newest")
 
@@ -33,7 +33,7 @@ class _Times:
         self.finding: Finding | None = None
 
     def often(self) -> tuple[str, int]:
-        """How often it happened within what time, in words, and that time in seconds."""
+        """The number and the time within which it happened, in words, and that time in seconds."""
         ms = self.newest[-1] - self.first_ms
         return f"{self.count:,} times within {limit(max(ms // 1_000, 1) * 1_000)}", max(1, ms // 1_000)
 
@@ -89,7 +89,7 @@ class Repeats:
         times.finding = Finding("flapping_member", "", text, facts)
 
     def look(self, group_id: str, now_ms: int) -> Iterator[Finding]:
-        """What has been repeated so often, and lately."""
+        """Findings about what has been repeated often and lately."""
         window_ms = self._settings.ottla_sentinel_storm_window_ms
         for kind, times in self._groups.get(group_id, {}).items():
             if len(times.newest) < (times.newest.maxlen or 0) or now_ms - times.newest[0] > window_ms:

@@ -37,7 +37,7 @@ from ottla.observe.view import View
 from ottla.observe.why.model import Episode
 
 TURN_MS = 1_000
-"""How often a slice of the groups is looked at."""
+"""Period in which a slice of the groups is looked at."""
 MOST_A_TURN = 500
 LONGEST_TURN_MS = 10
 """So many groups are looked at in one turn at most, and for so long; then the interval takes longer."""
@@ -94,23 +94,23 @@ class Sentinels(Observer):
         return self._board.recent()
 
     def active_by_sentinel(self) -> Mapping[str, int]:
-        """How many alarms stand of each sentinel."""
+        """Number of alarms of each sentinel that stand."""
         counts = Counter(alarm.sentinel for alarm in self._board.active())
         return {sentinel: counts[sentinel] for sentinel in SENTINELS}
 
     @property
     def raised(self) -> Mapping[str, int]:
-        """How many alarms each sentinel has raised."""
+        """Number of alarms that each sentinel has raised."""
         return self._board.raised
 
     @property
     def left_out(self) -> int:
-        """How many alarms were not raised, as there were too many."""
+        """Number of alarms that were not raised, as there were too many."""
         return self._board.left_out
 
     @property
     def on_alarm(self) -> list[Callable[[Alarm], None]]:
-        """Who is told of each alarm as it is raised and as it is cleared."""
+        """Functions that are called with each alarm as it is raised and as it is cleared."""
         return self._board.on_alarm
 
     # -- looking

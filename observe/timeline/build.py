@@ -13,10 +13,10 @@ from ottla.observe.why.words import PATTERNS
 
 MAX_LANES = 1_000
 LEAD = 0.04
-"""How much of the whole is shown before the first episode, so that one sees what was there before."""
+"""Part of the whole that is shown before the first episode, to see what was there before."""
 LEAST_LEAD_MS = 200
 QUIET_MS = 600_000
-"""What is shown of a group to which nothing has happened."""
+"""The time that is shown of a group to which nothing has happened."""
 REMOVED = {"left", "expired", "dropped", "unsynced", "replaced"}
 QUIET = 0.5
 """The part of its session timeout for which a member may be unheard before it is shown as silent."""

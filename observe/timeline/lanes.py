@@ -22,17 +22,17 @@ class Track:
 
     @property
     def kind(self) -> Kind:
-        """What it does at its present end."""
+        """Its state at its present end."""
         return Kind(self.lane.changes[-2]) if self.lane.changes else Kind.GONE
 
     def tenant(self, at: int, member_id: str) -> None:
-        """From ``at`` on the lane is this member's."""
+        """Give the lane to this member from ``at`` on."""
         tenants = self.lane.tenants
         if not tenants or tenants[-1].member_id != member_id:
             tenants.append(Tenant(at, member_id))
 
     def change(self, at: int, kind: Kind, count: int = 0) -> None:
-        """From ``at`` on it does this; earlier than what is known already counts as the same moment."""
+        """Set its state from ``at`` on; a time before the last change counts as that."""
         changes = self.lane.changes
         at = max(at, self.at)
         if changes and changes[-2] == kind and changes[-1] == count:

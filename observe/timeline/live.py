@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ottla.observe.why.model import Episode
 
 ROUND_MS = 10_000
-"""How often the lag of each group is looked at."""
+"""Period in which the lag of each group is looked at."""
 TURN_MS = 100
 GROUPS_PER_TURN = 50
 LONGEST_TURN_MS = 5
@@ -64,7 +64,7 @@ class Timelines(Observer):
             self._traffic.count_commit(group_id, partitions, wall_ms)
 
     def watch(self) -> None:
-        """From now on look at the lag of all groups now and then: somebody may want to see it."""
+        """Begin to look at the lag of all groups now and then: somebody may want to see it."""
         if self._looks is None and self._traffic is not None and not self._closed:
             self._looks = _Looks(self._view(), self._clock, self._traffic)
 

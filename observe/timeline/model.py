@@ -1,4 +1,4 @@
-"""What a timeline shows. The structs are its JSON, of HTTP, of ``ottla timeline --format json`` and of the page.
+"""The content of a timeline. The structs are its JSON, of HTTP, of ``ottla timeline --format json`` and of the page.
 
 Times are milliseconds after `Timeline.from_ms` unless they say otherwise. Members are named by the index of their lane.
 What there is many of is flat: a group of 200 members with 500 rebalances has 300,000 changes.
@@ -12,7 +12,7 @@ from msgspec import Struct
 
 
 class Kind(IntEnum):
-    """What a member does from a moment on.
+    """The state of a member from a moment on.
 
     The member for whom others wait is JOINING before a join barrier and SYNCING before a sync barrier; JOINED and
     SYNCED are those that wait. SILENT is a member of which nothing was heard until it was removed, or until now.
@@ -34,11 +34,11 @@ FATES = ("", "left", "expired", "dropped", "unsynced", "replaced", "refused")
 """Why a member is gone, as in `ottla.observe.why.model.MemberPart.fate`; empty where nobody knows."""
 
 UNREADABLE = -1
-"""How many partitions a member owns whose assignment only its own kind can read, as Kafka Connect's workers."""
+"""Stands for the number of partitions of a member whose assignment only its own kind can read: Kafka Connect's."""
 
 
 class Tenant(Struct, array_like=True):
-    """Who has a lane from ``at`` on."""
+    """The member that has a lane from ``at`` on."""
 
     at: int
     member_id: str

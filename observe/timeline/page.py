@@ -64,7 +64,7 @@ def page(timeline: Timeline) -> str:
 
 
 def _hash(text: str) -> str:
-    """What the policy allows: this text and no other."""
+    """The source that the policy allows: this text and no other."""
     return f"'sha256-{base64.b64encode(sha256(text.encode()).digest()).decode()}'"
 
 

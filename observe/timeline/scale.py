@@ -1,4 +1,4 @@
-"""From time to width, folded: quiet time is short, and a rebalance is as wide as the logarithm of its length.
+"""Folds time into width: quiet time is short, and a rebalance is as wide as the logarithm of its length.
 
 The page draws with the same rule (console/timeline-scale.js).
 """
@@ -41,7 +41,7 @@ class Scale:
         self._widths.append(self._widths[-1] + max(units if units <= 1 else 1 + slope * log2(units), least))
 
     def width(self, time: float) -> float:
-        """Where a time is."""
+        """The place of a time."""
         return _between(self._times, self._widths, time)
 
     def time(self, width: float) -> float:
@@ -58,5 +58,5 @@ def _between(known: list[int] | list[float], wanted: list[int] | list[float], va
 
 
 def end_of(mark: Mark, until: int) -> int:
-    """When an episode ends; now, if it runs."""
+    """The end of an episode; now, if it runs."""
     return until if mark.end < 0 else mark.end

@@ -43,7 +43,7 @@ REFUSED = Look("▼", "r", "bold red", "refused")
 BARRIERS = {JOIN: Look("━", "-", "yellow", "join barrier"), SYNC: Look("━", "=", "magenta", "sync barrier")}
 SPARKS = ("▁▂▃▄▅▆▇█", "123456789")
 WEIGHTS = {Kind.JOINING: 2.0, Kind.SYNCING: 2.0, Kind.SILENT: 2.0}
-"""What matters more is drawn even if it has less of a column."""
+"""The order in which states win a column, whatever part of it they have."""
 
 Piece = tuple[str, str]
 """Text and its style."""
@@ -151,7 +151,7 @@ class Drawing:
         return self._labelled(self._names[index], style, cells)
 
     def _signs(self, index: int, changes: list[tuple[int, int, int]]) -> dict[int, str]:
-        """Where a member began a rebalance, was to blame for one, and ended."""
+        """Columns in which a member began a rebalance, was to blame for one, or ended."""
         gone = [(at, count) for at, kind, count in changes if kind == Kind.GONE and at]
         rebalances = [mark for mark in self._timeline.marks if mark.kind == "rebalance"]
         signs = {self._column(mark.start): TRIGGER for mark in rebalances if mark.trigger == index}
@@ -216,7 +216,7 @@ class Drawing:
         return line
 
     def _stories(self) -> Iterator[Line]:
-        """What the rebalances were, in a line each."""
+        """A line for each rebalance."""
         marks = self._timeline.marks
         if marks:
             yield []
@@ -236,7 +236,7 @@ class Drawing:
 
 
 def names(timeline: Timeline) -> dict[int, str]:
-    """What each lane is called: those of one name are told apart as in the story, by a piece of their member ids."""
+    """Names of the lanes: those of one name are told apart as in the story, by a piece of their member ids."""
     plain = {index: _name(lane) for index, lane in enumerate(timeline.lanes)}
     often: dict[str, int] = {}
     for name in plain.values():

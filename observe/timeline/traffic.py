@@ -1,4 +1,4 @@
-"""How many commits each group makes and how far it lags, in buckets of time: the lower rows of the timeline.
+"""Commits and lag of each group in buckets of time: the lower rows of the timeline.
 
 There are twelve minutes in fine buckets, four hours in coarser ones and a day in coarse ones. Memory is bounded: the
 groups of which nothing was heard for longest are forgotten first; and while there is none that was silent for a
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 TIERS = ((5_000, 144), (60_000, 240), (360_000, 240))
 """Width of a bucket in milliseconds, and how many of them are kept."""
 FINEST_MS = TIERS[0][0]
-"""What all the widths are multiples of."""
+"""All widths are multiples of this."""
 MOST_NEW = 10_000
 """Of so many groups commits are counted before they are put into buckets."""
 HOLDS_MS = 30_000
@@ -29,7 +29,7 @@ SURPLUS = 1.25
 SILENT_MS = 600_000
 """A group of which nothing was heard for so long gives way to another."""
 GROUP_BYTES = int(sum(count for _, count in TIERS) * SURPLUS * (4 + 8)) + 1_200
-"""What one group takes at most."""
+"""Most bytes that one group takes."""
 
 
 class Row:
@@ -46,11 +46,11 @@ class Row:
 
     @property
     def end_ms(self) -> int:
-        """When the last bucket ends."""
+        """The end of the last bucket."""
         return (self.first + len(self.commits)) * self.width_ms
 
     def index(self, wall_ms: int) -> int:
-        """Where ``wall_ms`` belongs; what is older than all is counted as the oldest."""
+        """Index of the bucket of ``wall_ms``; earlier times count as the oldest."""
         bucket = wall_ms // self.width_ms
         if not self.commits:
             self.first = bucket
@@ -122,7 +122,7 @@ class Traffic:
         return self._groups
 
     def flow(self, group_id: str, from_ms: int, until_ms: int) -> Flow | None:
-        """What is known of a time, in the finest buckets that reach back to ``from_ms``; None if that is nothing."""
+        """Commits and lag of a time, in the finest buckets that reach back to ``from_ms``; None if that is nothing."""
         from ottla.observe.timeline.model import Flow  # a broker observes commits before anybody asks
 
         self._store()

@@ -30,11 +30,11 @@ UNPROMPTED = frozenset(
         Cause.USER_DATA_CHANGED,
     )
 )
-"""What begins a rebalance, and is nothing remarkable while one runs."""
+"""Causes that begin a rebalance, and are not told while one runs."""
 
 
 class Happening(NamedTuple):
-    """What an input brought about; ``known`` is who did it."""
+    """Something that an input brought about; ``known`` is the member that did it."""
 
     cause: str
     known: Known | None
@@ -203,7 +203,7 @@ class Account:
 
     @property
     def is_gone(self) -> bool:
-        """Whether there is no group any more."""
+        """True if there is no group any more."""
         return not self.members and not self.issued and self.run is None
 
     def open_refusals(self) -> list[Episode]:

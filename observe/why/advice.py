@@ -9,7 +9,7 @@ from ottla.observe.why.model import Advice, Episode, MemberPart, Trigger
 from ottla.observe.why.plain import application, awaited, duration, member_names
 
 SLOW_MS = 5_000
-"""From here on whoever was waited for is worth a word."""
+"""A member that was waited for this long is worth a word."""
 WORTH_MS = 1_000
 """So many partition-milliseconds are worth another assignor."""
 DELAY_MS = 1_000
@@ -19,7 +19,7 @@ EAGER = frozenset(("range", "roundrobin", "sticky"))
 
 
 class Case:
-    """What advice is made from.
+    """The facts that advice is made from.
 
     Attributes:
         trigger: what it is about; part, who: the member that did it.
@@ -45,7 +45,7 @@ class Case:
 
     @property
     def is_eager(self) -> bool:
-        """Whether everybody stopped, and an assignor is known to be in use that makes them.
+        """True if everybody stopped because of a known assignor that makes them.
 
         Of those with other names nobody knows: Kafka Streams has one of its own, which stops nobody.
         """
@@ -53,7 +53,7 @@ class Case:
 
 
 def advise(episode: Episode, facts: Mapping[str, str]) -> list[Advice]:
-    """What to do about an episode; empty where there is nothing to do or nothing is known."""
+    """Advice about an episode; empty where there is nothing to do or nothing is known."""
     names = member_names(episode)
     is_brokers = any(one.cause in _OF_BROKER for one in episode.triggers)
     if episode.outcome == "running" and not is_brokers and (present := _for_awaited(episode, names)) is not None:
@@ -89,7 +89,7 @@ _OF_BROKER = frozenset(
         Cause.GROUP_WRITE_FAILED,
     )
 )
-"""What no member can mend, so it is worth more than whom a rebalance waits for."""
+"""Causes that no member can mend: they come before the member that a rebalance waits for."""
 
 
 def _rank(cause: str) -> int:

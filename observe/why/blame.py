@@ -16,7 +16,7 @@ from ottla.observe.why.model import Episode, Trigger
 WORTH_BLAME_MS = 1_000
 """For less nobody is the culprit but who began it."""
 LATE_MS = 3_000 + WORTH_BLAME_MS
-"""Who comes sooner is not late: members hear of a rebalance by a heartbeat, every three seconds by default."""
+"""Members that come sooner are not late: they hear of a rebalance by a heartbeat, every three seconds by default."""
 NOBODYS_DOING = frozenset(
     (
         Cause.COOPERATIVE_FOLLOW_UP,
@@ -27,7 +27,7 @@ NOBODYS_DOING = frozenset(
         Cause.UNKNOWN,
     )
 )
-"""What a member does not begin of its own accord: the broker, an administrator or its assignor had it do so."""
+"""Causes that a member does not begin of its own accord: the broker, an administrator or its assignor made it."""
 CLEAN_ENDS = frozenset((Cause.LEFT_CLOSED, Cause.LEFT_UNSUBSCRIBED, Cause.LEFT_WITH_REASON, Cause.LEFT_WITHOUT_REASON))
 """Nobody is to blame for the last of these: the group is empty then, and nobody waits for anything."""
 
@@ -54,7 +54,7 @@ class Still(NamedTuple):
 
 
 class Accounts(NamedTuple):
-    """What is put down to members, by their index.
+    """Time that is put down to members, by their index.
 
     Attributes:
         blamed_ms: partition-milliseconds; together they are what stood still, but for what is put down to nobody.

@@ -10,11 +10,11 @@ from enum import StrEnum
 from typing import NamedTuple
 
 FINE, COST, GRAVE = "fine", "cost", "grave"
-"""How much a cause matters: it cannot be helped or is as it should be; it costs time; somebody should look at it."""
+"""The weight of a cause: it cannot be helped or is as it should be; it costs time; somebody should look at it."""
 
 
 class Row(NamedTuple):
-    """What is known of a class.
+    """One class.
 
     Attributes:
         meaning: one line.
@@ -45,7 +45,7 @@ class Cause(StrEnum):
 
     @property
     def row(self) -> Row:
-        """What is known of it."""
+        """Its row of the table."""
         return _ROWS[self]
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Which of the latest episodes somebody means who asks why a group rebalanced, and says no more than that."""
+"""Chooses which of the latest episodes to tell if somebody asks why a group rebalanced, and says no more."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ LOOK_BACK = 25
 OF_BROKER = frozenset(("loaded", "stopped"))
 """The kinds of episodes that are the broker's own doing."""
 SLACK_MS = 5
-"""How far two times of the same moment may be apart."""
+"""Two times of one moment may be so far apart."""
 
 
 class Choice(NamedTuple):
-    """What is shown.
+    """The episodes that are shown.
 
     Attributes:
         main: told in full; later: what came after it, told in a line each.
@@ -34,7 +34,7 @@ class Choice(NamedTuple):
 
 
 def choose(episodes: Sequence[Episode]) -> Choice | None:
-    """What is worth telling of the latest episodes; None if there are none.
+    """Choose among the latest episodes; None if there are none.
 
     The broker's own stop or start is told in full only if there is nothing before it, and the return of a member only
     if nothing is known of how it went.
@@ -56,7 +56,7 @@ def choose(episodes: Sequence[Episode]) -> Choice | None:
 
 
 def is_return_of(episode: Episode, before: Episode) -> bool:
-    """Whether an episode is only that members came back, and one before has how one of them went."""
+    """True if members only came back in an episode, and one before has how one of them went."""
     if episode.kind != "rebalance" or episode.outcome == "running" or not episode.triggers:
         return False
     if any(trigger.cause != Cause.MEMBER_RETURNED for trigger in episode.triggers):
@@ -75,7 +75,7 @@ def is_return_of(episode: Episode, before: Episode) -> bool:
 
 
 def in_a_line(episode: Episode, zone: tzinfo | None = None) -> str:
-    """What came after the episode that is told in full."""
+    """The episodes after the one that is told in full."""
     when = clock(episode.started_ms, zone)
     if episode.kind == "stopped":
         return f"Then, at {when}, the broker stopped or gave the group up."

@@ -1,4 +1,4 @@
-"""How members come and go: what the events about them change of a group's account."""
+"""The events of members that come and go, and what they change of a group's account."""
 
 from __future__ import annotations
 

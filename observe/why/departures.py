@@ -1,4 +1,4 @@
-"""Who is gone from a group, so that who comes back is recognised, and patterns are seen."""
+"""Members that are gone, kept to recognise those that come back and to see patterns."""
 
 from __future__ import annotations
 
@@ -117,11 +117,11 @@ class Departures:
             departure.heard_ms = event.at_ms
 
     def flaps(self, known: Known, wall_ms: int) -> int:
-        """How often a member left or was removed within the window."""
+        """Number of times that a member left or was removed within the window."""
         return sum(when_ms > wall_ms - WINDOW_MS for when_ms in known.departures)
 
     def restarted(self, wall_ms: int) -> int:
-        """How many members went and came back within the window, each once, while others stayed."""
+        """Number of members that went and came back within the window, each once, while others stayed."""
         since_ms = max(wall_ms - WINDOW_MS, self.emptied_ms)
         chains: dict[int, list[Departure]] = {}
         for departure in self.recent:

@@ -1,4 +1,4 @@
-"""What is told of a group to those who ask: JSON documents."""
+"""JSON documents about a group for those who ask."""
 
 from __future__ import annotations
 

@@ -80,12 +80,12 @@ class History(Observer):
 
     @property
     def keeps(self) -> bool:
-        """Whether it keeps anything."""
+        """True if it keeps anything."""
         return self._store.budget_bytes > 0
 
     @property
     def memory_bytes(self) -> int:
-        """What the ended episodes take."""
+        """Bytes that the ended episodes take."""
         return self._store.size_bytes
 
     def __call__(self, event: Event) -> None:
@@ -159,7 +159,7 @@ class History(Observer):
         return sorted({*self._accounts, *self._store.group_ids()})
 
     def knows(self, group_id: str) -> bool:
-        """Whether anything happened to a group since this began."""
+        """True if anything happened to a group since this began."""
         return group_id in self._accounts or self._store.last_number(group_id) > 0
 
     def generation_of(self, group_id: str) -> int:
@@ -182,7 +182,7 @@ class History(Observer):
         generation: int | None = None,
         explained: bool = True,
     ) -> list[Episode]:
-        """What happened to a group, the oldest first; one that runs is the last.
+        """The episodes of a group, the oldest first; one that runs is the last.
 
         Args:
             last: at most so many.
@@ -244,7 +244,7 @@ class History(Observer):
         return kept if isinstance(kept, Episode) else self._store.decoded(kept)
 
     def _present(self, group_id: str, since_ms: int | None) -> tuple[list[Episode], Episode | None]:
-        """What may be repeated still, and what runs."""
+        """The refusals that may yet be repeated, and the rebalance that runs."""
         account = self._accounts.get(group_id)
         if account is None:
             return [], None
@@ -257,7 +257,7 @@ class History(Observer):
         return [one for one in account.open_refusals() if since_ms is None or one.last_ms >= since_ms], running
 
     def costs(self, since_ms: int) -> list[Cost]:
-        """What each group has cost since a Unix time, the most first; those that have not are left out.
+        """The cost of each group since a Unix time, the highest first; groups without any are left out.
 
         Of a refusal that was repeated since then all times count, and what still runs has no cost yet.
         """
@@ -287,5 +287,5 @@ def explain(episode: Episode, facts: Mapping[str, str]) -> Episode:
 
 
 def _is_of(episode: Episode, generation: int) -> bool:
-    """Whether it led to a generation, or happened in it and led to no other."""
+    """True if it led to a generation, or happened in it and led to no other."""
     return generation == (episode.generation_after if episode.generation_after >= 0 else episode.generation_before)

@@ -1,4 +1,4 @@
-"""What the facts mean: which class a cause belongs to, who is to be named, and when nothing can be said."""
+"""Judges facts: the class of a cause, the member to be named, and when nothing can be said."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ REPLACED = {
     "PreparingRebalance": Cause.STATIC_MEMBER_REPLACED,
     "CompletingRebalance": Cause.STATIC_REPLACED_WHILE_SYNCING,
 }
-"""By the state in which a static member comes back."""
+"""The cause by the state in which a static member comes back."""
 WRITES = {
     "assignments": Cause.ASSIGNMENT_WRITE_FAILED,
     "new generation": Cause.GENERATION_WRITE_FAILED,
     "new group": Cause.GROUP_WRITE_FAILED,
 }
-"""By what could not be written; other records begin nothing."""
+"""The cause by the record that could not be written; others begin nothing."""
 LOST_GENERATION = frozenset(("ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID"))
 SAID = frozenset(
     (
@@ -45,11 +45,11 @@ SAID = frozenset(
         Cause.SUBSCRIPTION_CHANGED,
     )
 )
-"""What a client says of a rejoin that is believed, whatever else is known."""
+"""Reasons of a client for a rejoin that are believed, whatever else is known."""
 AFTER_LOAD_MS = 120_000
 """A generation that is refused this soon after a load was lost by it."""
 POLL_EARLY_MS, POLL_LATE_MS = 5_500, 3_000
-"""How far the last sign of an application may be from ``max.poll.interval.ms`` before its member leaves: clients
+"""Most time between the last sign of an application and ``max.poll.interval.ms`` before its member leaves: clients
 commit what was polled up to five seconds later, and look at the interval every now and then."""
 _BEGAN = {
     Began.STATIC_ADDED: Cause.MEMBER_JOINED,
@@ -89,7 +89,7 @@ def by_reason(account: Account, event: RebalanceStarted) -> Happening:
 
 
 def return_facts(before: Departure, event: MemberAdded) -> dict[str, str]:
-    """How the member went that is back, and how long it was away."""
+    """The way in which a member that is back had gone, and the time that it was away."""
     facts = {"went": before.cause, "away_ms": str(event.wall_ms - before.wall_ms)}
     if before.heard_ms != NEVER:
         facts["heard_again_ms"] = str(before.heard_ms - before.at_ms)
@@ -139,7 +139,7 @@ def rejoin(account: Account, known: Known, before: Asked, join: JoinReceived) ->
 
 
 def _changed_topics(account: Account, asked: Asked, event: Event) -> dict[str, str]:
-    """What became of topics that a leader subscribes to, and nobody in the group knew of; empty if nothing did."""
+    """The change of a leader's topics that nobody in the group knew of; empty if there is none."""
     changes = account.topics.changed(asked.topics or (), event.at_ms)
     if not changes:
         return {}
@@ -152,7 +152,7 @@ def _changed_topics(account: Account, asked: Asked, event: Event) -> dict[str, s
 
 
 def _by_pattern(account: Account, came: list[str], went: list[str], event: Event) -> dict[str, str]:
-    """What became of a topic that explains a change of subscription: with a pattern the client does that by itself."""
+    """The change of a topic that explains one of a subscription: with a pattern the client does that by itself."""
     found = account.topics.changed([*came, *went], event.at_ms)
     changes = [one for one in found if one.at_ms > account.formed_ms]  # a pattern would have had the others before
     created = {one.topic for one in changes if one.partitions and not one.partitions_before}
@@ -172,7 +172,7 @@ def _just_loaded(account: Account, event: Event) -> bool:
 
 
 def departure(known: Known, leave: LeaveReceived, cause: str, event: Event) -> tuple[str, dict[str, str]]:
-    """Whether a member left or was removed, by who sent the LeaveGroup."""
+    """Tell a member that left from one that was removed, by the sender of the LeaveGroup."""
     facts: dict[str, str] = {}
     by_other = bool(known.client_id and leave.client_id and leave.client_id != known.client_id)
     by_instance = any(one.group_instance_id == known.group_instance_id and not one.member_id for one in leave.leaving)
@@ -184,19 +184,19 @@ def departure(known: Known, leave: LeaveReceived, cause: str, event: Event) -> t
 
 
 def expiry(known: Known) -> str:
-    """How a session came to run out."""
+    """The cause of a session that ran out."""
     if known.lost_ms != NEVER and known.lost_ms >= known.heard_ms:
         return Cause.SESSION_EXPIRED_CONNECTION_LOST
     return Cause.SESSION_EXPIRED_SILENT if known.is_connected else Cause.SESSION_EXPIRED
 
 
 def is_unheard(account: Account, known: Known, heard_ms: int) -> bool:
-    """Whether a member was read from the log and never heard of since: its session then begins with the load."""
+    """True if a member was read from the log and never heard of since: its session then begins with the load."""
     return known.heard_ms == NEVER and account.loaded_ms != NEVER and heard_ms <= account.loaded_ms
 
 
 def expiry_facts(account: Account, known: Known, event: SessionExpired) -> dict[str, str]:
-    """When it was last heard of, and how long that was allowed to be."""
+    """The time since it was last heard of, and its session timeout."""
     facts = {"session_timeout_ms": str(event.session_timeout_ms)}
     if not event.is_new and is_unheard(account, known, event.last_heard_ms):
         facts["unheard_ms"] = str(event.at_ms - account.loaded_ms)
@@ -208,7 +208,7 @@ def expiry_facts(account: Account, known: Known, event: SessionExpired) -> dict[
 
 
 def dropped_facts(account: Account, run: Run, known: Known, event: Event) -> dict[str, str]:
-    """Whether somebody who missed a barrier was alive: a heartbeat since it opened shows that it was."""
+    """Facts about a member that missed a barrier: a heartbeat since it opened shows that it was alive."""
     wait = run.episode.waits[-1] if run.episode.waits else None
     facts = _alive(known, event, run.start_ms + (wait.opened_ms if wait is not None else 0))
     if known.heard_ms == NEVER and account.loaded_ms != NEVER:
@@ -244,7 +244,7 @@ def _alive(known: Known, event: Event, since_ms: int) -> dict[str, str]:
 
 
 def ownership(account: Account) -> bool:
-    """Whether what happens now is due to the broker taking the group over or giving it up."""
+    """True while the broker takes the group over or gives it up."""
     return isinstance(account.input, OwnershipChanged)
 
 
@@ -264,7 +264,7 @@ def conclude(account: Account, run: Run, event: Event) -> None:
 
 
 def is_unsure(episode: Episode) -> bool:
-    """Whether the connection of a member that left may yet tell why it did."""
+    """True if the connection of a member that left may yet tell why it did."""
     if episode.outcome == "empty" and episode.cause == Cause.LEFT_WITHOUT_REASON:
         return True
     return any(one.facts.get("evidence") == "awaited" for one in episode.triggers)
@@ -329,7 +329,7 @@ def _look_closer(account: Account, episode: Episode, trigger: Trigger, awaited_m
 
 
 def _see_pattern(account: Account, run: Run, event: Event) -> None:
-    """Whether it is one of several of a kind."""
+    """Find out if the episode is one of several of a kind."""
     episode = run.episode
     for trigger in episode.triggers[:8]:
         if not 0 <= trigger.member < len(episode.members) or episode.members[trigger.member].fate == "stayed":

@@ -1,4 +1,4 @@
-"""What is remembered of members, and how their metadata and assignments are read."""
+"""Members as they are remembered, and the reading of their metadata and assignments."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def read_partitions(data: bytes) -> list[Partition] | None:
 
 
 class Asked:
-    """What a JoinGroup asks for.
+    """The content of a JoinGroup.
 
     Attributes:
         names: of the protocols, in its order.
@@ -182,7 +182,7 @@ class Known:
         return self.read
 
     def partitions(self, *, again: bool = False) -> list[Partition]:
-        """What it was assigned; none if that cannot be read. ``again``: it is asked for once more soon."""
+        """Its partitions; none if they cannot be read. ``again``: keep them, as they are soon needed once more."""
         found = self.read
         if found is None:
             found = read_partitions(self.assignment) or []
@@ -191,7 +191,7 @@ class Known:
 
     @property
     def is_bare(self) -> bool:
-        """Whether nothing is known any more of what it asked for and had."""
+        """True once it was stripped; see `strip`."""
         return self.asked is NOTHING_ASKED and not self.assignment
 
     def strip(self) -> None:
@@ -201,7 +201,7 @@ class Known:
 
     @property
     def place(self) -> tuple[str, str]:
-        """What a successor is recognised by: the instance id, or else the client id and the host."""
+        """The key by which a successor is recognised: the instance id, or else client id and host."""
         if self.group_instance_id is not None:
             return self.group_instance_id, "\0instance"
         return self.client_id, self.client_host

@@ -1,4 +1,4 @@
-"""What there is to explain: the episodes of a group.
+"""The episodes of a group, which `why` explains.
 
 An episode is a rebalance from its trigger to its end, or something that happened to the group without one: somebody was
 turned away, a static member came back in silence, the group was loaded. All times are Unix time in milliseconds; all

@@ -1,4 +1,4 @@
-"""What each class of causes is in a sentence about somebody, and what is known besides."""
+"""Clauses about triggers: the cause in a sentence about somebody, and the facts besides."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ ALIKE = {one for one in Cause if one.row.of_many} | {
     Cause.LEFT_WITH_REASON,
     Cause.LEFT_WITHOUT_REASON,
 }
-"""What can happen to many at once, and is told of all together."""
+"""Causes that can happen to many at once, and are told of all together."""
 
 
 def in_short(facts: Mapping[str, str]) -> str:
-    """How a member went that came back, in a few words; empty if that is not known."""
+    """The way in which a member that came back had gone, in a few words; empty if it is not known."""
     return Cause.of(facts.get("went", "")).row.in_short
 
 
@@ -41,7 +41,7 @@ def phrase(trigger: Trigger, who: str, members: int = 1) -> str:
 
 
 def topic_change(facts: Mapping[str, str]) -> str:
-    """What became of a topic: ``orders had 3 partitions and has 6 now``."""
+    """The change of a topic: ``orders had 3 partitions and has 6 now``."""
     topic, before, now = (facts.get(key, "") for key in ("topic", "partitions_before", "partitions"))
     if now == "0":
         return f"{topic} was deleted"
@@ -59,7 +59,7 @@ def brief(trigger: Trigger, who: str) -> str:
 
 
 def details(trigger: Trigger, part: MemberPart | None) -> list[str]:
-    """What is known besides, a clause each."""
+    """The facts besides, a clause each."""
     make = _DETAILS.get(trigger.cause)
     clauses = make(trigger.facts, part) if make is not None else []
     if trigger.reason and not trigger.cause.endswith("-write-failed"):

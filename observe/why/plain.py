@@ -12,7 +12,7 @@ MOST_NAMES = 4
 HERE = frozenset(("stayed", "new", "returned", "replaced"))
 """The fates of who is a member afterwards."""
 NAMELESS = "a client without a name"
-"""Who was turned away before it had a member id, and has no client id."""
+"""Names a member that was turned away before it had an id, and has no client id."""
 
 
 def duration(ms: int) -> str:
@@ -66,7 +66,7 @@ def listed(names: Sequence[str], most: int = MOST_NAMES) -> str:
 
 
 def member_names(episode: Episode) -> list[str]:
-    """What each member is called: its instance id, or its client id, with a piece of its member id if several share it.
+    """Names of the members: the instance id, or the client id, with a piece of its member id if several share it.
 
     A process that came back as another member is told apart from what it was before in the same way.
     """
@@ -100,7 +100,7 @@ def _full_name(part: MemberPart) -> str:
 
 
 def awaited(episode: Episode, wait: Wait) -> list[int]:
-    """Who has not come to a barrier that is open; at the sync barrier the leader before all others."""
+    """Members that an open barrier waits for; at the sync barrier the leader before all others."""
     members = episode.members
     here = [at for at, part in enumerate(members) if part.fate in HERE]
     if wait.barrier == "sync":
@@ -110,7 +110,7 @@ def awaited(episode: Episode, wait: Wait) -> list[int]:
 
 
 def host(part: MemberPart) -> str:
-    """Where it is, without the slash that Kafka puts before an address."""
+    """Its host, without the slash that Kafka puts before an address."""
     return part.client_host.removeprefix("/")
 
 

@@ -1,4 +1,4 @@
-"""What clients say when they join and leave (KIP-800), and what is meant by it."""
+"""Reasons that clients give when they join and leave (KIP-800), and their classes."""
 
 from __future__ import annotations
 

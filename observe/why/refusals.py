@@ -117,7 +117,7 @@ def _begin(
 
 
 def mismatch(account: Account, join: JoinReceived) -> dict[str, str]:
-    """What a member offers, what the others have, and who has nothing in common with it."""
+    """The assignors of a member and of the others, and those that have nothing in common with it."""
     offered = [protocol.name for protocol in join.protocols]
     others = [one for one in account.members.values() if one.member_id != join.member_id]
     common = set(others[0].asked.names) if others else set()

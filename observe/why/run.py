@@ -17,7 +17,7 @@ MOST_TRIGGERS = 1_000
 
 
 HELD_UP = frozenset((Cause.JOIN_BARRIER_MISSED, Cause.SYNC_TIMEOUT, Cause.LEADER_NEVER_SYNCED, Cause.NOBODY_REJOINED))
-"""What is told however much came before: it is who held everybody up."""
+"""Causes that are told however much came before: they held everybody up."""
 LEFT = frozenset(("left", "expired", "refused", "vanished"))
 
 
@@ -54,7 +54,7 @@ class Run:
         return run
 
     def at(self, event: Event) -> int:
-        """When, after the start of the episode."""
+        """Milliseconds after the start of the episode."""
         return event.at_ms - self.start_ms
 
     def place(self, known: Known) -> int:
@@ -142,7 +142,7 @@ class Run:
             self.late.append(Late(self.index[member_id], since_ms, event.at_ms))
 
     def late_until(self, at_ms: int) -> list[Late]:
-        """Who was late, and who is."""
+        """Members that were late, and those that are."""
         due = [(one, since_ms) for one, (since_ms, late_ms) in self.awaited.items() if late_ms <= at_ms]
         return [*self.late, *(Late(self.index[one], since_ms, at_ms) for one, since_ms in due if one in self.index)]
 

@@ -14,14 +14,14 @@ from msgspec.msgpack import Decoder, Encoder
 from ottla.observe.why.model import Episode
 
 EPISODE_OVERHEAD_BYTES = 180
-"""What an episode costs besides its bytes: the object, the tuple with its numbers, and its place in the queue."""
+"""Memory of an episode besides its bytes: the object, the tuple with its numbers, and its place in the queue."""
 GROUP_OVERHEAD_BYTES = 900
 ROOM = 0.97
 """Episodes are dropped until so much of the budget is in use: finding the largest group is not for every one."""
 
 
 class Cost(Struct):
-    """What a group has cost those who wait for its records, since a time.
+    """The cost of a group for those who wait for its records, since a time.
 
     Attributes:
         stood_ms: partition-milliseconds in which nobody consumed; rebalances: in how many.
@@ -120,7 +120,7 @@ class Store:
         return [(row.number, row.data) for row in kept.episodes if since_ms is None or row.started_ms >= since_ms]
 
     def costs(self, since_ms: int) -> dict[str, Cost]:
-        """What the groups have cost since a Unix time; those that have not are left out."""
+        """Costs of the groups since a Unix time; groups without any are left out."""
         costs: dict[str, Cost] = {}
         for group_id, kept in self._groups.items():
             for row in kept.episodes:

@@ -1,4 +1,4 @@
-"""What became of topics lately: members that look at metadata again join again for it."""
+"""Changes of topics: members that see one in their metadata join again for it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Change(NamedTuple):
         return self._replace(partitions_before=known) if known else self  # it may have missed an earlier change, too
 
     def facts(self, at_ms: int) -> dict[str, str]:
-        """What is told of it."""
+        """The facts that are told."""
         return {
             "topic": self.topic,
             "partitions_before": str(self.partitions_before),
@@ -60,7 +60,7 @@ class Topics:
             del self._changes[next(iter(self._changes))]
 
     def changed(self, topics: Iterable[str], at_ms: int) -> list[Change]:
-        """What became of these lately, the last change first."""
+        """Recent changes of these topics, the last one first."""
         if not self._changes:
             return []
         found = (self._changes.get(topic) for topic in topics)

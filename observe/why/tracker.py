@@ -195,7 +195,7 @@ def on_barrier_closed(account: Account, event: BarrierClosed) -> None:
 
 
 def _closers(account: Account) -> list[str]:
-    """By whose input the join barrier closes, if it was not the time."""
+    """The members whose input closes the join barrier, if the time does not."""
     return [
         *(known.member_id for known in account.joined),
         *(one.known.member_id for one in account.happenings if one.known is not None),
@@ -219,7 +219,7 @@ def _dropped(account: Account, run: Run, member_id: str, heard_ms: int, event: E
 
 
 def _sync_over(account: Account, event: BarrierClosed) -> None:
-    """Who owes its SyncGroup is dropped, and another rebalance begins at once."""
+    """Members that owe their SyncGroup are dropped, and another rebalance begins at once."""
     run = account.run
     wait = None if run is None else run.open_wait("sync")
     for member_id, heard_ms in zip(event.absent, event.absent_heard_ms, strict=False):
@@ -410,4 +410,4 @@ HANDLERS: dict[type[Event], Callable[[Account, Any], None]] = {
     TimerFired: on_input,
     WriteFailed: comings.on_write_failed,
 }
-"""What an event changes; of other types there is no use."""
+"""The handler of each type of events; others are of no use."""

@@ -24,7 +24,7 @@ from ottla.observe.why.plain import (
 )
 
 _TRIGGERED, _OPENED, _CLOSED, _DROPPED, _SYNCING, _SYNCED, _ENDED = range(7)
-"""What comes first of several things in the same millisecond."""
+"""The order of things that happen in the same millisecond."""
 DROPS = frozenset((Cause.JOIN_BARRIER_MISSED, Cause.SYNC_TIMEOUT, Cause.LEADER_NEVER_SYNCED))
 PATTERNS = (Cause.FLAPPING_MEMBER, Cause.ROLLING_RESTART)
 SOME_MS = 50
@@ -116,7 +116,7 @@ class _Story:
         return sentence([self.first_phrase(), self.held_up(), self.result()], self.spellings)
 
     def costly(self) -> list[str]:
-        """Who held a barrier up until it ran out: that cost more than what began it, which follows."""
+        """Clauses about members that held a barrier up until it ran out, which cost most, and about its beginning."""
         is_pattern = any(one.cause in PATTERNS for one in self.episode.triggers)
         wait = next((one for one in self.episode.waits if one.absent and one.closed_ms >= 0), None)
         if is_pattern or wait is None or wait.closed_ms - wait.opened_ms < WORTH_SAYING_MS:
@@ -352,7 +352,7 @@ class _Story:
         return sentence(clauses) if clauses else ""
 
     def blamed(self) -> str:
-        """How much of it is on the culprit's account."""
+        """The part of it that is on the culprit's account."""
         part = self.part(self.episode.culprit)
         if part is None or part.blamed_ms < WORTH_SAYING_MS:
             return ""
@@ -367,7 +367,7 @@ class _Story:
         return " ".join(text for text in (self.moved(), self.idle()) if text)
 
     def idle(self) -> str:
-        """That there are more members than partitions."""
+        """A sentence if there are more members than partitions."""
         here = [part for part in self.episode.members if part.fate in HERE]
         idle = sum(not part.after for part in here)
         owned = sum(part.after for part in here)

@@ -1,4 +1,4 @@
-"""What the group coordinator saw and decided, as typed events.
+"""Inputs and decisions of the group coordinator as typed events.
 
 Every entry into the coordinator (a request, a timer that fired, the outcome of an append, a change of ownership) is
 one *input* with a number of its own. Every decision taken on the way names that number as its ``cause``; an input

@@ -1,4 +1,4 @@
-"""What the sentinels noticed; see `ottla.observe.sentinels`. No decision of the coordinator depends on it.
+"""Alarms of the sentinels as events; see `ottla.observe.sentinels`. No decision of the coordinator depends on it.
 
 The sentence about it is not part of the event, as it names clients that a recording may have to hide.
 """

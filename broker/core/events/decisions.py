@@ -1,4 +1,4 @@
-"""What the coordinator decided, and what came of it."""
+"""Decisions of the coordinator, and their results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What came into the coordinator: requests, timers, outcomes of appends, changes of ownership."""
+"""Inputs of the coordinator: requests, timers, outcomes of appends, changes of ownership."""
 
 from __future__ import annotations
 

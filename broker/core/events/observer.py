@@ -1,4 +1,4 @@
-"""What the coordinator wants of those who observe it."""
+"""Observers of the group coordinator."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Observer:
         """Take an event. Must not call back into the coordinator."""
 
     def wants(self, kind: type[Event]) -> bool:
-        """Whether events of a type are to be taken. Each costs something for every observer that is told of it."""
+        """True if events of a type are to be taken. Each costs something for every observer that is told of it."""
         return True
 
     def taker(self, kind: type[Event]) -> Emit:

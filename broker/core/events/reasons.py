@@ -1,4 +1,4 @@
-"""Why a rebalance began: what is known of it, and the words in which Kafka logs it."""
+"""Reasons of rebalances, and the words in which Kafka logs them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NOT_PROVIDED = "not provided"
 
 
 class Began(Enum):
-    """What began a rebalance, and Kafka's words; the names in braces are those of `Reason`."""
+    """Beginnings of a rebalance in Kafka's words; the names in braces are those of `Reason`."""
 
     STATIC_ADDED = "Adding new member {member} with group instance id {instance}; client reason: {said}"
     ADDED = "Adding new member {member}; client reason: {said}"

@@ -1,4 +1,4 @@
-"""What became of topics. No decision of the coordinator depends on it: groups learn of it from their clients."""
+"""Changes of topics. No decision of the coordinator depends on it: groups learn of it from their clients."""
 
 from __future__ import annotations
 
