@@ -7,7 +7,7 @@ a lane of its own in each group, and a share of the memory of its own, so that i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -24,6 +24,7 @@ from ottla.broker.core.events import (
     GroupLoaded,
     JoinReceived,
     LeaveReceived,
+    NamedBytes,
     Observer,
     OffsetDeleteReceived,
     OffsetsCommitted,
@@ -114,17 +115,15 @@ class Recorder(Observer):
             self._write()
             for follower in self._followers:
                 follower(self.last_seq, event)
-        elif len(self._new) >= BATCH or not self._may_wait(event):
+            return
+        is_large = _LARGE.get(event.__class__)
+        if len(self._new) >= BATCH or (is_large is not None and is_large(event)):
             self._write()
         elif self.file is not None:
-            self.file.expect()
-
-    def _may_wait(self, event: Event) -> bool:
-        """True if an event may be written together with others: it is small, and no file waits for it."""
-        if self.file is not None and not is_traffic(event):
-            return False
-        is_large = _LARGE.get(event.__class__)
-        return is_large is None or not is_large(event)
+            if is_traffic(event):
+                self.file.expect()
+            else:
+                self._write()  # the file shall have what happens rarely at once
 
     def note_commit(self, note: CommitNote) -> None:
         if 0 < len(note[7]) <= FEW_BYTES and not note[8] and note[4] < BY_TOPIC_ID and self._keeps_notes:
@@ -210,6 +209,13 @@ class Recorder(Observer):
         return unsubscribe
 
 
+def _is_long(named: Sequence[NamedBytes]) -> bool:
+    for one in named:
+        if len(one.data) > FEW_BYTES:
+            return True
+    return len(named) > FEW
+
+
 _LARGE: dict[type[Event], Callable[[Any], bool]] = {
     AssignmentsPublished: lambda event: len(event.assignments) > FEW,
     BarrierClosed: lambda event: len(event.absent) > FEW,
@@ -217,11 +223,11 @@ _LARGE: dict[type[Event], Callable[[Any], bool]] = {
     CommitReceived: lambda event: len(event.commits) > FEW,
     FetchParked: lambda event: len(event.wanted) > FEW,
     GroupLoaded: lambda event: True,
-    JoinReceived: lambda event: sum(len(one.data) for one in event.protocols) > FEW_BYTES,
+    JoinReceived: lambda event: _is_long(event.protocols),
     LeaveReceived: lambda event: len(event.leaving) > FEW,
     OffsetDeleteReceived: lambda event: len(event.deletions) > FEW,
     OffsetsCommitted: lambda event: len(event.moved_back) > FEW,
-    SyncReceived: lambda event: len(event.assignments) > FEW,
+    SyncReceived: lambda event: event.assignments and _is_long(event.assignments),
     TxnCommitReceived: lambda event: len(event.commits) > FEW,
 }
 """Types of events that may take much memory, and a test of it: such an event does not wait for others."""

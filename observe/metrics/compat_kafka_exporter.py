@@ -20,56 +20,49 @@ GROUP_TOPIC = ("consumergroup", "topic")
 GROUP_PARTITION = ("consumergroup", "topic", "partition")
 
 SPECS = (
-    Spec("kafka_brokers", "gauge", "Number of Brokers in the Kafka Cluster."),
-    Spec("kafka_broker_info", "gauge", "Information about the Kafka Broker.", ("id", "address")),
-    Spec("kafka_topic_partitions", "gauge", "Number of partitions for this Topic", ("topic",)),
-    Spec("kafka_topic_partition_current_offset", "gauge", "Current Offset of a Broker at Topic/Partition", PARTITION),
-    Spec("kafka_topic_partition_oldest_offset", "gauge", "Oldest Offset of a Broker at Topic/Partition", PARTITION),
-    Spec("kafka_topic_partition_leader", "gauge", "Leader Broker ID of this Topic/Partition", PARTITION),
-    Spec("kafka_topic_partition_replicas", "gauge", "Number of Replicas for this Topic/Partition", PARTITION),
+    Spec("kafka_brokers", "Number of Brokers in the Kafka Cluster."),
+    Spec("kafka_broker_info", "Information about the Kafka Broker.", ("id", "address")),
+    Spec("kafka_topic_partitions", "Number of partitions for this Topic", ("topic",)),
+    Spec("kafka_topic_partition_current_offset", "Current Offset of a Broker at Topic/Partition", PARTITION),
+    Spec("kafka_topic_partition_oldest_offset", "Oldest Offset of a Broker at Topic/Partition", PARTITION),
+    Spec("kafka_topic_partition_leader", "Leader Broker ID of this Topic/Partition", PARTITION),
+    Spec("kafka_topic_partition_replicas", "Number of Replicas for this Topic/Partition", PARTITION),
     Spec(
         "kafka_topic_partition_in_sync_replica",
-        "gauge",
         "Number of In-Sync Replicas for this Topic/Partition",
         PARTITION,
     ),
     Spec(
         "kafka_topic_partition_leader_is_preferred",
-        "gauge",
         "1 if Topic/Partition is using the Preferred Broker",
         PARTITION,
     ),
     Spec(
         "kafka_topic_partition_under_replicated_partition",
-        "gauge",
         "1 if Topic/Partition is under Replicated",
         PARTITION,
     ),
     Spec(
         "kafka_consumergroup_current_offset",
-        "gauge",
         "Current Offset of a ConsumerGroup at Topic/Partition",
         GROUP_PARTITION,
     ),
     Spec(
         "kafka_consumergroup_current_offset_sum",
-        "gauge",
         "Current Offset of a ConsumerGroup at Topic for all partitions",
         GROUP_TOPIC,
     ),
     Spec(
         "kafka_consumergroup_lag",
-        "gauge",
         "Current Approximate Lag of a ConsumerGroup at Topic/Partition",
         GROUP_PARTITION,
     ),
     Spec(
         "kafka_consumergroup_lag_sum",
-        "gauge",
         "Current Approximate Lag of a ConsumerGroup at Topic for all partitions",
         GROUP_TOPIC,
     ),
-    Spec("kafka_consumergroup_members", "gauge", "Amount of members in a consumer group", ("consumergroup",)),
+    Spec("kafka_consumergroup_members", "Amount of members in a consumer group", ("consumergroup",)),
 )
 
 

@@ -24,21 +24,20 @@ GROUP_MAX = ("cluster_name", "group", "is_simple_consumer")
 UNKNOWN = ("unknown", "unknown", "unknown")
 
 SPECS = (
-    Spec("kafka_partition_latest_offset", "gauge", "Latest offset of a partition", PARTITION),
-    Spec("kafka_partition_earliest_offset", "gauge", "Earliest offset of a partition", PARTITION),
-    Spec("kafka_consumergroup_group_offset", "gauge", "Last group consumed offset of a partition", MEMBER),
-    Spec("kafka_consumergroup_group_lag", "gauge", "Group offset lag of a partition", MEMBER),
-    Spec("kafka_consumergroup_group_lag_seconds", "gauge", "Group time lag of a partition", MEMBER),
-    Spec("kafka_consumergroup_group_max_lag", "gauge", "Max group offset lag", GROUP_MAX),
-    Spec("kafka_consumergroup_group_max_lag_seconds", "gauge", "Max group time lag", GROUP_MAX),
-    Spec("kafka_consumergroup_group_sum_lag", "gauge", "Sum of group offset lag", ("cluster_name", "group")),
+    Spec("kafka_partition_latest_offset", "Latest offset of a partition", PARTITION),
+    Spec("kafka_partition_earliest_offset", "Earliest offset of a partition", PARTITION),
+    Spec("kafka_consumergroup_group_offset", "Last group consumed offset of a partition", MEMBER),
+    Spec("kafka_consumergroup_group_lag", "Group offset lag of a partition", MEMBER),
+    Spec("kafka_consumergroup_group_lag_seconds", "Group time lag of a partition", MEMBER),
+    Spec("kafka_consumergroup_group_max_lag", "Max group offset lag", GROUP_MAX),
+    Spec("kafka_consumergroup_group_max_lag_seconds", "Max group time lag", GROUP_MAX),
+    Spec("kafka_consumergroup_group_sum_lag", "Sum of group offset lag", ("cluster_name", "group")),
     Spec(
         "kafka_consumergroup_group_topic_sum_lag",
-        "gauge",
         "Sum of group offset lag across topic partitions",
         ("cluster_name", "group", "topic"),
     ),
-    Spec("kafka_consumergroup_poll_time_ms", "gauge", "Group time poll time", ("cluster_name",)),
+    Spec("kafka_consumergroup_poll_time_ms", "Group time poll time", ("cluster_name",)),
 )
 
 

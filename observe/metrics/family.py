@@ -12,12 +12,17 @@ from ottla.observe.metrics.histogram import Durations
 
 
 class Spec(NamedTuple):
-    """A metric: its name as it is scraped, its type, what it tells, and its labels."""
+    """A metric: its name as it is scraped, its help text and its labels."""
 
     name: str
-    kind: str
     help: str
     labels: tuple[str, ...] = ()
+    is_histogram: bool = False
+
+    @property
+    def kind(self) -> str:
+        """Its type; names of counters, and of no others, end with ``_total``."""
+        return "histogram" if self.is_histogram else "counter" if self.name.endswith("_total") else "gauge"
 
 
 class Family:
@@ -28,7 +33,7 @@ class Family:
     def __init__(self, spec: Spec) -> None:
         self._name = spec.name
         self._labels = spec.labels
-        bare = spec.name.removesuffix("_total") if spec.kind == "counter" else spec.name
+        bare = spec.name.removesuffix("_total")
         self.metric = Metric(bare, spec.help, spec.kind)
 
     def add(self, value: float, *labels: str) -> None:

@@ -130,13 +130,13 @@ class Account:
         """No rebalance began by the last input: what it brought about added to the one that runs, if one does."""
         happenings, self.happenings = self.happenings, []
         joined, self.joined = self.joined, []
-        run = self.run
-        if run is None or self.input is None:
+        run, last = self.run, self.input
+        if run is None or last is None:
             return
         for known in joined:
-            run.came(known, self.input)
+            run.came(known, last)
         for one in happenings:
-            self.add(run, one, self.input, first=False)
+            self.add(run, one, last, first=False)
 
     def add(self, run: Run, one: Happening, event: Event, *, first: bool) -> None:
         """Something began a rebalance (``first``), or added to it."""

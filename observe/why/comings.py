@@ -68,7 +68,7 @@ def on_parked(account: Account, event: RequestParked) -> None:
     known = account.members.get(event.member_id)
     if event.api != "JoinGroup" or known is None:
         return
-    join = account.input
+    join = account.last
     if isinstance(join, JoinReceived):
         before = known.ask(join)
         is_rejoin = join.member_id == known.member_id

@@ -109,11 +109,11 @@ class History(Observer):
             elif event.cause == self._ownership.number and account.input is not self._ownership:
                 self._handlers[OwnershipChanged](account, self._ownership)
         handle(account, event)
-        if account.is_gone:
+        if not account.members and account.is_gone:
             if type(event) is GroupRemoved:
                 self._leave(group_id)
-        elif group_id in self._strangers:
-            del self._strangers[group_id]
+        elif self._strangers:
+            self._strangers.pop(group_id, None)
 
     def note_commit(self, note: CommitNote) -> None:
         request = note[3]

@@ -176,8 +176,9 @@ class Known:
 
     def assign(self, assignment: bytes, *, is_readable: bool = True) -> list[Partition] | None:
         """Take over an assignment; returns its partitions, None if they cannot be read."""
+        if self.read is None or not is_readable or assignment != self.assignment:
+            self.read = read_partitions(assignment) if is_readable else None
         self.assignment = assignment
-        self.read = read_partitions(assignment) if is_readable else None
         self.owned = len(self.read or ())
         return self.read
 

@@ -280,7 +280,8 @@ def on_published(account: Account, event: AssignmentsPublished) -> None:
         if known is None:
             known = account.members[member_id] = Known(member_id, "", "", None)
         if known.owned:
-            owner_before.update((one, member_id) for one in known.partitions())
+            for one in known.partitions(again=True):
+                owner_before[one] = member_id
         partitions = known.assign(data, is_readable=is_consumer)
         is_known = is_known and partitions is not None
         given[member_id] = partitions or []

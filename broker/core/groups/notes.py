@@ -86,37 +86,47 @@ def received(
 def join_received(m: Machine, request: JoinGroupRequest, ctx: Asker) -> None:
     """A JoinGroup came in."""
     if m.observed:
-        received(
-            m,
-            "JoinGroup",
-            request.group_id,
-            ctx,
-            member_id=request.member_id,
-            group_instance_id=request.group_instance_id,
-            kind=JoinReceived,
-            reason=request.reason,
-            session_timeout_ms=request.session_timeout_ms,
-            rebalance_timeout_ms=request.rebalance_timeout_ms,
-            protocol_type=request.protocol_type,
-            protocols=[NamedBytes(protocol.name, bytes(protocol.metadata)) for protocol in request.protocols],
+        m.emit(
+            JoinReceived(
+                group_id=request.group_id,
+                cause=0,
+                number=m.cause,
+                api="JoinGroup",
+                api_version=ctx.api_version,
+                client_id=ctx.client_id,
+                client_host=ctx.client_host,
+                member_id=request.member_id,
+                group_instance_id=request.group_instance_id,
+                generation=-1,
+                reason=request.reason,
+                session_timeout_ms=request.session_timeout_ms,
+                rebalance_timeout_ms=request.rebalance_timeout_ms,
+                protocol_type=request.protocol_type,
+                protocols=[NamedBytes(protocol.name, bytes(protocol.metadata)) for protocol in request.protocols],
+            )
         )
 
 
 def sync_received(m: Machine, request: SyncGroupRequest, ctx: Asker) -> None:
     """A SyncGroup came in."""
     if m.observed:
-        received(
-            m,
-            "SyncGroup",
-            request.group_id,
-            ctx,
-            member_id=request.member_id,
-            group_instance_id=request.group_instance_id,
-            generation=request.generation_id,
-            kind=SyncReceived,
-            protocol_type=request.protocol_type,
-            protocol_name=request.protocol_name,
-            assignments=[NamedBytes(item.member_id, bytes(item.assignment)) for item in request.assignments],
+        m.emit(
+            SyncReceived(
+                group_id=request.group_id,
+                cause=0,
+                number=m.cause,
+                api="SyncGroup",
+                api_version=ctx.api_version,
+                client_id=ctx.client_id,
+                client_host=ctx.client_host,
+                member_id=request.member_id,
+                group_instance_id=request.group_instance_id,
+                generation=request.generation_id,
+                reason=None,
+                protocol_type=request.protocol_type,
+                protocol_name=request.protocol_name,
+                assignments=[NamedBytes(item.member_id, bytes(item.assignment)) for item in request.assignments],
+            )
         )
 
 

@@ -31,44 +31,15 @@ from ottla.observe.snapshot import (
 from ottla.observe.timeline.build import build
 from ottla.observe.timeline.traffic import Traffic
 from ottla.observe.why.model import Advice, Episode, Wait
-from ottla.observe.why.store import Cost
-from tests.observe.http.fakes import FakeSentinels, Lines, costs_of
+from tests.observe.http.fakes import FakeHistory, FakeSentinels, Lines
 from tests.observe.timeline.synthetic import Crowd, member, part, rebalance, state
 
 
-class Past:
-    """What became of groups, as tests put it in: words and all."""
-
-    def __init__(self) -> None:
-        self.on_episode: list[Callable[[Episode], None]] = []
-        self.kept: list[Episode] = []
-
-    def knows(self, group_id: str) -> bool:
-        return any(one.group_id == group_id for one in self.kept)
+class Past(FakeHistory):
+    """Episodes as tests put them in: words and all."""
 
     def explain(self, episode: Episode) -> Episode:
         return episode
-
-    async def told(
-        self,
-        group_id: str,
-        pause: object,
-        *,
-        last: int | None = None,
-        since_ms: int | None = None,
-        generation: int | None = None,
-    ) -> list[Episode]:
-        found = [one for one in self.kept if one.group_id == group_id]
-        return found if last is None else found[-last:]
-
-    def costs(self, since_ms: int) -> list[Cost]:
-        return costs_of(self.kept, since_ms)
-
-    def end(self, episode: Episode) -> None:
-        """Something ended."""
-        self.kept.append(episode)
-        for follower in self.on_episode:
-            follower(episode)
 
 
 class Show:

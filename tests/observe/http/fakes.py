@@ -132,7 +132,8 @@ class FakeHistory:
         since_ms: int | None = None,
         generation: int | None = None,
     ) -> list[Episode]:
-        return [one for one in self.kept if one.group_id == group_id]
+        found = [one for one in self.kept if one.group_id == group_id]
+        return found if last is None else found[-last:]
 
     def knows(self, group_id: str) -> bool:
         return any(one.group_id == group_id for one in self.kept)
@@ -142,6 +143,11 @@ class FakeHistory:
 
     def costs(self, since_ms: int) -> list[Cost]:
         return costs_of(self.kept, since_ms)
+
+    def end(self, episode: Episode) -> None:
+        """Keep an episode that has ended, and tell of it."""
+        self.kept.append(episode)
+        self.ended(episode)
 
     def ended(self, episode: Episode) -> None:
         """Tell of an episode."""
