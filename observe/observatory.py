@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict
-from functools import cached_property, partial
-from secrets import token_bytes
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 from ottla.broker.clock import Clock
 from ottla.broker.core.events import Observer, TopicChanged
 from ottla.broker.core.topics.catalog import GROUP_EVENTS_TOPIC, OFFSETS_TOPIC
 from ottla.broker.log import Silent
-from ottla.broker.observing import Address, CannotObserve, Observing
-from ottla.broker.runtime.group_config import group_config
+from ottla.broker.observing import Address, Observing
 from ottla.broker.runtime.group_events import GroupEventLog, topic_configs
 from ottla.broker.settings import Settings
 from ottla.broker.storage.engine import StorageFull
@@ -63,7 +59,7 @@ class Observatory(Observing):
     def __init__(self, settings: Settings, log: Any = None, also: Observer | None = None) -> None:
         self.settings = settings
         self.log = Silent() if log is None else log
-        self.recorder = new_recorder(settings, partial(token_bytes, 32))
+        self.recorder = new_recorder(settings)
         self.measuring = _new_measuring(settings)
         self.history = History(
             lambda: {row.name: row.value for row in settings.describe()}, settings.ottla_history_memory_bytes
@@ -135,7 +131,7 @@ class Observatory(Observing):
         self._engine, self._topics = engine, topics
         if self.group_event_log is not None:
             await self._begin_group_events(self.group_event_log, topics)
-        self._begin_recording(engine, topics.partition_count(OFFSETS_TOPIC))
+        begin_file(self.recorder, self.settings, engine, topics.partition_count(OFFSETS_TOPIC), self.clock, self.log)
         if self.measuring is not None:
             self.measuring.begin(engine, topics, self.clock)
 
@@ -151,24 +147,6 @@ class Observatory(Observing):
             self.clock,
             max_batch_bytes=settings.message_max_bytes,
         )
-
-    def _begin_recording(self, engine: Engine, partitions: int) -> None:
-        try:
-            begin_file(
-                self.recorder,
-                self.settings,
-                asdict(group_config(self.settings)),
-                partitions=partitions,
-                clock=self.clock,
-                soon=asyncio.get_running_loop().call_soon_threadsafe,
-                log=self.log,
-                node_id=engine.node_id,
-                cluster_id=engine.cluster_id,
-                run_id=str(uuid4()),
-            )
-        except OSError as error:
-            reason = error.strerror or error
-            raise CannotObserve(f"cannot record in {self.settings.ottla_recorder_file}: {reason}") from error
 
     def explain(self, coordinator: GroupCoordinator, software_of: Callable[[str, str], str]) -> Explain | None:
         self._coordinator, self._software_of = coordinator, software_of

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from secrets import token_bytes
+from uuid import uuid4
 
 from ottla.broker.clock import Clock
+from ottla.broker.log import Log
+from ottla.broker.observing import CannotObserve
+from ottla.broker.runtime.group_config import group_config
 from ottla.broker.settings import Settings
+from ottla.broker.storage.engine import Engine
 from ottla.observe.recorder import Recorder
 from ottla.observe.recorder_hashes import Hashes
 
 
-def new_recorder(settings: Settings, new_key: Callable[[], bytes]) -> Recorder:
+def new_recorder(settings: Settings) -> Recorder:
     """A recorder that hides what the settings say, with a key of its own."""
     hides = Hashes(
-        new_key(),
+        token_bytes(32),
         group_ids=settings.ottla_recorder_hash_group_ids,
         client_hosts=settings.ottla_recorder_hash_client_hosts,
     )
@@ -31,24 +37,14 @@ def records(settings: Settings) -> bool:
     return bool(settings.ottla_recorder_memory_bytes or settings.ottla_recorder_file)
 
 
-def begin_file(
-    recorder: Recorder,
-    settings: Settings,
-    coordinator_settings: dict[str, int | str],
-    *,
-    partitions: int,
-    clock: Clock,
-    soon: Callable[..., Any],
-    log: Any,
-    **identity: Any,
-) -> None:
+def begin_file(recorder: Recorder, settings: Settings, engine: Engine, partitions: int, clock: Clock, log: Log) -> None:
     """Let the recorder write the file that the settings name, if they do.
 
     Args:
-        identity: further fields of the header: who the broker is.
+        partitions: of ``__consumer_offsets``.
 
     Raises:
-        OSError: it cannot be written.
+        CannotObserve: it cannot be written.
     """
     hashes = recorder.hashes
     if hashes is not None:
@@ -63,11 +59,13 @@ def begin_file(
     hidden = [] if hashes is None else ["group.ids"] * hashes.group_ids + ["client.hosts"] * hashes.client_hosts
     header = Header(
         version=version("ottla"),
-        **identity,
+        node_id=engine.node_id,
+        cluster_id=engine.cluster_id,
+        run_id=str(uuid4()),
         started_ms=clock.wall_ms(),
         started_at_ms=clock.monotonic_ms(),
         partitions=partitions,
-        settings=coordinator_settings,
+        settings=asdict(group_config(settings)),
         hashed=hidden,
     )
     writer = RecordingWriter(
@@ -76,9 +74,13 @@ def begin_file(
         limit_bytes=settings.ottla_recorder_file_bytes,
         limit_parts=settings.ottla_recorder_file_count,
         clock=clock,
-        soon=soon,
+        soon=asyncio.get_running_loop().call_soon_threadsafe,
         log=log,
     )
-    writer.start(recorder.last_seq + 1)
+    try:
+        writer.start(recorder.last_seq + 1)
+    except OSError as error:
+        reason = error.strerror or error
+        raise CannotObserve(f"cannot record in {settings.ottla_recorder_file}: {reason}") from error
     writer.pull = recorder.write_new
     recorder.file = writer

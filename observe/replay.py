@@ -252,9 +252,9 @@ def _turns(events: Iterable[Numbered]) -> Iterator[list[Numbered]]:
 
 def _issued_ids(first: Input, recorded: list[Event]) -> Iterator[str]:
     """The random parts of the member ids that were given in a turn."""
-    prefix = getattr(first, "group_instance_id", None)
-    if prefix is None:
-        prefix = getattr(first, "client_id", "")
+    prefix = ""
+    if isinstance(first, input_events.RequestReceived):
+        prefix = first.client_id if first.group_instance_id is None else first.group_instance_id
     for event in recorded:
         if isinstance(event, decision_events.MemberIdIssued | decision_events.MemberReplaced) or (
             isinstance(event, decision_events.MemberAdded) and not event.was_pending

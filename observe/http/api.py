@@ -35,7 +35,7 @@ class Endpoint(NamedTuple):
         path: with the names of its parts that vary in braces.
         handle: takes the parts of the broker, the varying parts of the path, and the query; gives what ``answer``
             says, or bytes that are its JSON, at once or to whoever awaits it.
-        needs: the parts that must be there.
+        is_there: False while a part is missing that it is about.
     """
 
     path: str
@@ -44,13 +44,13 @@ class Endpoint(NamedTuple):
     answer: Any
     handle: Callable[[Parts, dict[str, str], Query], Any]
     parameters: tuple[Parameter, ...] = ()
-    needs: tuple[str, ...] = ()
+    is_there: Callable[[Parts], bool] = lambda parts: True
 
 
 def endpoints(parts: Parts) -> Iterator[Endpoint]:
     """The endpoints that these parts can answer."""
     for endpoint in ENDPOINTS:
-        if all(getattr(parts, part) is not None for part in endpoint.needs):
+        if endpoint.is_there(parts):
             yield endpoint
 
 
@@ -241,7 +241,7 @@ ENDPOINTS = (
             Whole("after", "Only events with a larger `seq`: `next` of the answer before.", default=0),
             Whole("limit", "The most events of one answer.", 1, MOST_EVENTS, 1_000),
         ),
-        ("recorder",),
+        lambda parts: parts.recorder is not None,
     ),
     Endpoint(
         "/v1/groups/{group}/why",
@@ -254,7 +254,7 @@ ENDPOINTS = (
             Whole("generation", "Those that led to this generation, or began in it.", 0, 2**31 - 1),
             _SINCE,
         ),
-        ("history",),
+        lambda parts: parts.history is not None,
     ),
     Endpoint(
         "/v1/groups/{group}/timeline",
@@ -263,7 +263,7 @@ ENDPOINTS = (
         Timeline,
         _timeline,
         (_LAST, _SINCE),
-        ("timelines",),
+        lambda parts: parts.timelines is not None,
     ),
     Endpoint(
         "/v1/costs",
@@ -272,7 +272,7 @@ ENDPOINTS = (
         answers.Costs,
         _costs,
         (Whole("since", "What began at this time or later instead, in Unix milliseconds."),),
-        ("history",),
+        lambda parts: parts.history is not None,
     ),
     Endpoint(
         "/v1/sentinels",
@@ -281,6 +281,6 @@ ENDPOINTS = (
         answers.Alarms,
         _sentinels,
         (),
-        ("sentinels",),
+        lambda parts: parts.sentinels is not None,
     ),
 )

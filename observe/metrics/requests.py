@@ -94,7 +94,7 @@ class Requests:
             timed.encode = ctx.watch(timed)
             answer = handle(request, ctx, services)
             if answer is None:
-                if getattr(request, "acks", -1) == 0:
+                if api == "Produce" and request.acks == 0:
                     timed.end(0)  # it is never answered
             elif not iscoroutine(answer):
                 timed.end(first_error(answer))
