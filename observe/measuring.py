@@ -12,13 +12,13 @@ from ottla.broker.net.listener import Listener
 from ottla.broker.runtime.topics import TopicManager
 from ottla.broker.settings import Settings
 from ottla.broker.storage.engine import Engine
-from ottla.observe.append_times import AppendTimes
 from ottla.observe.metrics.counters import Counters
 from ottla.observe.metrics.dispatcher import MeasuredDispatcher
 from ottla.observe.metrics.histogram import Durations
 from ottla.observe.metrics.requests import Requests
 from ottla.observe.metrics.scene import Bounds
 from ottla.observe.metrics.sources import Sources
+from ottla.observe.record_times import AppendTimes
 from ottla.observe.recorder import Recorder
 from ottla.observe.view import View
 from ottla.protocol.records import TopicPartition

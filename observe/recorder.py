@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from ottla.broker.core.events import (
+    AppendFinished,
     AssignmentsPublished,
     BarrierClosed,
     BarrierOpened,
@@ -28,13 +29,15 @@ from ottla.broker.core.events import (
     Observer,
     OffsetDeleteReceived,
     OffsetsCommitted,
+    RequestAnswered,
+    RequestReceived,
+    RequestRefused,
     SyncReceived,
     TxnCommitReceived,
     commit_event,
 )
 from ottla.observe.recorder_lanes import Lanes, head
 from ottla.observe.recorder_notes import BY_TOPIC_ID, PACKED, packed, unpacked
-from ottla.observe.recorder_traffic import is_traffic
 
 if TYPE_CHECKING:
     from ottla.observe.recorder_hashes import Hashes
@@ -236,3 +239,18 @@ _LARGE: dict[type[Event], Callable[[Any], bool]] = {
 def _is_expected(event: Event) -> bool:
     """True if offsets were committed as they were asked to be, and that is all."""
     return not event.moved_back and event.producer_id < 0  # type: ignore[attr-defined]
+
+
+_ALWAYS: tuple[type[Event], ...] = (CommitReceived, OffsetsCommitted, TxnCommitReceived)
+_BY_API = frozenset((RequestReceived, RequestAnswered, RequestRefused))
+_APIS = frozenset(("OffsetCommit", "TxnOffsetCommit", "OffsetFetch", "Heartbeat"))
+
+
+def is_traffic(event: Event) -> bool:
+    """True if an event only says that offsets were committed or asked for, or that a heartbeat was refused."""
+    kind = event.__class__
+    if kind in _ALWAYS:
+        return True
+    if kind in _BY_API:
+        return event.api in _APIS  # type: ignore[attr-defined]
+    return kind is AppendFinished and event.what == "offsets"  # type: ignore[attr-defined]

@@ -73,6 +73,28 @@ def details(trigger: Trigger, part: MemberPart | None) -> list[str]:
 Details = Callable[[Mapping[str, str], MemberPart | None], list[str]]
 
 
+def _clause(fact: str, text: str) -> Details:
+    """A clause that has facts in braces, told if the first of them is known."""
+    return lambda facts, part: [text.format_map(facts)] if facts.get(fact) else []
+
+
+_assignors = _clause("after", "it had {before} and has {after} now")
+_error = _clause("error", "it had been answered {error}")
+_write = _clause("error", "the error was {error}")
+_full = _clause("members", "it has {members} members")
+_session = _clause("session_timeout_ms", "it asked for {session_timeout_ms} ms")
+_flapping = _clause("times", "it left or was removed {times} times within ten minutes")
+_rolling = _clause("restarted", "{restarted} of them went and came back within ten minutes, each once")
+
+
+def _type(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:
+    return [f"it is of type {quoted(facts['protocol_type'])}", f"the group is of type {quoted(facts['group_type'])}"]
+
+
+def _replaced(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:
+    return [f"nobody had been there for {away}"] if (away := span(facts, "away_ms")) else []
+
+
 def _returned(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:
     went = in_short(facts) or "it went"
     clauses = [f"{went} {away} before"] if (away := span(facts, "away_ms")) else []
@@ -149,22 +171,6 @@ def _topics(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:
     return clauses + ([f"{more} more of its topics changed"] if more else [])
 
 
-def _assignors(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:
-    return [f"it had {facts['before']} and has {facts['after']} now"] if "after" in facts else []
-
-
-def _error(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:
-    return [f"it had been answered {facts['error']}"] if facts.get("error") else []
-
-
-def _write(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:
-    return [f"the error was {facts['error']}"] if facts.get("error") else []
-
-
-def _replaced(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:
-    return [f"nobody had been there for {away}"] if (away := span(facts, "away_ms")) else []
-
-
 def _admin(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:
     by, place = facts.get("by", ""), facts.get("from", "").removeprefix("/")
     if by or place:
@@ -181,18 +187,6 @@ def _mismatch(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:
     return clauses
 
 
-def _type(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:
-    return [f"it is of type {quoted(facts['protocol_type'])}", f"the group is of type {quoted(facts['group_type'])}"]
-
-
-def _full(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:
-    return [f"it has {facts['members']} members"] if "members" in facts else []
-
-
-def _session(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:
-    return [f"it asked for {facts['session_timeout_ms']} ms"] if "session_timeout_ms" in facts else []
-
-
 def _duplicate(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:
     clauses = [f"{facts['new']} has it now"] if facts.get("new") else []
     if after := span(facts, "after_ms"):
@@ -201,14 +195,6 @@ def _duplicate(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:
     if int(facts.get("replaced_times", "0") or 0) > 1:
         clauses.append(f"it changed hands {facts['replaced_times']} times within ten minutes")
     return clauses
-
-
-def _flapping(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:
-    return [f"it left or was removed {facts.get('times', '?')} times within ten minutes"]
-
-
-def _rolling(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:
-    return [f"{facts.get('restarted', '?')} of them went and came back within ten minutes, each once"]
 
 
 def _over(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:

@@ -13,7 +13,7 @@ from ottla.broker.core.fetches import FetchPurgatory
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.runtime.driver import Driver
-from ottla.observe.append_times import AppendTimes
+from ottla.observe.record_times import AppendTimes
 from ottla.observe.view import Identity, View
 from ottla.protocol.consumer_protocol import (
     Assignment,

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.observe.append_times import POINTS, AppendTimes
+from ottla.observe.record_times import POINTS, AppendTimes
 from ottla.protocol.records import TopicPartition
 
 TP = TopicPartition("t", 0)
