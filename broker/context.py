@@ -98,6 +98,7 @@ class RequestContext:
             members are *not* removed then: Kafka cannot see a disconnect of a parked request either.
         overlaps: the request waits for the disk only, and the connection's next one, if it is a Produce too, may be
             served before it is answered.
+        encoded: an OffsetCommit as it came, without its header; empty for other requests.
         meter: counts what the client uses, where there are quotas.
         mutes: nothing at all is read from the connection meanwhile.
     """
@@ -112,6 +113,7 @@ class RequestContext:
         "closed",
         "connection",
         "correlation_id",
+        "encoded",
         "on_close",
         "overlaps",
     )
@@ -131,6 +133,7 @@ class RequestContext:
         self._encode = encode
         self.closed = False
         self.overlaps = False
+        self.encoded = b""
         self.on_close: Callable[[], None] | None = None
 
     @property

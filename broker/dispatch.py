@@ -53,6 +53,7 @@ class Route:
     handle: Handle
     header_tags: bool
     is_async: bool
+    is_commit: bool
     error_response: Callable[[Any, int], Any]
 
 
@@ -167,6 +168,8 @@ class Dispatcher:
             asked = code >> 16, code & 0xFFFF, correlation_id
             return self._serve_metered(self.meter, asked, len(frame) - start, route, request, peer)
         ctx = RequestContext(peer, code & 0xFFFF, correlation_id, peer.client_id, route.encode)
+        if route.is_commit:
+            ctx.encoded = frame[position:]
         peer.open = ctx
         try:
             response = route.handle(request, ctx, self.services)
@@ -241,6 +244,7 @@ class Dispatcher:
             handle=self._handle(name, served.handle, row.response),
             header_tags=row.request_header_version(version) == 2,
             is_async=served.is_async,
+            is_commit=key is ApiKey.OFFSET_COMMIT,
             error_response=lambda request, code: row.response(error_code=code),  # type: ignore[call-arg]
         )
         return route
@@ -265,6 +269,7 @@ class Dispatcher:
             handle=self._handle("ApiVersions", unknown_version, answer),
             header_tags=False,
             is_async=False,
+            is_commit=False,
             error_response=lambda request, code: answer(error_code=code),  # type: ignore[call-arg]
         )
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ottla.broker.observe.printable import printable
 from ottla.cli.completion import DEFAULT_BOOTSTRAP, complete_topics
 from ottla.cli.output import Refused
 from ottla.clients.durations import parse_duration_ms
+from ottla.observe.printable import printable
 
 if TYPE_CHECKING:
     from ottla.clients import Admin, KafkaError

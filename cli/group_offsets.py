@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.broker.observe.printable import printable
 from ottla.cli.common import bootstrap_option, format_option, one_name, topic_partitions, topics_exist, with_admin
 from ottla.cli.completion import complete_groups, complete_topics
 from ottla.cli.group_words import group_option, has_members, no_group
 from ottla.cli.output import Cell, Refused, note, print_json, print_table, say, warn
 from ottla.cli.resets import CannotReset, Move, Place, Target, To, move, parse_datetime_ms
 from ottla.clients.durations import parse_duration_ms
+from ottla.observe.printable import printable
 
 if TYPE_CHECKING:
     from ottla.clients import Admin, TopicPartition

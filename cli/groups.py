@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.broker.observe.printable import printable
 from ottla.cli.common import bootstrap_option, format_option, names, with_admin, word
 from ottla.cli.completion import complete_groups
 from ottla.cli.group_offsets import delete_offsets, reset_offsets
@@ -15,6 +14,7 @@ from ottla.cli.group_watch import watch
 from ottla.cli.group_words import group_option, has_members, host, no_group, partitions_in_words
 from ottla.cli.kafka_habits import CommandFirst
 from ottla.cli.output import Cell, note, print_json, print_table, say, state
+from ottla.observe.printable import printable
 
 if TYPE_CHECKING:
     from ottla.clients import Admin, GroupDescription, MemberDescription, TopicPartition

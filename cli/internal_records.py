@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.broker.observe.printable import printable
+from ottla.observe.printable import printable
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
 from ottla.protocol.errors import MalformedFrame
 from ottla.protocol.internal_topics import TRANSACTIONS_TOPIC

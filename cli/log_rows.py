@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ottla.broker.observe.printable import printable
 from ottla.cli.internal_records import described, in_words
 from ottla.cli.output import json_text
 from ottla.cli.segments import StoredBatch, Unreadable
+from ottla.observe.printable import printable
 from ottla.protocol.batch import BatchError, Record
 from ottla.protocol.batch_reader import iter_records
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC

@@ -104,7 +104,7 @@ def _harmless_errors() -> Iterator[None]:
     try:
         yield
     except click.ClickException as error:
-        from ottla.broker.observe.printable import printable
+        from ottla.observe.printable import printable
 
         if type(error).__name__ == "NoArgsIsHelpError":  # help, which is ours; before click 8.2 it is no error
             raise

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import click
 
-from ottla.broker.observe.printable import printable
+from ottla.observe.printable import printable
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -8,8 +8,8 @@ from datetime import date, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from ottla.broker.observe.printable import printable
 from ottla.cli.output import note, print_json, print_table, warn
+from ottla.observe.printable import printable
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,8 +12,8 @@ from ottla.cli.common import format_option
 from ottla.cli.output import Refused, note, print_json, say
 
 if TYPE_CHECKING:
-    from ottla.broker.observe.recording import Recording
-    from ottla.testing.replay import Verdict
+    from ottla.observe.recording import Recording
+    from ottla.observe.replay import Verdict
 
 MOST_NAMES = 5
 
@@ -27,8 +27,8 @@ def command(file: Path, output_format: str) -> None:
     A fresh coordinator gets every request, timer and outcome at its time. Each of its decisions is compared with the
     recorded one. Exit code 0 if all are the same, 1 if not.
     """
-    from ottla.broker.observe.recording import NoRecording, open_recording
-    from ottla.testing.replay import replay
+    from ottla.observe.recording import NoRecording, open_recording
+    from ottla.observe.replay import replay
 
     try:
         recording = open_recording(file)

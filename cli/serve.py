@@ -129,7 +129,7 @@ def command(
     except BadSetting as error:
         raise click.UsageError(str(error)) from None
     from ottla.broker.net.descriptors import raise_limit
-    from ottla.broker.observe.logs import logger
+    from ottla.observe.logs import logger
 
     raise_limit()
     log = logger(log_format, level=log_level)
@@ -201,9 +201,17 @@ async def _serve(
     for number in SIGNALS:
         loop.add_signal_handler(number, stop)
     from ottla.broker.app import Broker, CannotStart  # takes a while, in which a signal may come
+    from ottla.observe.observatory import Observatory
 
     broker = Broker(
-        loaded.settings, directory=directory, host=host, port=port, advertised=advertised, topics=topics, log=log
+        loaded.settings,
+        directory=directory,
+        host=host,
+        port=port,
+        advertised=advertised,
+        topics=topics,
+        log=log,
+        observing=Observatory(loaded.settings, log),
     )
     broker.on_fatal = lambda: os._exit(70)  # storage that cannot sync must not acknowledge anything more
     try:
@@ -248,8 +256,8 @@ def _tell_taken(host: str, port: int, http: str) -> None:
     Args:
         http: where HTTP was to be served; empty for nowhere.
     """
-    from ottla.broker.observe.http.address import parse_address
     from ottla.cli.greeting import Who, bind_error, free_port, greet, holder
+    from ottla.observe.http.address import parse_address
 
     http_host, http_port = parse_address(http, "--http") if http else ("", 0)
     words, used = sys.argv[1:], {port, http_port}
@@ -344,7 +352,7 @@ def listening_address(listen: str | None, settings: Settings) -> tuple[str, int]
 
 def _is_this_machine(host: str) -> bool:
     """Whether every address that a host stands for is one of loopback; an empty one stands for all interfaces."""
-    from ottla.broker.observe.http.address import is_loopback
+    from ottla.observe.http.address import is_loopback
 
     if not host:
         return False
@@ -392,7 +400,7 @@ def check_http(settings: Settings, option: str | None = None) -> None:
         BadSetting: it is no address, or other machines reach it without a token and the settings do not permit that.
     """
     if settings.ottla_http_listen:
-        from ottla.broker.observe.http.address import parse_address
+        from ottla.observe.http.address import parse_address
 
         name = "--http" if option else "ottla.http.listen"
         host, port = parse_address(settings.ottla_http_listen, name)

@@ -16,7 +16,7 @@ from ottla.cli.output import Refused, note, on_terminal, print_json_text, say, s
 from ottla.cli.why import since
 
 if TYPE_CHECKING:
-    from ottla.broker.observe.timeline.model import Timeline
+    from ottla.observe.timeline.model import Timeline
 
 LAST = 8
 LAST_OF_PAGE = 500
@@ -28,7 +28,7 @@ COUNTED = {
     "replacement": ("silent replacement", "silent replacements"),
     "loaded": ("restart of the broker", "restarts of the broker"),
 }
-"""What is listed, and how it is counted."""
+"""Lists and their counts."""
 
 
 @click.command(short_help="Draw who joined, waited, owned and was silent when.")
@@ -94,7 +94,7 @@ def command(
 def _of_broker(bootstrap: str, group_id: str, last: int | None, since_ms: int | None) -> Timeline:
     import msgspec
 
-    from ottla.broker.observe.timeline.model import Timeline
+    from ottla.observe.timeline.model import Timeline
 
     body = group_history(bootstrap, group_id, "timeline", last=last, since_ms=since_ms)
     try:
@@ -104,8 +104,8 @@ def _of_broker(bootstrap: str, group_id: str, last: int | None, since_ms: int | 
 
 
 def _of_recording(path: Path, group_id: str, last: int | None, since_ms: int | None) -> Timeline:
-    from ottla.broker.observe.recording import NoRecording, open_recording
-    from ottla.broker.observe.timeline.offline import timeline_of
+    from ottla.observe.recording import NoRecording, open_recording
+    from ottla.observe.timeline.offline import timeline_of
 
     try:
         recording = open_recording(path)
@@ -120,7 +120,7 @@ def _of_recording(path: Path, group_id: str, last: int | None, since_ms: int | N
 
 
 def _write_page(timeline: Timeline, html: Path) -> None:
-    from ottla.broker.observe.timeline.page import page
+    from ottla.observe.timeline.page import page
 
     try:
         html.write_text(page(timeline), encoding="utf-8")
@@ -134,7 +134,7 @@ def _clock(wall_ms: int) -> str:
 
 
 def _draw(timeline: Timeline, width: int | None, is_ascii: bool, members: int) -> None:
-    from ottla.broker.observe.timeline.terminal import Drawing
+    from ottla.observe.timeline.terminal import Drawing
 
     terminal = on_terminal()
     columns = width or (shutil.get_terminal_size().columns if terminal else WIDTH_OF_PIPE)
@@ -161,7 +161,7 @@ def _title(timeline: Timeline) -> str:
 
 
 def _counted(timeline: Timeline) -> str:
-    """How much of each kind is listed."""
+    """Number of lines of each kind."""
     kinds = [mark.kind for mark in timeline.marks]
     found = [(kinds.count(kind), words) for kind, words in COUNTED.items() if kind == "rebalance" or kind in kinds]
     return ", ".join(f"{count} {words[count != 1]}" for count, words in found)

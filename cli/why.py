@@ -17,14 +17,14 @@ from ottla.cli.output import Refused, note, on_terminal, print_json, print_json_
 from ottla.clients.durations import parse_duration_ms
 
 if TYPE_CHECKING:
-    from ottla.broker.observe.why.history import History
-    from ottla.broker.observe.why.model import Episode
+    from ottla.observe.why.history import History
+    from ottla.observe.why.model import Episode
 
 MOST_NAMED = 20
 
 
 class Asked(NamedTuple):
-    """Which episodes are wanted."""
+    """The episodes that are wanted."""
 
     group_id: str
     last: int | None
@@ -80,7 +80,7 @@ def command(
     group_id = one_name(group, more, "group")
     by_default = last is None and since_ms is None and generation is None
     if by_default:
-        from ottla.broker.observe.why.choice import LOOK_BACK
+        from ottla.observe.why.choice import LOOK_BACK
 
         last = LOOK_BACK
     asked = Asked(group_id, last, since_ms, generation)
@@ -102,7 +102,7 @@ def command(
 def _of_broker(bootstrap: str, asked: Asked) -> tuple[list[Episode], str]:
     from msgspec import ValidationError
 
-    from ottla.broker.observe.why.explain import read_told
+    from ottla.observe.why.explain import read_told
 
     body = group_history(
         bootstrap, asked.group_id, "why", last=asked.last, since_ms=asked.since_ms, generation=asked.generation
@@ -114,9 +114,9 @@ def _of_broker(bootstrap: str, asked: Asked) -> tuple[list[Episode], str]:
 
 
 def _history_of(path: Path) -> tuple[History, int]:
-    """What a recording tells, and when it ends."""
-    from ottla.broker.observe.recording import NoRecording, open_recording
-    from ottla.broker.observe.why.history import History
+    """The content of a recording, and its end."""
+    from ottla.observe.recording import NoRecording, open_recording
+    from ottla.observe.why.history import History
 
     try:
         recording = open_recording(path)
@@ -141,7 +141,7 @@ def _print_groups(path: Path) -> None:
 
 
 def _generations(episodes: Sequence[Episode]) -> str:
-    """Which generations there are to ask for."""
+    """The generations that can be asked for."""
     known = sorted({one.generation_after for one in episodes if one.generation_after >= 0})
     if not known:
         return "No generation of it is known."
@@ -151,7 +151,7 @@ def _generations(episodes: Sequence[Episode]) -> str:
 def _of_recording(path: Path, asked: Asked) -> tuple[list[Episode], str]:
     from msgspec.json import encode
 
-    from ottla.broker.observe.why.explain import Told
+    from ottla.observe.why.explain import Told
 
     history, wall_ms = _history_of(path)
     if not history.knows(asked.group_id):
@@ -166,7 +166,7 @@ def _of_recording(path: Path, asked: Asked) -> tuple[list[Episode], str]:
 
 def _print_choice(episodes: Sequence[Episode], body: str | None) -> None:
     """Print what is worth telling of the latest episodes; of ``body``, the document that they are from, if given."""
-    from ottla.broker.observe.why.choice import beginning, choose, in_a_line
+    from ottla.observe.why.choice import beginning, choose, in_a_line
 
     choice = choose(episodes)
     assert choice is not None
@@ -194,8 +194,8 @@ def _nothing(asked: Asked) -> str:
 
 def print_episodes(episodes: Sequence[Episode]) -> None:
     """Print them, the oldest first, with the local clock's times."""
-    from ottla.broker.observe.why.plain import clock
-    from ottla.broker.observe.why.words import felt, tell, verdict
+    from ottla.observe.why.plain import clock
+    from ottla.observe.why.words import felt, tell, verdict
 
     for at, episode in enumerate(episodes):
         headline, sentences = tell(episode)  # again, since the broker's clock may be in another time zone

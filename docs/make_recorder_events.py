@@ -22,7 +22,9 @@ BEGIN = "<!-- Printed by docs/make_recorder_events.py (`make docs`) from here on
 def render() -> str:
     """The whole page."""
     head = PAGE.read_text(encoding="utf-8").split(BEGIN)[0]
-    kinds = [one for one in vars(events).values() if isinstance(one, type) and issubclass(one, Struct)]
+    kinds = [
+        one for one in vars(events).values() if isinstance(one, type) and issubclass(one, Struct) and one is not Struct
+    ]
     told = sorted((one for one in kinds if issubclass(one, Event) and one not in (Event, Input)), key=_name)
     inputs = [one for one in told if issubclass(one, Input)]
     others = [one for one in told if not issubclass(one, Input)]

@@ -7,6 +7,8 @@ version; a version above the newest known is read as that one and what follows i
 
 from __future__ import annotations
 
+from struct import Struct, unpack_from
+from struct import error as StructError
 from typing import TypeVar
 
 from ottla.protocol.errors import MalformedFrame
@@ -44,6 +46,8 @@ class Assignment(Message):
     assigned_partitions: list[ConsumerTopicPartitions] = wire(ArrayOf(ConsumerTopicPartitions))
     user_data: bytes | None = wire(Bytes, nullable_since=0, default=None)
 
+
+_VERSION_AND_COUNT, _INT16, _INT32 = (Struct(form).unpack_from for form in (">hi", ">h", ">i"))
 
 M = TypeVar("M", Subscription, Assignment)
 
@@ -96,6 +100,30 @@ def decode_assignment(data: bytes) -> Assignment:
         MalformedFrame: the bytes are not an assignment.
     """
     return _decode(Assignment, data)
+
+
+def assigned_partitions(data: bytes) -> list[tuple[str, int]]:
+    """The partitions of a member's assignment, in its order: much faster than `decode_assignment`.
+
+    Raises:
+        MalformedFrame: the bytes are not an assignment.
+    """
+    found: list[tuple[str, int]] = []
+    try:
+        version, topics = _VERSION_AND_COUNT(data)
+        at = 6
+        for _ in range(topics):
+            end = at + 2 + _INT16(data, at)[0]
+            topic = data[at + 2 : end].decode()
+            count = _INT32(data, end)[0]
+            found += [(topic, partition) for partition in unpack_from(f">{count}i", data, end + 4)]
+            at = end + 4 + 4 * count
+        if version >= 0 and at + 4 + max(_INT32(data, at)[0], 0) == len(data):
+            return found
+    except (StructError, UnicodeDecodeError):
+        pass
+    given = decode_assignment(data).assigned_partitions  # something is unusual, or wrong
+    return [(one.topic, partition) for one in given for partition in one.partitions]
 
 
 def encode_assignment(assignment: Assignment, version: int = NEWEST_VERSION) -> bytes:

@@ -30,6 +30,10 @@ class Asker(Protocol):
     def api_version(self) -> int:
         """The version of the request, and so of its answer."""
 
+    @property
+    def encoded(self) -> bytes:
+        """An OffsetCommit as it came, without its header; empty for other requests, and where it is not at hand."""
+
 
 @dataclass(slots=True)
 class Reply:

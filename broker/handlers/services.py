@@ -49,6 +49,7 @@ class _Caller:
     client_id = ""
     client_host = ""
     api_version = 0
+    encoded = b""
 
     def __init__(self, then: Callable[[Any], None]) -> None:
         self.reply = then
@@ -57,7 +58,7 @@ class _Caller:
 class Explain(Protocol):
     """The history of groups, and its reasons, as JSON; None for a group of which nothing is known.
 
-    See `ottla.broker.observe.why.explain.Explanations`.
+    See `ottla.observe.why.explain.Explanations`.
     """
 
     async def why(

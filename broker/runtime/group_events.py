@@ -21,7 +21,7 @@ from ottla.protocol.internal_topics import GROUP_EVENTS_TOPIC
 from ottla.protocol.records import BatchBuilder, TopicPartition
 
 LINGER_MS = 20
-"""How long records wait for more of them: the joins of a whole rebalance are one append."""
+"""Time that records wait for more of them: the joins of a whole rebalance are one append."""
 BATCH_BYTES = 64 << 10
 """Keys and values of this size together are one batch, and as many as are written in one turn of the event loop."""
 MOST_BYTES = 4 << 20
@@ -32,7 +32,7 @@ SMALLEST_SEGMENT_BYTES = 64 << 10
 
 
 class Report(Protocol):
-    """Where operators read what happened."""
+    """The log of the broker."""
 
     def warning(self, event: str, **fields: Any) -> Any: ...
 

@@ -15,8 +15,8 @@ from typing import Any
 from examples.demo.processes import Failed, Process
 from examples.demo.reports import Tail
 from examples.incidents.view import View
-from ottla.broker.observe.why.plain import HERE
 from ottla.clients import Admin, GroupDescription, KafkaError, NewTopic, Producer
+from ottla.observe.why.plain import HERE
 
 SETTINGS = ("group.max.size=4",)
 """The only setting that is not Kafka's default: it is what the group that is too large runs into."""

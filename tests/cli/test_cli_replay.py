@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from ottla.broker.core.events import Event, GenerationStarted
 from ottla.broker.core.groups.config import GroupConfig
-from ottla.broker.observe.recording import Header, beginning, json_line
 from ottla.cli.main import command
+from ottla.observe.recording import Header, beginning, json_line
 from tests.core.world import World, join
 
 CONFIG = GroupConfig(group_initial_rebalance_delay_ms=100)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from ottla.broker.observe.timeline.model import Timeline
+from ottla.observe.timeline.model import Timeline
 from ottla.testing.broker import Broker
 from tests.cli.conftest import Ottla, membership
 

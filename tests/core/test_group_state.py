@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from ottla.broker.core.coordination.shard import Shard
 from ottla.broker.core.groups.classic.group import Group
 from ottla.broker.core.groups.classic.state import (
     COMPLETING_REBALANCE,
@@ -22,7 +23,6 @@ from ottla.broker.core.groups.classic.state import (
 )
 from ottla.broker.core.groups.committed import CommittedOffsets
 from ottla.broker.core.groups.config import GroupConfig
-from ottla.broker.core.groups.shard import Shard
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
 from ottla.protocol.messages.heartbeat import HeartbeatRequest

@@ -12,7 +12,7 @@ from typing import Any
 
 from ottla.broker.core.coordination.shard import ShardState
 from ottla.broker.core.effects import Append, Reply
-from ottla.broker.core.events import Event
+from ottla.broker.core.events import Event, EveryEvent
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.core.groups.replay import differences
@@ -52,6 +52,7 @@ class Ctx:
     api_version: int
     request: Any
     client_host: str = "/127.0.0.1"
+    encoded: bytes = b""
     answer: Any = None
 
     @property
@@ -83,7 +84,7 @@ class World:
         return WALL_MS + self.now_ms
 
     def new_coordinator(self) -> GroupCoordinator:
-        coordinator = GroupCoordinator(self.config, self.new_id, self.partition_count, self.events.append)
+        coordinator = GroupCoordinator(self.config, self.new_id, self.partition_count, EveryEvent(self.events.append))
         coordinator.start()
         return coordinator
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.observe.logs import logger
+from ottla.observe.logs import logger
 from ottla.testing import Broker
 from tests.e2e.cast import Cast
 

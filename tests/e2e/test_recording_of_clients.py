@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from ottla.broker.core.events import Disconnected, Event, GroupLoaded, SessionExpired, TxnCommitReceived
-from ottla.broker.observe.recording import Recording, open_recording
+from ottla.observe.recording import Recording, open_recording
 from ottla.testing import BrokerProcess
 from tests.e2e import confluent_client
 from tests.e2e.cast import Cast, places

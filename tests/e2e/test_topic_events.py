@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from ottla.broker.observe.events import TopicChanged, TopicDeleted
-from ottla.broker.observe.recording import open_recording
+from ottla.observe.events import TopicChanged, TopicDeleted
+from ottla.observe.recording import open_recording
 from ottla.testing import Broker
 
 pytestmark = pytest.mark.e2e

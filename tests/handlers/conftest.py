@@ -61,6 +61,7 @@ class Exchange:
     """One request and what became of it; it is its own connection."""
 
     client_host = "/127.0.0.1"
+    encoded = b""
     client_software = ""
     local_host = "127.0.0.1"
     local_port = 9092

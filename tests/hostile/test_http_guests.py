@@ -16,10 +16,10 @@ from urllib.parse import quote
 
 import pytest
 
-from ottla.broker.observe.http import server, stream
-from ottla.broker.observe.http.parts import Parts
-from ottla.broker.observe.http.stream import Feed
-from ottla.broker.observe.logs import logger
+from ottla.observe.http import server, stream
+from ottla.observe.http.parts import Parts
+from ottla.observe.http.stream import Feed
+from ottla.observe.logs import logger
 from ottla.testing import Broker
 from tests.hostile.victim import Victim
 from tests.observe.http.conftest import Answer, ask
@@ -186,7 +186,7 @@ class Lazy:
     """Clients that ask and never read, where the kernel takes little off the broker."""
 
     def __init__(self, broker: Broker, stack: ExitStack) -> None:
-        assert (port := broker._running.http) is not None  # noqa: RUF018
+        assert (port := broker.observatory.http) is not None  # noqa: RUF018
         self.port, self.broker, self._stack = port, broker, stack
         assert port._server is not None
         [listening] = port._server.sockets
@@ -374,7 +374,7 @@ def test_the_token_is_not_in_the_log(token_file: Path, monkeypatch: pytest.Monke
     def work(url: str) -> None:
         assert ask(url, "/login", "POST", "token=s3cret-token").status == 303
         assert ask(url, "/v1/cluster?token=s3cret-token").status == 401
-        monkeypatch.setattr("ottla.broker.observe.http.routes.read_query", broken)
+        monkeypatch.setattr("ottla.observe.http.routes.read_query", broken)
         failed = ask(url, "/v1/cluster", Authorization="Bearer s3cret-token")
         assert failed.status == 500
         assert b"Traceback" not in failed.body

@@ -12,7 +12,7 @@ from msgspec import msgpack
 
 from ottla.broker.core.events import TopicDeleted
 from ottla.broker.core.groups.config import GroupConfig
-from ottla.broker.observe.recording import (
+from ottla.observe.recording import (
     HEAD,
     LARGEST_BYTES,
     MOST_NOTES,
@@ -21,7 +21,7 @@ from ottla.broker.observe.recording import (
     beginning,
     open_recording,
 )
-from ottla.broker.observe.recording_writer import RecordingWriter
+from ottla.observe.recording_writer import RecordingWriter
 from tests.observe.test_recording import Loop
 
 HUGE_BYTES = 400 << 20

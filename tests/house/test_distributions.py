@@ -114,7 +114,7 @@ def check_five_minutes(commands: Path, unpacked: Path, tmp_path: Path) -> None:
         begin, five_minutes = (one for one in fences(unpacked / "README.md")[:3] if "$ ottla" in one.text)
         reader.say(*begin.commands()[1])
         reader.say("python -c 'import ottla.broker.app as app; print(app.__file__)'", [f"{commands.parent}…"])
-        for name in (path.name for path in (ROOT / "broker/observe/console").iterdir()):
+        for name in (path.name for path in (ROOT / "observe/console").iterdir()):
             page = "" if name == "index.html" else name
             with urllib.request.urlopen(f"http://127.0.0.1:{reader.http_port}/{page}", timeout=10) as answer:
                 assert answer.status == 200, name

@@ -37,7 +37,8 @@ PLANTED = [
     ("net", "broker/net/connection.py", "ottla.protocol.apis"),
     ("net", "broker/net/connection.py", "ottla.broker.handlers.heartbeat"),
     ("core:", "broker/core/purgatory.py", "ottla.broker.clock"),
-    ("observe", "broker/runtime/loop_clock.py", "ottla.broker.observe.logs"),
+    ("rooms", "broker/runtime/loop_clock.py", "ottla.observe.logs"),
+    ("observe", "observe/logs.py", "ottla.clients.errors"),
     ("core and protocol", "broker/core/purgatory.py", "time"),
     ("core and protocol", "protocol/framing.py", "socket"),
 ]

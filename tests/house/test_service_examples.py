@@ -16,9 +16,9 @@ import click
 import pytest
 import yaml
 
-from ottla.broker.observe.http.access import FOR_ALL
-from ottla.broker.observe.http.address import is_loopback
 from ottla.cli.serve import check_http, command, listening_address, settings_of
+from ottla.observe.http.access import FOR_ALL
+from ottla.observe.http.address import is_loopback
 from ottla.testing import BrokerProcess
 from tests.house.fences import PATIENCE_S
 from tests.house.sources import ROOT

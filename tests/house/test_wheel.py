@@ -116,8 +116,8 @@ def check_contents(wheel: Path) -> None:
     assert {name.split("/")[1] for name in names if name.startswith("ottla/")} == set(ROOMS)
     modules = (name.removesuffix(".py").replace("/", ".") for name in names if name.endswith(".py"))
     assert {module.removesuffix(".__init__") for module in modules} == room_modules()
-    console = {f"ottla/{path.relative_to(ROOT)}" for path in (ROOT / "broker/observe/console").iterdir()}
-    assert "ottla/broker/observe/console/index.html" in console
+    console = {f"ottla/{path.relative_to(ROOT)}" for path in (ROOT / "observe/console").iterdir()}
+    assert "ottla/observe/console/index.html" in console
     assert console <= set(names)
     pages = {f"ottla/cli/docs/{path.name}" for path in (ROOT / "docs").glob("*.md")}
     assert {name for name in names if name.startswith("ottla/cli/docs/")} == pages

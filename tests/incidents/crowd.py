@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.broker.core.groups.config import GroupConfig
-from ottla.broker.observe.why.history import History
-from ottla.broker.observe.why.model import Episode
+from ottla.observe.why.history import History
+from ottla.observe.why.model import Episode
 from ottla.protocol.consumer_protocol import (
     Assignment,
     ConsumerTopicPartitions,

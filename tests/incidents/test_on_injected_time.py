@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.observe.why.model import Episode
+from ottla.observe.why.model import Episode
 from ottla.protocol.errors import ErrorCode
 from tests.incidents.crowd import Crowd, told
 

@@ -14,10 +14,10 @@ import msgspec
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from ottla.broker.observe.recording import open_recording
-from ottla.broker.observe.why.history import History
-from ottla.broker.observe.why.model import Episode
-from ottla.broker.observe.why.words import verdict
+from ottla.observe.recording import open_recording
+from ottla.observe.why.history import History
+from ottla.observe.why.model import Episode
+from ottla.observe.why.words import verdict
 from ottla.testing import Broker
 from tests.e2e.cast import Cast, places
 from tests.e2e.waiting import wait_for

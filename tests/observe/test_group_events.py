@@ -18,10 +18,10 @@ from ottla.broker.core.events import (
     SessionExtended,
     StateChanged,
 )
-from ottla.broker.observe.group_events import MOST_CHARACTERS, GroupEvents, plain
-from ottla.broker.observe.recorder_hashes import Hashes
-from ottla.broker.observe.sentinels.model import Alarm
-from ottla.broker.observe.why.history import History
+from ottla.observe.group_events import MOST_CHARACTERS, GroupEvents, plain
+from ottla.observe.recorder_hashes import Hashes
+from ottla.observe.sentinels.model import Alarm
+from ottla.observe.why.history import History
 from tests.observe.why.story import GROUP, Story
 
 

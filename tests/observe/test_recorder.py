@@ -8,11 +8,20 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from ottla.broker.core.events import Commit, CommitReceived, Event, OffsetsCommitted, StateChanged
+from ottla.broker.core.events import (
+    Commit,
+    CommitReceived,
+    Event,
+    EveryEvent,
+    Observer,
+    OffsetsCommitted,
+    StateChanged,
+    commit_event,
+)
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.observe.observers import Observers
-from ottla.broker.observe.recorder import Recorder
+from ottla.observe.observers import Observers
+from ottla.observe.recorder import Recorder
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -207,14 +216,12 @@ def test_an_observer_that_fails_is_reported_and_hurts_nobody() -> None:
 
     heard: list[Event] = []
     reports = Reports()
-    Observers([fails, heard.append], reports)(moved("g", 1))
+    Observers([EveryEvent(fails), EveryEvent(heard.append)], reports)(moved("g", 1))
     assert heard == [moved("g", 1)]
     assert reports.errors == ["an observer failed StateChanged"]
 
 
-class Chooses:
-    wants_requests = False
-
+class Chooses(Observer):
     def __init__(self) -> None:
         self.heard: list[Event] = []
 
@@ -294,3 +301,24 @@ def test_one_that_fails_to_count_is_reported_and_the_others_count() -> None:
     Observers([Fails(), counts], reports).count_commit("g", 2, 1)
     assert counts.counted == [("g", 2)]
     assert reports.errors == ["an observer failed a commit"]
+
+
+@pytest.mark.parametrize("api_version", [2, 7, 9])
+def test_a_commit_whose_bytes_are_at_hand_is_read_when_somebody_asks(api_version: int) -> None:
+    partitions = [
+        OffsetCommitRequestPartition(partition_index=index, committed_offset=7, committed_metadata="é")
+        for index in range(3)
+    ]
+    topics = [OffsetCommitRequestTopic(name="t", partitions=partitions)]
+    request = OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=4, member_id="m", topics=topics)
+    encoded = OffsetCommitRequest.layout(api_version).encode(request)
+    request = OffsetCommitRequest.layout(api_version).decode(encoded)
+    asked = api_version, "client é", "/127.0.0.1"
+    refused = {("t", 1): ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+    notes = [(1, 10, 20, request, *asked, encoded, {}), (2, 11, 21, request, *asked, encoded, refused)]
+    recorder, told = Recorder(1 << 20), Recorder(1 << 20)
+    for note in notes:
+        recorder.note_commit(note)
+        told(commit_event(note))
+    assert recorder.events("g") == told.events("g")
+    assert recorder.memory_bytes < told.memory_bytes

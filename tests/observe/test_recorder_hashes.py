@@ -14,8 +14,8 @@ from ottla.broker.core.events import (
     RebalanceStarted,
     StateChanged,
 )
-from ottla.broker.observe.recorder import Recorder
-from ottla.broker.observe.recorder_hashes import Hashes
+from ottla.observe.recorder import Recorder
+from ottla.observe.recorder_hashes import Hashes
 from ottla.protocol.groups import coordinator_partition
 
 

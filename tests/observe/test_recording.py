@@ -23,9 +23,9 @@ from ottla.broker.core.events import (
     PendingCommit,
     StateChanged,
 )
-from ottla.broker.observe import recording_writer
-from ottla.broker.observe.recorder import Recorder
-from ottla.broker.observe.recording import (
+from ottla.observe import recording_writer
+from ottla.observe.recorder import Recorder
+from ottla.observe.recording import (
     HEAD,
     MAGIC,
     Header,
@@ -36,7 +36,7 @@ from ottla.broker.observe.recording import (
     open_recording,
     read_recording,
 )
-from ottla.broker.observe.recording_writer import RecordingWriter
+from ottla.observe.recording_writer import RecordingWriter
 
 BOTH = pytest.mark.parametrize("name", ["events.rec", "events.jsonl"])
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.broker.context import RequestContext
-from ottla.broker.core.events import Disconnected, Event
+from ottla.broker.core.events import Disconnected, Event, EveryEvent
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.runtime.member_connections import MemberConnections
@@ -42,7 +42,7 @@ class World:
     def __init__(self) -> None:
         self.events: list[Event] = []
         self.ids = 0
-        self.coordinator = GroupCoordinator(GroupConfig(), self.new_id, 1, self.events.append)
+        self.coordinator = GroupCoordinator(GroupConfig(), self.new_id, 1, EveryEvent(self.events.append))
         self.coordinator.start()
         self.coordinator.load_started(0, 0)
         self.coordinator.loaded(0, 0, 0)

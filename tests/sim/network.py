@@ -96,6 +96,7 @@ class Context:
     """What the core sees of a request."""
 
     __slots__ = ("api_version", "call", "client_host", "client_id", "end")
+    encoded = b""
 
     def __init__(self, end: ModelEndpoint, call: Call, client_id: str) -> None:
         self.end = end

@@ -252,6 +252,7 @@ class PendingWorld:
 class _Reader:
     client_id = "reader"
     client_host = "/127.0.0.1"
+    encoded = b""
     api_version = 8
 
 

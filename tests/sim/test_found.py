@@ -19,6 +19,7 @@ WALL_MS = 1_700_000_000_000
 
 class Ctx:
     client_host = "/127.0.0.1"
+    encoded = b""
 
     def __init__(self, api_version: int = 5, client_id: str = "c") -> None:
         self.api_version = api_version

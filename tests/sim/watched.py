@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.core.events import EveryEvent
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.protocol.errors import ErrorCode
@@ -40,7 +41,7 @@ class WatchedCoordinator(GroupCoordinator):
 
     def __init__(self, world: World, name: str) -> None:
         self._events: list[Any] = []
-        super().__init__(group_config(world), world.new_id, world.plan.partitions, self._events.append)
+        super().__init__(group_config(world), world.new_id, world.plan.partitions, EveryEvent(self._events.append))
         self.world = world
         self.name = name
         self.life = world.next_life()

@@ -1,4 +1,4 @@
-"""The group coordinator's inputs and decisions, as typed events.
+"""Inputs and decisions of the group coordinator as typed events.
 
 Every entry into the coordinator (a request, a timer that fired, the outcome of an append, a change of ownership) is
 one *input* with a number of its own. Every decision taken on the way names that number as its ``cause``; an input
@@ -9,121 +9,13 @@ Where Kafka's coordinator logs a line that people search for, `Event.line` words
 are accepted leave no event: they are the hot path, and `SessionExpired` says when a member was last heard of.
 """
 
+# ruff: noqa: F403 - the modules say what is public
 from __future__ import annotations
 
-from ottla.broker.core.events.alarms import SentinelCleared, SentinelRaised
-from ottla.broker.core.events.base import (
-    UNTOLD,
-    Emit,
-    Event,
-    no_op,
-)
-from ottla.broker.core.events.decisions import (
-    AssignmentReceived,
-    AssignmentsPublished,
-    BarrierClosed,
-    BarrierOpened,
-    GenerationStarted,
-    GroupCreated,
-    GroupLoaded,
-    GroupRemoved,
-    LeaderChanged,
-    LoadedMember,
-    MemberAdded,
-    MemberIdIssued,
-    MemberLeft,
-    MemberRejected,
-    MemberReplaced,
-    OffsetsCommitted,
-    OffsetsRemoved,
-    PendingCommit,
-    PendingMemberExpired,
-    RebalanceStarted,
-    ReplacementReverted,
-    RequestAnswered,
-    RequestParked,
-    RequestRefused,
-    SessionExpired,
-    StateChanged,
-    WriteFailed,
-)
-from ottla.broker.core.events.inputs import (
-    AppendFinished,
-    Commit,
-    CommitReceived,
-    Disconnected,
-    FetchParked,
-    Input,
-    JoinReceived,
-    LeaveReceived,
-    Leaving,
-    NamedBytes,
-    OffsetDeleteReceived,
-    OffsetDeletion,
-    OwnershipChanged,
-    RequestReceived,
-    SessionExtended,
-    SyncReceived,
-    TimerFired,
-    TopicDeleted,
-    TransactionEnded,
-    TxnCommitReceived,
-)
-from ottla.broker.core.events.topics import TopicChanged
-
-__all__ = [
-    "UNTOLD",
-    "AppendFinished",
-    "AssignmentReceived",
-    "AssignmentsPublished",
-    "BarrierClosed",
-    "BarrierOpened",
-    "Commit",
-    "CommitReceived",
-    "Disconnected",
-    "Emit",
-    "Event",
-    "FetchParked",
-    "GenerationStarted",
-    "GroupCreated",
-    "GroupLoaded",
-    "GroupRemoved",
-    "Input",
-    "JoinReceived",
-    "LeaderChanged",
-    "LeaveReceived",
-    "Leaving",
-    "LoadedMember",
-    "MemberAdded",
-    "MemberIdIssued",
-    "MemberLeft",
-    "MemberRejected",
-    "MemberReplaced",
-    "NamedBytes",
-    "OffsetDeleteReceived",
-    "OffsetDeletion",
-    "OffsetsCommitted",
-    "OffsetsRemoved",
-    "OwnershipChanged",
-    "PendingCommit",
-    "PendingMemberExpired",
-    "RebalanceStarted",
-    "ReplacementReverted",
-    "RequestAnswered",
-    "RequestParked",
-    "RequestReceived",
-    "RequestRefused",
-    "SentinelCleared",
-    "SentinelRaised",
-    "SessionExpired",
-    "SessionExtended",
-    "StateChanged",
-    "SyncReceived",
-    "TimerFired",
-    "TopicChanged",
-    "TopicDeleted",
-    "TransactionEnded",
-    "TxnCommitReceived",
-    "WriteFailed",
-    "no_op",
-]
+from ottla.broker.core.events.alarms import *
+from ottla.broker.core.events.base import *
+from ottla.broker.core.events.commits import *
+from ottla.broker.core.events.decisions import *
+from ottla.broker.core.events.inputs import *
+from ottla.broker.core.events.observer import *
+from ottla.broker.core.events.topics import *

@@ -1,9 +1,6 @@
-"""The fields that all events have."""
+"""The base of all events."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -68,11 +65,3 @@ def _brief(value: object) -> str:
         return "[" + ",".join(_brief(item) for item in value) + "]"
     text = str(value)
     return repr(text) if isinstance(value, str) and (not text or " " in text) else text
-
-
-Emit: TypeAlias = Callable[[Event], None]
-"""Takes an event; must not call back into the coordinator."""
-
-
-def no_op(event: Event) -> None:
-    """The observer that observes nothing."""

@@ -1,4 +1,4 @@
-"""Decisions of the coordinator, and what came of them."""
+"""Decisions of the coordinator, and their results."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from uuid import UUID
 from ottla.broker.core.coordination.machine import TimerKey
 from ottla.broker.core.coordination.shard import ShardState, Write
 from ottla.broker.core.effects import Asker
-from ottla.broker.core.events import Emit, no_op
+from ottla.broker.core.events import UNOBSERVED, Observer
 from ottla.broker.core.groups import admin, lifecycle, notes, removal, retention
 from ottla.broker.core.groups.classic import membership
 from ottla.broker.core.groups.classic.join import join
@@ -52,7 +52,7 @@ class GroupCoordinator(Machine):
         config: settings.
         new_id: makes the random part of member ids, a UUID as text (8-4-4-4-12).
         partition_count: of ``__consumer_offsets``; fixed for the life of the topic.
-        emit: observer of every decision. Must not call back.
+        observer: is told of every decision. Must not call back.
 
     A coordinator that was not started answers COORDINATOR_NOT_AVAILABLE.
     """
@@ -64,9 +64,9 @@ class GroupCoordinator(Machine):
         config: GroupConfig,
         new_id: Callable[[], str],
         partition_count: int = DEFAULT_PARTITION_COUNT,
-        emit: Emit = no_op,
+        observer: Observer = UNOBSERVED,
     ) -> None:
-        super().__init__(config, new_id, partition_count, emit)
+        super().__init__(config, new_id, partition_count, observer)
         self._started = False
 
     def start(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.core.coordination.machine import TimerKey
+from ottla.broker.core.events.reasons import Began, Reason
 from ottla.broker.core.groups import notes
 from ottla.broker.core.groups.classic.group import Group
 from ottla.broker.core.groups.classic.rebalance import prepare
@@ -25,10 +26,10 @@ def activate(m: Machine, shard: GroupShard) -> None:
         for member in group.members.values():
             m.start_session(group, member)
         if len(group.members) > m.config.group_max_size:
-            why = f"{len(group.members)} > {m.config.group_max_size}"
-            prepare(m, group, f"Freshly-loaded group {group.group_id} is over capacity ({why})")
+            members, most = len(group.members), m.config.group_max_size
+            prepare(m, group, Reason(Began.OVER_CAPACITY, group=group.group_id, members=members, most=most))
         elif m.config.group_generation_persist == "join" and _is_unassigned(group):
-            prepare(m, group, f"Generation {group.generation} was formed but not assigned")
+            prepare(m, group, Reason(Began.UNASSIGNED, generation=group.generation))
     schedule_retention(m, shard)
 
 

@@ -13,15 +13,14 @@ from ottla.broker.core.coordination.machine import CoordinatorMachine, TimerKey
 from ottla.broker.core.coordination.shard import Write
 from ottla.broker.core.effects import Asker, Reply
 from ottla.broker.core.events import (
-    Emit,
     Event,
     GroupCreated,
     GroupRemoved,
     LeaderChanged,
+    Observer,
     RequestAnswered,
     StateChanged,
     WriteFailed,
-    no_op,
 )
 from ottla.broker.core.groups.classic.group import Group, Recorded
 from ottla.broker.core.groups.classic.member import Member, text_bytes
@@ -85,24 +84,18 @@ class GroupWrite(Write["Machine"]):
         m.emit(WriteFailed(group_id=self.group_id, cause=m.cause, what=self.what, error=error.name))
 
 
-def _uncounted(group_id: str, partitions: int, wall_ms: int) -> None:
-    """Where nobody counts commits."""
-
-
 class Machine(CoordinatorMachine[GroupShard]):
     """See the module."""
 
-    def __init__(self, config: GroupConfig, new_id: Callable[[], str], partition_count: int, emit: Emit) -> None:
+    def __init__(
+        self, config: GroupConfig, new_id: Callable[[], str], partition_count: int, observer: Observer
+    ) -> None:
         super().__init__(map(GroupShard, range(partition_count)))
         self.config = config
         self.new_id = new_id
-        self.observer = emit
-        # Events that only say what was asked and answered are not made for an observer that has no use for them.
-        self.observed = emit is not no_op and getattr(emit, "wants_requests", True)
-        # Nor are those that say once more of a commit that it succeeded: nothing that leaves events is as frequent.
-        self.recorded = self.observed and getattr(emit, "wants_all", True)
-        # They are counted instead, by whoever is there.
-        self.count_commit: Callable[[str, int, int], None] = getattr(emit, "count_commit", _uncounted)
+        self.observer = observer
+        self.observed = observer.wants_requests
+        self.recorded = self.observed and observer.wants_all
         self.groups: dict[str, Group] = {}
         """The groups of all active shards."""
         self.held_bytes = 0

@@ -11,7 +11,6 @@ from ottla.broker.core.effects import Asker
 from ottla.broker.core.events import (
     AppendFinished,
     Commit,
-    CommitReceived,
     Disconnected,
     FetchParked,
     GroupLoaded,
@@ -48,7 +47,6 @@ from ottla.protocol.messages.offset_delete import OffsetDeleteRequest
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest
 from ottla.protocol.messages.sync_group import SyncGroupRequest
 from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
-from ottla.protocol.primitives import ZERO_UUID
 
 NONE = CommittedOffset(-1, -1, "", -1)
 """Stands for an offset that does not count any more."""
@@ -91,37 +89,47 @@ def received(
 def join_received(m: Machine, request: JoinGroupRequest, ctx: Asker) -> None:
     """A JoinGroup came in."""
     if m.observed:
-        received(
-            m,
-            "JoinGroup",
-            request.group_id,
-            ctx,
-            member_id=request.member_id,
-            group_instance_id=request.group_instance_id,
-            kind=JoinReceived,
-            reason=request.reason,
-            session_timeout_ms=request.session_timeout_ms,
-            rebalance_timeout_ms=request.rebalance_timeout_ms,
-            protocol_type=request.protocol_type,
-            protocols=[NamedBytes(protocol.name, bytes(protocol.metadata)) for protocol in request.protocols],
+        m.emit(
+            JoinReceived(
+                group_id=request.group_id,
+                cause=0,
+                number=m.cause,
+                api="JoinGroup",
+                api_version=ctx.api_version,
+                client_id=ctx.client_id,
+                client_host=ctx.client_host,
+                member_id=request.member_id,
+                group_instance_id=request.group_instance_id,
+                generation=-1,
+                reason=request.reason,
+                session_timeout_ms=request.session_timeout_ms,
+                rebalance_timeout_ms=request.rebalance_timeout_ms,
+                protocol_type=request.protocol_type,
+                protocols=[NamedBytes(protocol.name, bytes(protocol.metadata)) for protocol in request.protocols],
+            )
         )
 
 
 def sync_received(m: Machine, request: SyncGroupRequest, ctx: Asker) -> None:
     """A SyncGroup came in."""
     if m.observed:
-        received(
-            m,
-            "SyncGroup",
-            request.group_id,
-            ctx,
-            member_id=request.member_id,
-            group_instance_id=request.group_instance_id,
-            generation=request.generation_id,
-            kind=SyncReceived,
-            protocol_type=request.protocol_type,
-            protocol_name=request.protocol_name,
-            assignments=[NamedBytes(item.member_id, bytes(item.assignment)) for item in request.assignments],
+        m.emit(
+            SyncReceived(
+                group_id=request.group_id,
+                cause=0,
+                number=m.cause,
+                api="SyncGroup",
+                api_version=ctx.api_version,
+                client_id=ctx.client_id,
+                client_host=ctx.client_host,
+                member_id=request.member_id,
+                group_instance_id=request.group_instance_id,
+                generation=request.generation_id,
+                reason=None,
+                protocol_type=request.protocol_type,
+                protocol_name=request.protocol_name,
+                assignments=[NamedBytes(item.member_id, bytes(item.assignment)) for item in request.assignments],
+            )
         )
 
 
@@ -143,42 +151,20 @@ def leave_received(m: Machine, request: LeaveGroupRequest, ctx: Asker, member_id
 
 def commit_received(m: Machine, request: OffsetCommitRequest, ctx: Asker, refused_before: Refusals) -> None:
     """An OffsetCommit came in."""
-    if not m.observed:
-        return
-    commits = []
-    for topic in request.topics:
-        name, topic_id = topic.name, b"" if topic.topic_id is ZERO_UUID else topic.topic_id.bytes
-        for item in topic.partitions:
-            commits.append(
-                Commit(
-                    name,
-                    item.partition_index,
-                    item.committed_offset,
-                    item.committed_leader_epoch,
-                    item.committed_metadata,
-                    refused_before.get((name, item.partition_index), 0) if refused_before else 0,
-                    item.commit_timestamp,
-                    -1,
-                    topic_id,
-                )
+    if m.observed:
+        m.observer.note_commit(
+            (
+                m.cause,
+                m.now_ms,
+                m.wall_ms,
+                request,
+                ctx.api_version,
+                ctx.client_id,
+                ctx.client_host,
+                ctx.encoded,
+                refused_before,
             )
-    m.emit(
-        CommitReceived(
-            group_id=request.group_id,
-            cause=0,
-            number=m.cause,
-            api="OffsetCommit",
-            api_version=ctx.api_version,
-            client_id=ctx.client_id,
-            client_host=ctx.client_host,
-            member_id=request.member_id,
-            group_instance_id=request.group_instance_id,
-            generation=request.generation_id_or_member_epoch,
-            reason=None,
-            commits=commits,
-            retention_ms=request.retention_time_ms,
         )
-    )
 
 
 def txn_commit_received(m: Machine, request: TxnOffsetCommitRequest, ctx: Asker, refused_before: Refusals) -> None:

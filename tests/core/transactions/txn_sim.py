@@ -51,6 +51,7 @@ class Ctx:
 
     client_id = "sim"
     client_host = "/127.0.0.1"
+    encoded = b""
     closed = False
 
     def __init__(self, api_version: int, reply: Callable[[Any], None]) -> None:

@@ -37,6 +37,7 @@ class Asked:
 
     client_id = "c"
     client_host = "/127.0.0.1"
+    encoded = b""
 
     def __init__(self, api_version: int) -> None:
         self.api_version = api_version

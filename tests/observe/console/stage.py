@@ -15,11 +15,12 @@ from typing import Any
 
 import msgspec
 
-from ottla.broker.observe.http.changes import Changes
-from ottla.broker.observe.http.parts import Parts
-from ottla.broker.observe.http.server import HttpPort
-from ottla.broker.observe.sentinels.model import Alarm
-from ottla.broker.observe.snapshot import (
+from ottla.broker.runtime.loop_clock import LoopClock
+from ottla.observe.http.changes import Changes
+from ottla.observe.http.parts import Parts
+from ottla.observe.http.server import HttpPort
+from ottla.observe.sentinels.model import Alarm
+from ottla.observe.snapshot import (
     ClusterState,
     GroupBrief,
     GroupState,
@@ -27,48 +28,18 @@ from ottla.broker.observe.snapshot import (
     PartitionState,
     TopicState,
 )
-from ottla.broker.observe.timeline.build import build
-from ottla.broker.observe.timeline.traffic import Traffic
-from ottla.broker.observe.why.model import Advice, Episode, Wait
-from ottla.broker.observe.why.store import Cost
-from ottla.broker.runtime.loop_clock import LoopClock
-from tests.observe.http.fakes import FakeSentinels, Lines, costs_of
+from ottla.observe.timeline.build import build
+from ottla.observe.timeline.traffic import Traffic
+from ottla.observe.why.model import Advice, Episode, Wait
+from tests.observe.http.fakes import FakeHistory, FakeSentinels, Lines
 from tests.observe.timeline.synthetic import Crowd, member, part, rebalance, state
 
 
-class Past:
-    """What became of groups, as tests put it in: words and all."""
-
-    def __init__(self) -> None:
-        self.on_episode: list[Callable[[Episode], None]] = []
-        self.kept: list[Episode] = []
-
-    def knows(self, group_id: str) -> bool:
-        return any(one.group_id == group_id for one in self.kept)
+class Past(FakeHistory):
+    """Episodes as tests put them in: words and all."""
 
     def explain(self, episode: Episode) -> Episode:
         return episode
-
-    async def told(
-        self,
-        group_id: str,
-        pause: object,
-        *,
-        last: int | None = None,
-        since_ms: int | None = None,
-        generation: int | None = None,
-    ) -> list[Episode]:
-        found = [one for one in self.kept if one.group_id == group_id]
-        return found if last is None else found[-last:]
-
-    async def costs(self, since_ms: int, pause: object, *, most: int) -> list[Cost]:
-        return costs_of(self.kept, since_ms)[:most]
-
-    def end(self, episode: Episode) -> None:
-        """Something ended."""
-        self.kept.append(episode)
-        for follower in self.on_episode:
-            follower(episode)
 
 
 class Show:

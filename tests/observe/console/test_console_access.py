@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.broker.observe.timeline.build import build
-from ottla.broker.observe.timeline.page import page as page_of
+from ottla.observe.timeline.build import build
+from ottla.observe.timeline.page import page as page_of
 from tests.observe.console import axe
 from tests.observe.console.conftest import DESKTOP, NARROW, Open
 from tests.observe.console.stage import Stage, sample

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.observe.timeline.build import build
-from ottla.broker.observe.timeline.page import page as page_of
-from ottla.broker.observe.why.causes import CAUSES
-from ottla.broker.observe.why.model import Episode
+from ottla.observe.timeline.build import build
+from ottla.observe.timeline.page import page as page_of
+from ottla.observe.why.causes import Cause
+from ottla.observe.why.model import Episode
 from tests.observe.console.conftest import Open
 from tests.observe.console.stage import Show, Stage, now_ms, sample
 from tests.observe.console.test_console_pages import expect
@@ -111,7 +111,7 @@ def test_a_saved_timeline_does_not_say_that_something_goes_on(blank: Open, tmp_p
 
 def test_causes_have_the_brokers_words(visit: Open) -> None:
     said = visit("/").evaluate("""async () => (await import("/causes.js")).CAUSES""")
-    assert said == CAUSES
+    assert said == {one: {"meaning": one.row.meaning, "gravity": one.row.gravity} for one in Cause}
 
 
 def test_from_why_to_the_timeline_and_back(visit: Open) -> None:

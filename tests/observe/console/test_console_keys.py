@@ -13,7 +13,7 @@ from tests.observe.console.test_console_pages import expect
 
 pytestmark = pytest.mark.slow
 
-CONSOLE = Path(__file__).parents[3] / "broker/observe/console"
+CONSOLE = Path(__file__).parents[3] / "observe/console"
 
 
 def test_search(visit: Open) -> None:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec.structs import replace
 
-from ottla.broker.observe.timeline.build import build
-from ottla.broker.observe.timeline.page import page as page_of
-from ottla.broker.observe.why.model import Advice, Episode, Trigger, Wait
+from ottla.observe.timeline.build import build
+from ottla.observe.timeline.page import page as page_of
+from ottla.observe.why.model import Advice, Episode, Trigger, Wait
 from tests.observe.console.conftest import DESKTOP, NARROW, Open
 from tests.observe.console.stage import Show, Stage, alarm, now_ms
 from tests.observe.console.test_console_pages import expect

@@ -8,18 +8,18 @@ from typing import Any
 from msgspec.structs import replace
 
 from ottla.broker.core.events import Event
-from ottla.broker.observe.http.parts import Pause
-from ottla.broker.observe.recorder import Recorder
-from ottla.broker.observe.sentinels.model import Alarm
-from ottla.broker.observe.snapshot import (
+from ottla.observe.http.parts import Pause
+from ottla.observe.recorder import Recorder
+from ottla.observe.sentinels.model import Alarm
+from ottla.observe.snapshot import (
     ClusterState,
     GroupBrief,
     GroupState,
     OffsetState,
     TopicState,
 )
-from ottla.broker.observe.why.model import Episode
-from ottla.broker.observe.why.store import Cost
+from ottla.observe.why.model import Episode
+from ottla.observe.why.store import Cost
 
 
 class Timer:
@@ -132,7 +132,8 @@ class FakeHistory:
         since_ms: int | None = None,
         generation: int | None = None,
     ) -> list[Episode]:
-        return [one for one in self.kept if one.group_id == group_id]
+        found = [one for one in self.kept if one.group_id == group_id]
+        return found if last is None else found[-last:]
 
     def knows(self, group_id: str) -> bool:
         return any(one.group_id == group_id for one in self.kept)
@@ -142,6 +143,11 @@ class FakeHistory:
 
     async def costs(self, since_ms: int, pause: Pause, *, most: int) -> list[Cost]:
         return costs_of(self.kept, since_ms)[:most]
+
+    def end(self, episode: Episode) -> None:
+        """Keep an episode that has ended, and tell of it."""
+        self.kept.append(episode)
+        self.ended(episode)
 
     def ended(self, episode: Episode) -> None:
         """Tell of an episode."""

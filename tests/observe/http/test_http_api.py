@@ -11,10 +11,10 @@ from urllib.parse import quote
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from ottla.broker.observe.http.api import MOST_EPISODES, _why
-from ottla.broker.observe.http.parts import Parts
-from ottla.broker.observe.why.model import Episode
 from ottla.clients import Consumer as IncludedConsumer
+from ottla.observe.http.api import MOST_EPISODES, _why
+from ottla.observe.http.parts import Parts
+from ottla.observe.why.model import Episode
 from ottla.testing import Broker
 from tests.observe.http.conftest import Ask, ask
 from tests.observe.http.fakes import FakeHistory, FakeView, ManualClock

@@ -16,12 +16,12 @@ import pytest
 from click.testing import CliRunner
 
 from ottla.broker.app import CannotStart
-from ottla.broker.observe.http import server, stream
-from ottla.broker.observe.http.address import is_loopback, parse_address, url_of
-from ottla.broker.observe.http.parts import Parts
-from ottla.broker.observe.http.server import HttpPort
 from ottla.broker.settings import BadSetting
 from ottla.cli.serve import command
+from ottla.observe.http import server, stream
+from ottla.observe.http.address import is_loopback, parse_address, url_of
+from ottla.observe.http.parts import Parts
+from ottla.observe.http.server import HttpPort
 from ottla.testing import Broker, BrokerProcess
 from tests.observe.http.conftest import ask
 from tests.observe.http.fakes import FakeView, Lines, ManualClock
@@ -258,7 +258,7 @@ def test_a_port_that_cannot_be_had_ends_the_command(tmp_path: Path) -> None:
 
 def test_nothing_of_it_is_imported_without_it() -> None:
     """Start-up time is a feature."""
-    heavy = ("starlette", "uvicorn", "h11", "anyio", "prometheus_client", "ottla.broker.observe.http.routes")
+    heavy = ("starlette", "uvicorn", "h11", "anyio", "prometheus_client", "ottla.observe.http.routes")
     program = f"""
 import sys
 from ottla.testing import Broker

@@ -14,15 +14,15 @@ import pytest
 from msgspec.structs import replace
 
 from ottla.broker.core.events import StateChanged
-from ottla.broker.observe.http import stream
-from ottla.broker.observe.http.changes import MOST_GROUPS, Changes
-from ottla.broker.observe.http.parts import Parts
-from ottla.broker.observe.http.problems import Problem
-from ottla.broker.observe.http.stream import Feed, Reader
-from ottla.broker.observe.sentinels.model import Alarm
-from ottla.broker.observe.snapshot import GroupBrief
-from ottla.broker.observe.why.model import Episode
 from ottla.clients import Consumer, Producer
+from ottla.observe.http import stream
+from ottla.observe.http.changes import MOST_GROUPS, Changes
+from ottla.observe.http.parts import Parts
+from ottla.observe.http.problems import Problem
+from ottla.observe.http.stream import Feed, Reader
+from ottla.observe.sentinels.model import Alarm
+from ottla.observe.snapshot import GroupBrief
+from ottla.observe.why.model import Episode
 from ottla.testing import Broker
 from tests.observe.http.conftest import ask
 from tests.observe.http.fakes import FakeHistory, FakeSentinels, FakeView, Lines, ManualClock, recorder_of
@@ -489,7 +489,7 @@ def test_a_reader_that_takes_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(stream, "PING_S", 0.01)
     with Broker(http=True) as broker:
         reader = Listening(broker.http_url)
-        port = broker._running.http
+        port = broker.observatory.http
         assert port is not None
         deadline = time.monotonic() + 10
         while broker.run(lambda: len(port._state.connections)):

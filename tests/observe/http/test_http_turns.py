@@ -8,10 +8,10 @@ import itertools
 import msgspec
 import pytest
 
-from ottla.broker.observe.http.pauses import TURN_S, Pauses
-from ottla.broker.observe.timeline.build import build
-from ottla.broker.observe.timeline.live import Timelines
-from ottla.broker.observe.why.history import History
+from ottla.observe.http.pauses import TURN_S, Pauses
+from ottla.observe.timeline.build import build
+from ottla.observe.timeline.live import Timelines
+from ottla.observe.why.history import History
 from tests.observe.http.fakes import FakeView, ManualClock
 from tests.observe.timeline.synthetic import Crowd
 
@@ -56,7 +56,8 @@ async def test_history_and_timelines_tell_the_same_with_pauses_and_without() -> 
     assert pauses >= 30
     clock = ManualClock()
     clock.now_ms = 10_000_000  # after all of it
-    timelines = Timelines(history, 1 << 20, FakeView, lambda: clock)
+    timelines = Timelines(history, 1 << 20)
+    timelines.begin(FakeView, clock)  # type: ignore[arg-type]
     told = await timelines.told("billing", pause, last=None, since_ms=None)
     whole = build("billing", history.episodes("billing"), state=FakeView().group("billing"), now_ms=clock.wall_ms())
     one, other = msgspec.json.decode(told), msgspec.json.decode(msgspec.json.encode(whole))

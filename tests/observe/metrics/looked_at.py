@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ottla.broker.observe.metrics.collector import Metrics
-from ottla.broker.observe.metrics.counters import Counters
-from ottla.broker.observe.metrics.requests import Requests
-from ottla.broker.observe.metrics.scene import Bounds
-from ottla.broker.observe.metrics.sources import Sources
-from ottla.broker.observe.snapshot import (
+from ottla.observe.metrics.collector import Metrics
+from ottla.observe.metrics.counters import Counters
+from ottla.observe.metrics.requests import Requests
+from ottla.observe.metrics.scene import Bounds
+from ottla.observe.metrics.sources import Sources
+from ottla.observe.snapshot import (
     ClusterState,
     GroupBrief,
     GroupState,
@@ -162,7 +162,7 @@ def metrics(view: Looked, *compat: str, bounds: Bounds | None = None) -> Metrics
         nanoseconds=lambda: next(ticks),
         bounds=bounds or Bounds(),
         connections_opened=lambda: 9,
-        address=lambda: ("broker.example", 9092),
+        address=("broker.example", 9092),
         recorder=Ring(),
         sentinels=Alarms(),
     )

@@ -12,8 +12,8 @@ from ottla.broker.core.events import (
     SessionExpired,
     StateChanged,
 )
-from ottla.broker.observe.metrics.counters import CHANGES, Counters
-from ottla.broker.observe.why.model import Episode
+from ottla.observe.metrics.counters import CHANGES, Counters
+from ottla.observe.why.model import Episode
 
 
 def committed(group_id: str, partitions: int) -> OffsetsCommitted:

@@ -11,9 +11,9 @@ import pytest
 
 from ottla.broker.context import RequestContext
 from ottla.broker.dispatch import Dispatcher
-from ottla.broker.dispatch_measured import SAMPLED, MeasuredDispatcher
-from ottla.broker.observe.metrics.histogram import BOUNDS_SECONDS, Durations
-from ottla.broker.observe.metrics.requests import Requests, error_finder
+from ottla.observe.metrics.dispatcher import SAMPLED, MeasuredDispatcher
+from ottla.observe.metrics.histogram import BOUNDS_SECONDS, Durations
+from ottla.observe.metrics.requests import Requests, error_finder
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.headers import frame_request
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
@@ -83,7 +83,11 @@ def requests(clock: Clock) -> Requests:
 @pytest.fixture
 def dispatcher(groups: Groups, requests: Requests) -> Dispatcher:
     services = SimpleNamespace(
-        groups=groups, clock=SimpleNamespace(monotonic_ms=lambda: 0), topics=SimpleNamespace(group_configs={})
+        host=SimpleNamespace(enter=lambda entry, request, ctx: entry(request, ctx)),
+        groups=groups,
+        members=groups,
+        clock=SimpleNamespace(monotonic_ms=lambda: 0),
+        topics=SimpleNamespace(group_configs={}),
     )
     return MeasuredDispatcher(services, SimpleNamespace(error=lambda *args, **fields: None), "fused", requests)
 

@@ -14,8 +14,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ottla.broker.dispatch import Dispatcher
-from ottla.broker.observe.sentinels import Sentinels
 from ottla.clients import Consumer, Producer
+from ottla.observe.sentinels import Sentinels
 from ottla.testing import Broker
 
 COMPAT = {"ottla.metrics.compat": "kminion, kafka_exporter,lag_exporter"}
@@ -83,8 +83,8 @@ def test_lag_in_seconds_is_that_of_the_append_and_not_of_the_timestamp(broker: B
 
 def test_without_http_nothing_is_measured() -> None:
     with Broker(topics={"orders": 1}) as broker:
+        assert broker.observatory.measuring is None
         served = broker._running
-        assert served._measuring is None
         assert type(served._dispatcher) is Dispatcher
         assert served._engine.on_appended == served._appended
 
@@ -123,9 +123,9 @@ def alarms(broker: Broker) -> list[Any]:
 
 
 def test_sentinels_look_out_where_they_are_wanted(broker: Broker) -> None:
-    served = broker._running
+    served = broker.observatory
     assert isinstance(served.sentinels, Sentinels)
     assert broker.run(served.sentinels.active) == []
     with Broker({"ottla.sentinel.enable": "false"}, http=True) as another:
-        assert another._running.sentinels is None
+        assert another.observatory.sentinels is None
         assert "ottla_sentinels_active" not in scraped(another)

@@ -8,13 +8,13 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
-from ottla.broker.core.events import Event
+from ottla.broker.core.events import Event, EveryEvent
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.observe.observers import Observers
-from ottla.broker.observe.sentinels import Alarm, Sentinels
-from ottla.broker.runtime.view import Identity, View
 from ottla.broker.settings import Settings
+from ottla.observe.observers import Observers
+from ottla.observe.sentinels import Alarm, Sentinels
+from ottla.observe.view import Identity, View
 from ottla.protocol.consumer_protocol import (
     Assignment,
     ConsumerTopicPartitions,
@@ -113,21 +113,21 @@ class Stage:
         self.log = Lines()
         self.emitted: list[Event] = []
         self.told: list[Event] = []
-        WatchedWorld.observers = Observers([self.told.append], self.log)
+        WatchedWorld.observers = Observers([EveryEvent(self.told.append)], self.log)
         self.world = WatchedWorld(
             GroupConfig(group_initial_rebalance_delay_ms=0, group_max_session_timeout_ms=SESSION_MS)
         )
         self.logs = Topics(**self.topics)
         self.view = View(
-            lambda: Identity(1, "c", "0", "h:1", 0),
+            Identity(1, "c", "0", "h:1", 0),
             self.world.coordinator,
             self.logs,  # type: ignore[arg-type]
             self,
-            connections=lambda: 0,
+            listener=None,  # type: ignore[arg-type]
             software_of=lambda group_id, member_id: "",
         )
         settings = Settings(ottla_sentinel_interval_ms=1_000, **self.settings)
-        self.sentinels = Sentinels(lambda: self.view, settings, self.log, self.emitted.append)
+        self.sentinels = Sentinels(self.view, settings, self.log, self.emitted.append)
         WatchedWorld.observers.add(self.sentinels)
         self.callbacks: list[tuple[int, Any]] = []
         self.sentinels.start(self)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.observe.sentinels.looks import look
-from ottla.broker.observe.sentinels.model import Finding, short
-from ottla.broker.observe.snapshot import GroupState, MemberState
 from ottla.broker.settings import Settings
+from ottla.observe.sentinels.looks import look
+from ottla.observe.sentinels.model import Finding, short
+from ottla.observe.snapshot import GroupState, MemberState
 
 A, B = "0a1b2c3d-0000-4000-8000-000000000001", "4e5f6a7b-0000-4000-8000-000000000002"
 

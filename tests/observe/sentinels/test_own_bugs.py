@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.observe.sentinels.watch import MOST_FAILED
+from ottla.observe.sentinels.watch import MOST_FAILED
 from tests.observe.sentinels.stage import Stage
 
 FAIR = {"a": {"orders": [0, 1]}, "b": {"orders": [2, 3]}}

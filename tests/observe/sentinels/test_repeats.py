@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.broker.core.events import RequestRefused
-from ottla.broker.observe.sentinels.repeats import REFUSALS
+from ottla.observe.sentinels.repeats import REFUSALS
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from tests.observe.sentinels.stage import GROUP, Stage

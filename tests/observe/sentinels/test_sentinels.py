@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from ottla.broker.core.events import SentinelCleared, SentinelRaised, StateChanged
-from ottla.broker.observe.sentinels import SENTINELS, Sentinels
-from ottla.broker.observe.snapshot import GroupState, OffsetProgress
-from ottla.broker.runtime.view import View
 from ottla.broker.settings import Settings
+from ottla.observe.sentinels import SENTINELS, Sentinels
+from ottla.observe.snapshot import GroupState, OffsetProgress
+from ottla.observe.view import View
 from tests.observe.sentinels.stage import Stage
 
 FAIR = {"a": {"orders": [0, 1]}, "b": {"orders": [2, 3]}}
@@ -414,7 +414,7 @@ def test_no_more_alarms_stand_than_the_settings_allow() -> None:
 def test_groups_that_were_there_before_are_looked_at() -> None:
     stage = Stage()
     stage.form({"a": {"orders": [0, 1, 2]}, "b": {"orders": [2, 3]}})
-    late = Sentinels(lambda: stage.view, Settings(), stage.log)
+    late = Sentinels(stage.view, Settings(), stage.log)
     late.start(stage)
     late.sweep()
     assert [alarm.sentinel for alarm in late.active()] == ["two_believers"]
@@ -458,7 +458,7 @@ def test_a_turn_looks_at_a_slice_and_an_interval_at_every_group(
     stage: Stage, groups: int, a_turn: int, turns: int
 ) -> None:
     view = Counting(groups)
-    sentinels = Sentinels(lambda: view, Settings(), stage.log)  # type: ignore[arg-type,return-value]
+    sentinels = Sentinels(view, Settings(), stage.log)  # type: ignore[arg-type]
     stage.sentinels.stop()
     sentinels.start(stage)
     for turn in range(1, turns + 1):
@@ -474,7 +474,7 @@ def test_a_turn_is_over_in_time_and_every_group_has_its_turn(stage: Stage) -> No
             return super().group(group_id)
 
     view = Slow(30)
-    sentinels = Sentinels(lambda: view, Settings(), stage.log)  # type: ignore[arg-type,return-value]
+    sentinels = Sentinels(view, Settings(), stage.log)  # type: ignore[arg-type]
     sentinels.start(stage)
     for name in view.names[:10]:
         sentinels(StateChanged(group_id=name, cause=0, before="Stable", after="PreparingRebalance", generation=1))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from ottla.broker.observe.timeline.build import build
-from ottla.broker.observe.timeline.model import FATES, KINDS, Kind, Lane, Timeline
-from ottla.broker.observe.why.model import Episode, Trigger, Wait
+from ottla.observe.timeline.build import build
+from ottla.observe.timeline.model import FATES, KINDS, Kind, Lane, Timeline
+from ottla.observe.why.model import Episode, Trigger, Wait
 from tests.observe.timeline.synthetic import T0, Crowd, member, part, rebalance, state
 
 

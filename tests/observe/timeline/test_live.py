@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import msgspec
 
 from ottla.broker.core.events import OffsetsCommitted, StateChanged
-from ottla.broker.observe.snapshot import GroupBrief
-from ottla.broker.observe.timeline.build import build
-from ottla.broker.observe.timeline.live import GROUPS_PER_TURN, ROUND_MS, TURN_MS, Timelines
-from ottla.broker.observe.timeline.model import Timeline
-from ottla.broker.observe.why.model import Episode
+from ottla.observe.snapshot import GroupBrief
+from ottla.observe.timeline.build import build
+from ottla.observe.timeline.live import GROUPS_PER_TURN, ROUND_MS, TURN_MS, Timelines
+from ottla.observe.timeline.model import Timeline
+from ottla.observe.why.model import Episode
 from tests.observe.http.fakes import FakeView, ManualClock
 from tests.observe.timeline.synthetic import T0, Crowd
 
@@ -42,7 +42,9 @@ def told(made: Timelines, group_id: str) -> Timeline:
 
 
 def timelines(episodes: list[Episode], clock: ManualClock, view: FakeView, budget: int = 1 << 21) -> Timelines:
-    return Timelines(Past(episodes), budget, lambda: view, lambda: clock)
+    made = Timelines(Past(episodes), budget)  # type: ignore[arg-type]
+    made.begin(lambda: view, clock)  # type: ignore[arg-type]
+    return made
 
 
 def test_it_is_made_with_pauses() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tracemalloc
 
 from ottla.broker.core.events import OffsetsCommitted, StateChanged
-from ottla.broker.observe.timeline.traffic import GROUP_BYTES, TIERS, Traffic
+from ottla.observe.timeline.traffic import GROUP_BYTES, TIERS, Traffic
 from tests.observe.timeline.synthetic import T0
 
 MINUTE, HOUR = 60_000, 3_600_000

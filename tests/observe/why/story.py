@@ -13,8 +13,8 @@ from typing import Any
 
 from ottla.broker.core.events import BarrierClosed, Event, TopicChanged, TopicDeleted
 from ottla.broker.core.groups.config import GroupConfig
-from ottla.broker.observe.why.history import History
-from ottla.broker.observe.why.model import Episode
+from ottla.observe.why.history import History
+from ottla.observe.why.model import Episode
 from ottla.protocol.consumer_protocol import (
     Assignment,
     ConsumerTopicPartitions,

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.observe.why.causes import CAUSES
-from ottla.broker.observe.why.history import History
-from ottla.broker.observe.why.model import Episode
+from ottla.observe.why.causes import Cause
+from ottla.observe.why.history import History
+from ottla.observe.why.model import Episode
 from tests.core.test_random_walk import Walk
 
 STEPS = 250
@@ -43,7 +43,7 @@ class Watched(Walk):
 
     def compare(self) -> None:
         groups = self.world.coordinator.groups
-        for group_id, tracker in self.history._trackers.items():
+        for group_id, tracker in self.history._accounts.items():
             group = groups.get(group_id)
             assert set(tracker.members) == (set(group.members) if group is not None else set())
             if group is None:
@@ -63,12 +63,12 @@ class Watched(Walk):
 
 def check(episode: Episode) -> None:
     members = range(-1, len(episode.members))
-    assert episode.cause in CAUSES
+    assert episode.cause in set(Cause)
     assert episode.culprit in members
     assert episode.triggers
     assert 0 <= sum(part.blamed_ms for part in episode.members) <= episode.stood_ms
     for trigger in episode.triggers:
-        assert trigger.cause in CAUSES
+        assert trigger.cause in set(Cause)
         assert trigger.member in members
         assert 0 <= trigger.at_ms <= max(episode.duration_ms, 0) or episode.duration_ms < 0
     opened = 0

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.observe.why.blame import LATE_MS, Late, Still, divide
-from ottla.broker.observe.why.model import Episode
-from ottla.broker.observe.why.words import verdict
+from ottla.observe.why.blame import LATE_MS, Late, Still, divide
+from ottla.observe.why.model import Episode
+from ottla.observe.why.words import verdict
 from tests.observe.why.scenarios import SCENARIOS, Scenario, again, cooperative_follow_up, stable, static_group
 from tests.observe.why.story import Story
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC
 
-from ottla.broker.observe.why.choice import choose, in_a_line
+from ottla.observe.why.choice import choose, in_a_line
 from tests.observe.why.scenarios import SCENARIOS, again, poll_loop_busy, stable
 from tests.observe.why.story import Story
 

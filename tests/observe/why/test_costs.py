@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from ottla.broker.observe.why.history import History
-from ottla.broker.observe.why.model import Episode
-from ottla.broker.observe.why.store import Cost, Kept, Row
+from ottla.observe.why.history import History
+from ottla.observe.why.model import Episode
+from ottla.observe.why.store import Cost, Kept, Row
 from tests.observe.why.scenarios import flapping, group_full, poll_loop_busy
 from tests.observe.why.story import GROUP
 

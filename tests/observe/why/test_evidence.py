@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.observe.why.reasons import joining_class, leaving_class, said
+from ottla.observe.why.reasons import joining_class, leaving_class, said
 from tests.observe.why.scenarios import again, stable
 from tests.observe.why.story import Story
 
@@ -85,7 +85,7 @@ def test_members_that_look_alike_are_told_apart() -> None:
     story.start("w1", "w2")
     for one in story.episodes()[0].members:
         assert one.client_host == "/10.0.0.1"
-    from ottla.broker.observe.why.plain import member_names
+    from ottla.observe.why.plain import member_names
 
     episode = story.last
     for part in episode.members:

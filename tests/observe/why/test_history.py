@@ -18,10 +18,10 @@ from ottla.broker.core.events import (
     RequestRefused,
     TimerFired,
 )
-from ottla.broker.observe.why.history import MOST_STRANGERS, History
-from ottla.broker.observe.why.model import Episode, MemberPart, Trigger
-from ottla.broker.observe.why.store import Kept, Store
-from ottla.broker.observe.why.words import verdict
+from ottla.observe.why.history import MOST_STRANGERS, History
+from ottla.observe.why.model import Episode, MemberPart, Trigger
+from ottla.observe.why.store import Kept, Store
+from ottla.observe.why.words import verdict
 from tests.observe.why.scenarios import flapping, group_full, poll_loop_busy, stable
 from tests.observe.why.story import GROUP, Story
 
@@ -167,7 +167,7 @@ def test_room_is_made_for_many_groups_in_one_look_at_all(monkeypatch: pytest.Mon
             looked += name == "size_bytes"
             return super().__getattribute__(name)
 
-    monkeypatch.setattr("ottla.broker.observe.why.store.Kept", Counted)
+    monkeypatch.setattr("ottla.observe.why.store.Kept", Counted)
     store = Store(2 << 20)
     kept = 0
     while store.size_bytes <= (2 << 20) - 2_000:
@@ -259,7 +259,7 @@ def test_departures_are_forgotten_in_time_and_keep_nothing_large() -> None:
         story.wait(10)
         story.sync("w1", "w2")
         story.wait(60_000, beating=["w1", "w2"])
-    recent = story.history._trackers[GROUP].departures.recent
+    recent = story.history._accounts[GROUP].departures.recent
     assert 10 < len(recent) <= 16 + 2 * 2
     assert all(one.known.is_bare for one in list(recent)[:-1])
     assert len(recent[-1].known.departures) <= 16

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.broker.core.events import TopicChanged
-from ottla.broker.observe.why.topics import LOOKS_MS, MOST_TOPICS, Topics
-from ottla.broker.observe.why.words import verdict
+from ottla.observe.why.topics import LOOKS_MS, MOST_TOPICS, Topics
+from ottla.observe.why.words import verdict
 from tests.observe.why.scenarios import again, stable
 from tests.observe.why.story import Story
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.observe.why import run
+from ottla.observe.why import run
 from ottla.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from tests.core.world import Ctx
 from tests.observe.why.scenarios import again, stable
@@ -102,7 +102,7 @@ def test_a_rebalance_that_never_ends_is_told_within_bounds(monkeypatch: pytest.M
     assert len(running.triggers) == 100
     assert running.untold == 1 + 4 * 40 - 100
     assert len(running.members) < 60
-    assert len(story.history._trackers[GROUP].run.index) < 60  # type: ignore[union-attr]
+    assert len(story.history._accounts[GROUP].run.index) < 60  # type: ignore[union-attr]
     assert "After that members came, went and changed 61 times more, which is not listed." in running.sentences
     story.join("w3")
     story.wait(200_000, beating=["w1", "w3"])

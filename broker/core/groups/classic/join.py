@@ -14,6 +14,7 @@ from ottla.broker.core.events import (
     ReplacementReverted,
     RequestParked,
 )
+from ottla.broker.core.events.reasons import NOT_PROVIDED, Began, Reason
 from ottla.broker.core.groups.classic.group import Group, group_bytes
 from ottla.broker.core.groups.classic.member import MEMBER_BYTES, Member, protocols_bytes, text_bytes
 from ottla.broker.core.groups.classic.membership import void
@@ -37,7 +38,7 @@ _UUID_CHARACTERS = 36
 
 def client_reason(reason: str | None) -> str:
     """The reason that a client gave, for log lines (KIP-800)."""
-    return reason or "not provided"
+    return reason or NOT_PROVIDED
 
 
 def join(m: Machine, shard: GroupShard, request: JoinGroupRequest, ctx: Asker) -> JoinGroupResponse | None:
@@ -149,18 +150,18 @@ def _join_known(m: Machine, group: Group, request: JoinGroupRequest, ctx: Asker)
     reason = client_reason(request.reason)
     unchanged = member.protocols == _protocols(request)
     if group.state is PREPARING_REBALANCE:
-        return _rejoin(m, group, member, request, ctx, f"Member {member_id} is joining; client reason: {reason}")
+        return _rejoin(m, group, member, request, ctx, Reason(Began.JOINING, member_id, reason))
     if group.state is COMPLETING_REBALANCE and unchanged:
         if group.unannounced:
             _park(m, group, member, ctx)
             return None
         return join_success(ctx, group, member)
     if group.state is STABLE and group.leader_id == member_id:
-        why = f"Leader {member_id} re-joining group during {group.state}; client reason: {reason}"
+        why = Reason(Began.LEADER_REJOINED, member_id, reason, state=group.state)
         return _rejoin(m, group, member, request, ctx, why)
     if group.state is STABLE and unchanged:
         return join_success(ctx, group, member)
-    why = f"Updating metadata for member {member_id} during {group.state}; client reason: {reason}"
+    why = Reason(Began.UPDATED, member_id, reason, state=group.state)
     return _rejoin(m, group, member, request, ctx, why)
 
 
@@ -187,7 +188,7 @@ def _park(m: Machine, group: Group, member: Member, ctx: Asker) -> None:
 
 
 def _rejoin(
-    m: Machine, group: Group, member: Member, request: JoinGroupRequest, ctx: Asker, reason: str
+    m: Machine, group: Group, member: Member, request: JoinGroupRequest, ctx: Asker, reason: Reason
 ) -> JoinGroupResponse | None:
     _update(m, group, member, request, ctx)
     _park(m, group, member, ctx)
@@ -243,9 +244,9 @@ def _add(
     m.note_leader(group, leader_id, "it is the first member")
     _park(m, group, member, ctx)
     m.start_session(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS)
-    instance = f" with group instance id {request.group_instance_id}" if member.is_static else ""
-    reason = f"Adding new member {member_id}{instance}; client reason: {client_reason(request.reason)}"
-    rebalance_or_finish(m, group, reason)
+    began = Began.STATIC_ADDED if member.is_static else Began.ADDED
+    said, instance = client_reason(request.reason), request.group_instance_id or ""
+    rebalance_or_finish(m, group, Reason(began, member_id, said, instance))
 
 
 def _replace(m: Machine, group: Group, request: JoinGroupRequest, ctx: Asker, old: Member, member_id: str) -> None:
@@ -278,18 +279,16 @@ def _replace(m: Machine, group: Group, request: JoinGroupRequest, ctx: Asker, ol
     m.start_session(group, member)
     _update(m, group, member, request, ctx)
     _park(m, group, member, ctx)
-    who = f"static member {member_id} with instance id {old.group_instance_id}"
-    reason = client_reason(request.reason)
+    said = client_reason(request.reason)
     if group.state is PREPARING_REBALANCE:
         try_finish(m, group)
     elif group.state is COMPLETING_REBALANCE:
         # The leader may have been shown the old id, and would assign to it.
-        prepare(m, group, f"Updating metadata for {who}; client reason: {reason}")
+        prepare(m, group, Reason(Began.STATIC_REPLACED, member_id, said, old.group_instance_id))
     elif group.select_protocol() == group.protocol_name:
         m.append(ReplacementWrite(group, member, old, ctx, leader_id), [group_record(group)])
     else:
-        why = f"Group's selectedProtocol will change because {who} joined with change of protocol"
-        prepare(m, group, f"{why}; client reason: {reason}")
+        prepare(m, group, Reason(Began.PROTOCOL_CHANGED, member_id, said, old.group_instance_id))
 
 
 class NewGroupWrite(GroupWrite):

@@ -6,6 +6,7 @@ from ottla.broker.core.coordination.machine import TimerKey
 from ottla.broker.core.coordination.shard import Waiter, append_error
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.events import MemberLeft, PendingMemberExpired, SessionExpired
+from ottla.broker.core.events.reasons import NOT_PROVIDED, Began, Reason
 from ottla.broker.core.groups.classic.group import Group
 from ottla.broker.core.groups.classic.rebalance import (
     drop_parked_join,
@@ -69,8 +70,7 @@ def leave(m: Machine, request: LeaveGroupRequest, ctx: Asker) -> LeaveGroupRespo
         removed: list[str] = []
         errors = [_leave_one(m, group, entry, removed) for entry in entries]
         if removed and group.state is not EMPTY:
-            why = f"explicit `LeaveGroup` request for ({', '.join(removed)}) members."
-            write = rebalance_or_finish(m, group, why)
+            write = rebalance_or_finish(m, group, Reason(Began.LEFT, ", ".join(removed)))
     response = LeaveGroupResponse(
         members=[
             MemberResponse(member_id=entry.member_id, group_instance_id=entry.group_instance_id, error_code=error)
@@ -103,7 +103,7 @@ def _leave_one(m: Machine, group: Group, entry: MemberIdentity, removed: list[st
             member_id=member_id,
             group_instance_id=member.group_instance_id if member is not None else None,
             was_pending=member is None,
-            reason=entry.reason or "not provided",
+            reason=entry.reason or NOT_PROVIDED,
         )
     )
     if member is not None:
@@ -147,6 +147,6 @@ def session_over(m: Machine, key: TimerKey) -> None:
     drop_parked_join(m, group, member)
     m.remove_member(group, member_id, "the leader's session expired")
     if group.state is STABLE or group.state is COMPLETING_REBALANCE:
-        rebalance_or_finish(m, group, f"removing member {member_id} on heartbeat expiration")
+        rebalance_or_finish(m, group, Reason(Began.EXPIRED, member_id))
     else:
         finish_if_all_joined(m, group)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ottla.broker.core.coordination.shard import append_error
 from ottla.broker.core.events import BarrierClosed, BarrierOpened, GenerationStarted, RebalanceStarted
+from ottla.broker.core.events.reasons import Began, Reason
 from ottla.broker.core.groups.classic.group import Group
 from ottla.broker.core.groups.classic.member import Member
 from ottla.broker.core.groups.classic.replies import join_error, join_success, sync_error, sync_success
@@ -52,10 +53,11 @@ class GenerationWrite(GroupWrite):
                 m.reply(ctx, response, group.group_id, member.member_id)
                 member.is_new = False
                 m.start_session(group, member)
-        prepare(m, group, f"Error {append_error(error).name} when storing generation {group.generation}")
+        reason = Reason(Began.GENERATION_FAILED, error=append_error(error).name, generation=group.generation)
+        prepare(m, group, reason)
 
 
-def rebalance_or_finish(m: Machine, group: Group, reason: str) -> GroupWrite | None:
+def rebalance_or_finish(m: Machine, group: Group, reason: Reason) -> GroupWrite | None:
     """Start a rebalance, or, if one runs, see whether it can end.
 
     Returns:
@@ -66,7 +68,7 @@ def rebalance_or_finish(m: Machine, group: Group, reason: str) -> GroupWrite | N
     return try_finish(m, group)
 
 
-def prepare(m: Machine, group: Group, reason: str) -> GroupWrite | None:
+def prepare(m: Machine, group: Group, reason: Reason) -> GroupWrite | None:
     """Begin the join phase. The deadline is fixed here: who joins later cannot extend it.
 
     Returns:
@@ -90,7 +92,7 @@ def prepare(m: Machine, group: Group, reason: str) -> GroupWrite | None:
             generation=group.generation,
             partition=group.shard.partition,
             members=len(group.members),
-            reason=reason,
+            reason=str(reason),
         )
     )
     if from_empty:
@@ -238,7 +240,7 @@ def sync_overdue(m: Machine, group: Group) -> None:
     _note_close(m, group, Timer.SYNC, absent)
     for member_id in absent:
         m.remove_member(group, member_id, "the leader sent no SyncGroup")
-    prepare(m, group, f"Removing {', '.join(absent)} on pending sync request expiration")
+    prepare(m, group, Reason(Began.UNSYNCED, ", ".join(absent)))
 
 
 def answer_syncs(m: Machine, group: Group, error: ErrorCode) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ottla.broker.core.coordination.shard import append_error
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.events import AssignmentReceived, AssignmentsPublished, NamedBytes, RequestParked
+from ottla.broker.core.events.reasons import Began, Reason
 from ottla.broker.core.groups.classic.group import Group
 from ottla.broker.core.groups.classic.member import NO_ASSIGNMENT, Member
 from ottla.broker.core.groups.classic.rebalance import answer_syncs, has_synced, prepare
@@ -120,8 +121,7 @@ class AssignmentWrite(GroupWrite):
         if error:
             shown = append_error(error)
             answer_syncs(m, group, shown)
-            reason = f"Error {shown.name} when storing group assignment during SyncGroup"
-            prepare(m, group, f"{reason} (member: {self.leader_id})")
+            prepare(m, group, Reason(Began.ASSIGNMENT_FAILED, self.leader_id, error=shown.name))
             return
         group.assign(self.assignments)
         m.weigh(group)

@@ -119,7 +119,7 @@ class CommitWrite(Write[Machine]):
                 )
             )
         elif m.observed:
-            m.count_commit(self.group.group_id, len(self.accepted), m.wall_ms)
+            m.observer.count_commit(self.group.group_id, len(self.accepted), m.wall_ms)
         if error or m.recorded:
             m.reply(self.ctx, self.response, self.group_id, self.request.member_id)
         else:

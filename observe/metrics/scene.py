@@ -1,0 +1,99 @@
+"""One look at the broker for all sets of metrics of a scrape, within the bounds of the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ottla.observe.snapshot import ClusterState, GroupState, OffsetState, TopicState
+from ottla.observe.view import View
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Most groups and partitions that get series of their own.
+
+    Attributes:
+        groups: groups; partitions: partitions of topics; group_partitions: pairs of a group and a partition.
+    """
+
+    groups: int = 1_000
+    partitions: int = 5_000
+    group_partitions: int = 10_000
+
+
+@dataclass
+class GroupScene:
+    """A group and its offsets."""
+
+    state: GroupState
+    offsets: list[OffsetState]
+
+
+@dataclass
+class Scene:
+    """See the module. What was there first is shown first, so that series do not come and go.
+
+    Attributes:
+        topics: those of users first.
+        left_out: how many groups, partitions and pairs of both were left out.
+        alarms: how many stand, by sentinel.
+        recorder_bytes: what the flight recorder holds.
+    """
+
+    cluster: ClusterState
+    partition_count: int = 0
+    topics: list[TopicState] = field(default_factory=list)
+    groups: list[GroupScene] = field(default_factory=list)
+    left_out: dict[str, int] = field(default_factory=dict)
+    alarms: Mapping[str, int] = field(default_factory=dict)
+    recorder_bytes: int = 0
+
+
+TURN = 25
+"""Groups, or topics, that are looked at before something else may happen."""
+
+
+def looking(scene: Scene, view: View, bounds: Bounds) -> Iterator[None]:
+    """Complete a scene, with pauses: a broker with thousands of groups has something else to do meanwhile."""
+    yield from _look_at_topics(scene, view, bounds)
+    yield from _look_at_groups(scene, view, bounds)
+
+
+def _look_at_topics(scene: Scene, view: View, bounds: Bounds) -> Iterator[None]:
+    found: list[TopicState] = []
+    for topic in view.topics():
+        found.append(topic)
+        if not len(found) % TURN:
+            yield
+    room, left_out = bounds.partitions, 0
+    for topic in sorted(found, key=lambda one: one.is_internal):
+        count = len(topic.partitions)
+        scene.partition_count += count
+        if count <= room:
+            room -= count
+            scene.topics.append(topic)
+        else:
+            left_out += count
+    scene.left_out["partitions"] = left_out
+
+
+def _look_at_groups(scene: Scene, view: View, bounds: Bounds) -> Iterator[None]:
+    group_ids = view.group_ids()
+    shown = group_ids[: bounds.groups]
+    room, left_out = bounds.group_partitions, 0
+    for number, group_id in enumerate(shown, 1):
+        if not number % TURN:
+            yield
+        state = view.group(group_id)
+        if state is None:
+            continue
+        offsets = view.offsets(group_id)
+        if len(offsets) <= room:
+            room -= len(offsets)
+        else:
+            left_out += len(offsets)
+            offsets = []
+        scene.groups.append(GroupScene(state, offsets))
+    scene.left_out["groups"] = len(group_ids) - len(shown)
+    scene.left_out["group_partitions"] = left_out

@@ -1,0 +1,101 @@
+"""JSON documents about a group for those who ask."""
+
+from __future__ import annotations
+
+from asyncio import sleep
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Raw, Struct, json, msgpack
+
+from ottla.observe.recorder import Recorder
+from ottla.observe.timeline.live import Timelines
+from ottla.observe.why.history import History
+from ottla.observe.why.model import Episode
+
+MOST_EVENTS = 1_000
+MOST_EPISODES = 1_000
+
+
+class Told(Struct):
+    """The document of ``why``.
+
+    Attributes:
+        now_ms: when it was made, Unix time.
+        episodes: the oldest first; one that runs is the last.
+    """
+
+    group_id: str
+    now_ms: int
+    episodes: list[Episode]
+
+
+async def _pause() -> None:
+    """Let others have a turn: a long history takes a while to be told."""
+    await sleep(0)
+
+
+class Explanations:
+    """Answers what DescribeGroupHistory asks.
+
+    Args:
+        now_ms: gives Unix time.
+        recorder: None where nothing is recorded.
+        is_group: whether there is a group of a name, of which nothing may have happened yet.
+    """
+
+    def __init__(
+        self,
+        history: History,
+        now_ms: Callable[[], int],
+        *,
+        recorder: Recorder | None = None,
+        timelines: Timelines | None = None,
+        is_group: Callable[[str], bool] = lambda group_id: False,
+    ) -> None:
+        self._history = history
+        self._now_ms = now_ms
+        self._recorder = recorder
+        self._timelines = timelines
+        self._is_group = is_group
+
+    async def why(
+        self, group_id: str, *, last: int | None = None, since_ms: int | None = None, generation: int | None = None
+    ) -> bytes | None:
+        """The latest episodes of a group, explained, 1,000 at most; None if there is no such group."""
+        if not self._is_known(group_id):
+            return None
+        now_ms = self._now_ms()
+        last = MOST_EPISODES if last is None else min(last, MOST_EPISODES)
+        found = self._history.each(group_id, _pause, last=last, since_ms=since_ms, generation=generation)
+        rows = [Raw(json.encode(one)) async for one in found]
+        return json.encode({"group_id": group_id, "now_ms": now_ms, "episodes": rows})
+
+    async def timeline(self, group_id: str, *, last: int | None = None, since_ms: int | None = None) -> bytes | None:
+        """The timeline of a group."""
+        if self._timelines is None or not self._is_known(group_id):
+            return None
+        return await self._timelines.told(group_id, _pause, last=last, since_ms=since_ms)
+
+    def events(self, group_id: str, *, after: int = 0, limit: int | None = None) -> bytes | None:
+        """The recorded events of a group after a number, each with its number as ``seq``."""
+        if self._recorder is None:
+            return None
+        most = MOST_EVENTS if limit is None else min(limit, MOST_EVENTS)
+        found = self._recorder.events(group_id, after=after, limit=most)
+        if not found and not self._is_known(group_id):
+            return None
+        rows: list[dict[str, Any]] = [{"seq": seq, **msgpack.decode(data)} for seq, data in found]
+        return json.encode({"group_id": group_id, "events": rows})
+
+    def _is_known(self, group_id: str) -> bool:
+        return self._history.knows(group_id) or self._is_group(group_id)
+
+
+def read_told(body: bytes) -> Told:
+    """Read what `Explanations.why` made; fields of a newer broker are left out.
+
+    Raises:
+        msgspec.ValidationError: it is something else.
+    """
+    return json.decode(body, type=Told)
