@@ -95,7 +95,7 @@ class RecordCorrupt(KafkaError):
     batch: ``consumer.seek(error.tp, error.next_offset)``.
 
     Attributes:
-        offset: where the consumer stands.
+        offset: the consumer's position.
         next_offset: the first offset behind the batch, as its header says; None if that cannot be read either.
     """
 
@@ -238,7 +238,7 @@ def error_of(value: int, subject: str, detail: str | None = None) -> KafkaError:
 
     Args:
         value: the code.
-        subject: what was tried, e.g. ``create topic 'orders'``.
+        subject: the action that failed, e.g. ``create topic 'orders'``.
         detail: the broker's own words, if it sent any.
     """
     code = error_code(value)
