@@ -202,11 +202,8 @@ _ADVICE: dict[ErrorCode, str] = {
 }
 
 _CLASSES: dict[ErrorCode, type[KafkaError]] = {
-    ErrorCode.FENCED_INSTANCE_ID: FencedInstance,
-    ErrorCode.NETWORK_EXCEPTION: KafkaConnectionError,
-    ErrorCode.REBALANCE_IN_PROGRESS: RebalanceInProgress,
-    ErrorCode.REQUEST_TIMED_OUT: KafkaTimeout,
-    ErrorCode.UNSUPPORTED_VERSION: UnsupportedByBroker,
+    one.default_code: one
+    for one in (FencedInstance, KafkaConnectionError, RebalanceInProgress, KafkaTimeout, UnsupportedByBroker)
 }
 
 COORDINATOR_MOVED = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
