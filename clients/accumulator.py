@@ -109,8 +109,8 @@ class Accumulator:
 
     Attributes:
         batch_size: bytes at which a batch is full.
-        linger_ms: how long one that is not full waits.
-        may_send: whether batches of a partition may be taken now.
+        linger_ms: the wait of one that is not full.
+        may_send: tells whether batches of a partition may be taken now.
     """
 
     def __init__(self, options: ProducerOptions, new_backoff: Callable[[], Backoff] | None = None) -> None:

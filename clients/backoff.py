@@ -43,7 +43,7 @@ class Tries:
 
     Args:
         now_ms: the clock.
-        timeout_ms: how long the call may take, all tries together.
+        timeout_ms: the time for all tries together.
         backoff: the waits.
     """
 

@@ -53,17 +53,15 @@ class ClusterMetadata:
 
     def _topic(self, name: str, topic: MetadataResponseTopic) -> TopicInfo:
         known = self.topics.get(name)
-        same = known is not None and known.topic_id == topic.topic_id
+        before = known.partitions if known is not None and known.topic_id == topic.topic_id else {}
         partitions: dict[int, PartitionInfo] = {}
         for p in sorted(topic.partitions, key=lambda p: p.partition_index):
             partition = PartitionInfo(
                 name, p.partition_index, p.leader_id, p.leader_epoch, tuple(p.replica_nodes), tuple(p.isr_nodes)
             )
-            if same and known is not None:
-                before = known.partitions.get(p.partition_index)
-                if before is not None and 0 <= partition.leader_epoch < before.leader_epoch:
-                    partition = before
-            partitions[p.partition_index] = partition
+            newest = before.get(p.partition_index, partition)
+            stale = 0 <= partition.leader_epoch < newest.leader_epoch
+            partitions[p.partition_index] = newest if stale else partition
         return TopicInfo(name, topic.topic_id, topic.is_internal, partitions)
 
     def partition_count(self, topic: str) -> int | None:

@@ -135,7 +135,7 @@ class Consumer:
         """Commit what is finished (if enable_auto_commit), leave the group, and close. A second call does nothing.
 
         Args:
-            finished: whether you are done with the records that you got last; False leaves them uncommitted.
+            finished: False if you are not done with the records that you got last; they stay uncommitted then.
         """
         if self._state != "running" or self._client is None:
             self._state = "stopped"
@@ -297,7 +297,7 @@ class Consumer:
 
         Args:
             partitions: the partitions to take records of; by default all that are assigned.
-            timeout_ms: how long to wait for the first record.
+            timeout_ms: the longest wait for the first record.
             max_records: the most records to return; by default max_poll_records.
 
         Raises:

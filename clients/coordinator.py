@@ -41,7 +41,7 @@ class Coordinator:
     Args:
         client: that of a consumer that has a group_id.
         assignors: in order of preference.
-        gate: whether the user is working on records.
+        gate: tells whether the user is working on records.
         on_change: called when the assignment, or an error to raise, changed.
     """
 

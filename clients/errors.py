@@ -95,7 +95,7 @@ class RecordCorrupt(KafkaError):
     batch: ``consumer.seek(error.tp, error.next_offset)``.
 
     Attributes:
-        offset: where the consumer stands.
+        offset: the consumer's position.
         next_offset: the first offset behind the batch, as its header says; None if that cannot be read either.
     """
 
@@ -202,11 +202,8 @@ _ADVICE: dict[ErrorCode, str] = {
 }
 
 _CLASSES: dict[ErrorCode, type[KafkaError]] = {
-    ErrorCode.FENCED_INSTANCE_ID: FencedInstance,
-    ErrorCode.NETWORK_EXCEPTION: KafkaConnectionError,
-    ErrorCode.REBALANCE_IN_PROGRESS: RebalanceInProgress,
-    ErrorCode.REQUEST_TIMED_OUT: KafkaTimeout,
-    ErrorCode.UNSUPPORTED_VERSION: UnsupportedByBroker,
+    one.default_code: one
+    for one in (FencedInstance, KafkaConnectionError, RebalanceInProgress, KafkaTimeout, UnsupportedByBroker)
 }
 
 COORDINATOR_MOVED = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
@@ -238,7 +235,7 @@ def error_of(value: int, subject: str, detail: str | None = None) -> KafkaError:
 
     Args:
         value: the code.
-        subject: what was tried, e.g. ``create topic 'orders'``.
+        subject: the action that failed, e.g. ``create topic 'orders'``.
         detail: the broker's own words, if it sent any.
     """
     code = error_code(value)

@@ -37,7 +37,7 @@ class FetchedPartition:
         data: record batches; the first may begin before ``offset``, the last may be cut off.
         aborted: producer id and first offset of aborted transactions, None to give out everything (read_uncommitted).
         check_crcs: check every batch.
-        max_decompressed_bytes: how large a batch may become.
+        max_decompressed_bytes: the largest size of a decompressed batch.
     """
 
     def __init__(

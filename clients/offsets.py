@@ -37,7 +37,7 @@ async def list_offsets(
     Args:
         wanted: by partition a Unix time in ms, or -1 latest, -2 earliest, -3 the record with the largest timestamp.
         read_committed: latest is the end of what is committed.
-        timeout_ms: how long to try.
+        timeout_ms: the time for all tries.
         final: errors that are not tried again, though they may pass.
 
     Returns:

@@ -69,15 +69,15 @@ class ClientOptions:
     bootstrap_timeout_ms: while none answers, or has a name that can be resolved, ``start()`` tries again for so long;
         0 raises at once. A program that starts together with its broker waits for it (for names: KIP-909).
     client_id: a name for logs on both sides.
-    request_timeout_ms: how long one request may take.
-    socket_connection_setup_timeout_ms: how long it may take to connect, if not longer than a request (KIP-601).
+    request_timeout_ms: the longest time for one request.
+    socket_connection_setup_timeout_ms: the longest time to connect, but at most that for a request (KIP-601).
     retry_backoff_ms, retry_backoff_max_ms: the wait before a retry, doubled up to the second.
     reconnect_backoff_ms, reconnect_backoff_max_ms: the same for connections.
     metadata_max_age_ms: cluster metadata are asked for again after this long.
     connections_max_idle_ms: the client closes a connection that it has not used for this long.
     receive_message_max_bytes: the longest answer that is read; the connection is closed at a longer one.
     security_protocol: PLAINTEXT, or SSL with an ssl_context. Ottla's broker speaks PLAINTEXT only.
-    ssl_context: how to check the brokers' certificates, for SSL.
+    ssl_context: checks the brokers' certificates, for SSL.
     """
 
     role: ClassVar[str] = "client"
@@ -165,16 +165,16 @@ CODECS = {
 class ProducerOptions(ClientOptions):
     """Options of a producer, besides those of every client.
 
-    acks: who must have a record before it counts as delivered: nobody (0), the leader (1), or all in-sync replicas
-        ("all", or -1). None means "all".
+    acks: the brokers that must have a record before it counts as delivered: none (0), the leader (1), or all in-sync
+        replicas ("all", or -1). None means "all".
     enable_idempotence: retries neither duplicate nor reorder records. None means on, unless acks or
         max_in_flight_requests_per_connection exclude it.
     compression_type: the codec of batches.
     max_batch_size: bytes of a batch; a record that is larger gets a batch of its own.
     max_request_size: bytes of the largest request, and of the largest record.
-    linger_ms: how long a batch that is not full waits for more records.
+    linger_ms: the time for which a batch that is not full waits for more records.
     buffer_memory: bytes of the records that wait to be sent. ``send()`` waits beyond it, at most max_block_ms.
-    max_block_ms: how long ``send()`` may wait for metadata or for room, and a call of transactions for its answer.
+    max_block_ms: the longest wait of ``send()`` for metadata or for room, and of transactions' calls for an answer.
     delivery_timeout_ms: the time from ``send()`` to the end of the last retry.
     max_in_flight_requests_per_connection: requests that may be under way to a broker; 5 at most with idempotence.
     transactional_id: makes the producer transactional. One id for each process that may work at a time: a later
@@ -244,10 +244,10 @@ class ConsumerOptions(ClientOptions):
     auto_commit_interval_ms: the time between two such commits.
     session_timeout_ms: the coordinator removes this member if it hears nothing of it for so long.
     heartbeat_interval_ms: the time between two heartbeats. It must be less than session_timeout_ms; a third is advised.
-    max_poll_interval_ms: how long you may take between two calls for records; then the consumer leaves the group.
-    rebalance_timeout_ms: how long the group waits for this member in a rebalance. None means max_poll_interval_ms.
+    max_poll_interval_ms: the longest time between two calls for records; after it the consumer leaves the group.
+    rebalance_timeout_ms: the time for which a rebalance waits for this member. None means max_poll_interval_ms.
     max_poll_records: the most records that one ``getmany`` or ``poll`` returns.
-    default_api_timeout_ms: how long ``commit``, ``position`` and the like may take, retries included.
+    default_api_timeout_ms: the longest time for ``commit``, ``position`` and the like, retries included.
     partition_assignment_strategy: one assignor or several, in order of preference.
     fetch_min_bytes: the broker waits until it has so many bytes for a fetch, but at most fetch_max_wait_ms.
     fetch_max_wait_ms: the longest that it waits.
@@ -326,7 +326,7 @@ class ConsumerOptions(ClientOptions):
 class AdminOptions(ClientOptions):
     """Options of an admin client, besides those of every client.
 
-    default_api_timeout_ms: how long a whole call may take, retries included.
+    default_api_timeout_ms: the longest time for a whole call, retries included.
     """
 
     role: ClassVar[str] = "admin"

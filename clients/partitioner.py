@@ -38,7 +38,7 @@ class DefaultPartitioner:
     """Keyed records by murmur2, keyless ones sticky.
 
     Args:
-        sticky_bytes: how much goes to one partition before keyless records move on (the producer's max_batch_size).
+        sticky_bytes: bytes for one partition before keyless records move on (the producer's max_batch_size).
         choose: picks one of several partitions; ``random.choice`` unless told.
     """
 

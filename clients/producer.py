@@ -100,7 +100,7 @@ class Producer:
         """Deliver what is queued, then close; a transaction that is open is aborted. A second call does nothing.
 
         Args:
-            timeout_ms: how long to wait for deliveries; by default delivery_timeout_ms alone ends the wait.
+            timeout_ms: the longest wait for deliveries; by default delivery_timeout_ms alone ends the wait.
         """
         if self._state != "running" or self._client is None:
             self._state = "stopped"
@@ -238,7 +238,7 @@ class Producer:
 
         Args:
             offsets: by partition the next offset to read.
-            group: what `Consumer.group_metadata` returned: offsets of a member that is no longer in the group are then
+            group: the result of `Consumer.group_metadata`: offsets of a member that is no longer in the group are then
                 refused. Or the name of a group: nothing is refused then.
 
         Raises:

@@ -25,7 +25,7 @@ class Handover:
 
     Attributes:
         listener: the user's.
-        rounds: how many assignments were taken over since the last subscription.
+        rounds: the number of assignments taken over since the last subscription.
         on_committed: called with offsets that were committed.
     """
 

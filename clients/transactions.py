@@ -122,7 +122,7 @@ class Transaction:
     """The state of one transactional producer.
 
     Attributes:
-        state: where it stands.
+        state: its state.
         error: why, in FAILED and FATAL.
         v2: the brokers add partitions and groups themselves, and EndTxn moves the epoch.
         added: partitions to which records may go.

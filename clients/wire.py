@@ -55,7 +55,7 @@ def choose_version(row: Api, served: tuple[int, int] | None, low: int = 0, high:
 
     Args:
         served: the broker's range, None if it does not serve the API.
-        low, high: what the caller can use.
+        low, high: the range that the caller can use.
 
     Raises:
         UnsupportedByBroker: there is none.

@@ -33,7 +33,7 @@ def counts_and_members(draw: st.DrawFn, *, static: bool, same_topics: bool = Fal
 
 
 class Cluster:
-    """What other clients' assignors ask for partitions."""
+    """The cluster that other clients' assignors ask for partitions."""
 
     def __init__(self, counts: Mapping[str, int]) -> None:
         self.counts = counts

@@ -37,7 +37,7 @@ async def turn() -> None:
 
 
 class FakeClient:
-    """What the fetcher and the positions use of `Client`. Brokers 1 and 2 exist; time stands still unless moved."""
+    """The part of `Client` that fetcher and positions use. Brokers 1 and 2 exist; time stands still unless moved."""
 
     def __init__(self, options: ClientOptions) -> None:
         self.options = options

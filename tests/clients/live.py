@@ -1,4 +1,4 @@
-"""What the live tests share: quick options, filling topics, waiting for what must come, a listener that notes."""
+"""Shared by the live tests: quick options, filled topics, waiting for conditions, a listener that notes."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Script:
     # effects
 
     def effects(self) -> list[Effect]:
-        """What the member asked for since last time."""
+        """The effects since last time."""
         found = self.member.take_effects()
         self.log += found
         return found

@@ -53,7 +53,7 @@ class Peer:
         self.ready += 1
 
     def read(self) -> list[tuple[int, int, int, Any]]:
-        """What was written: API key, version, correlation id, request."""
+        """The requests that were written: API key, version, correlation id, request."""
         self.reader.feed(self.conversation.take_output())
         requests = []
         while (frame := self.reader.next()) is not None:

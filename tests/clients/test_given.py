@@ -1,4 +1,4 @@
-"""What calls are given: what cannot be meant is refused at once, in words that say what is allowed."""
+"""Arguments of calls: a wrong one is refused at once, in words that say what is allowed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What crosses a member's way into a generation: pauses, late answers, changes of mind."""
+"""Events that cross a member's way into a generation: pauses, late answers, changes of mind."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ async def test_a_group_over_breaking_connections(strategy: str) -> None:
 @pytest.mark.parametrize("v2", [False, True], ids=["v1", "v2"])
 @pytest.mark.parametrize("seed", range(2))
 async def test_transactions_over_breaking_connections(seed: int, v2: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is committed is there once and in order, what is aborted is not, and the group's offset is the last one."""
+    """Committed records are there once and in order, aborted ones are not, and the group's offset is the last one."""
 
     async def speaks_v2(calls: TransactionCalls) -> bool:
         return v2
@@ -210,7 +210,7 @@ async def test_without_a_broker_an_admin_call_ends_in_time() -> None:
 
 
 async def test_without_a_broker_a_consumer_stops_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it has read cannot be committed: it does not keep its process up for a whole request_timeout_ms."""
+    """Its records cannot be committed: it does not hold its process up for a whole request_timeout_ms."""
     monkeypatch.setattr("ottla.clients.coordinator.CLOSE_PATIENCE_MS", 100)
     with Broker(topics={"t": 1}) as broker:
         await fill(broker, "t", 1)

@@ -69,7 +69,7 @@ async def test_members_come_and_go(broker: Broker, name: str, strategy: str) -> 
 
 
 async def test_a_cooperative_rebalance_is_no_full_stop(broker: Broker, name: str) -> None:
-    """What stays with a member is neither revoked nor stopped, and what moves is given up before it is given away."""
+    """Partitions that stay are neither revoked nor stopped, and those that move are given up before given away."""
     places = await create(broker, name, 4)
     options = group_options(broker, name, partition_assignment_strategy="cooperative-sticky")
     first, second = Notes(), Notes()

@@ -32,7 +32,7 @@ SETTINGS = {
     "offsets.topic.num.partitions": 5,
     "transaction.state.log.num.partitions": 3,
 }
-"""What the broker of the live tests has that differs from Kafka's defaults, and what lets Kafka start sooner."""
+"""The settings of the live tests' broker that differ from Kafka's defaults, and some that let Kafka start sooner."""
 
 
 @pytest.fixture(scope="module", autouse=True)

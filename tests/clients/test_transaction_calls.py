@@ -1,4 +1,4 @@
-"""What a transactional producer asks its coordinators, with a script in their place."""
+"""A transactional producer's requests to its coordinators, with a script in their place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a transactional producer promises, as scenarios that run against Ottla and against Apache Kafka alike."""
+"""The promises of a transactional producer, as scenarios for Ottla and for Apache Kafka alike."""
 
 from __future__ import annotations
 
@@ -297,7 +297,7 @@ async def what_the_admin_client_shows(bootstrap: str, name: str) -> None:
 
 
 async def a_marker_by_hand(bootstrap: str, name: str) -> None:
-    """What an operator does about a transaction that hangs: see who it is, and write the marker."""
+    """An operator ends a transaction that hangs: finds its producer, and writes the marker."""
     [place] = await create(bootstrap, name)
     async with producer(bootstrap, name) as one, Admin(bootstrap_servers=bootstrap) as admin:
         await one.begin_transaction()
