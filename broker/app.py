@@ -20,7 +20,7 @@ from ottla.broker.core.log_dir import in_memory
 from ottla.broker.core.quotas.limits import ClientQuotas
 from ottla.broker.core.topics.catalog import OFFSETS_TOPIC, BadCatalog, NewTopic, Refusal
 from ottla.broker.core.topics.partition import Topic
-from ottla.broker.damage_words import CATALOG, tell_start, with_next_step
+from ottla.broker.damage_words import tell_start, with_next_step
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.handlers import fetch
 from ottla.broker.handlers.services import Node, Services
@@ -47,6 +47,7 @@ from ottla.broker.storage.engine import Corrupt, DamagedLog, Engine, EngineError
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.errors import MalformedFrame
 from ottla.protocol.records import BatchError, TopicPartition
+from ottla.protocol.stored.names import CATALOG_NAME, LOGS_NAME
 
 if TYPE_CHECKING:
     from ottla.broker.observe.http.server import HttpPort
@@ -462,8 +463,8 @@ class Broker:
     def _miss_no_catalog(self) -> None:
         """Without a catalog every log would be taken for one of a deleted topic."""
         directory = self._directory
-        if directory is not None and self._engine.catalog.load() is None and any((directory / "logs").iterdir()):
-            raise BadCatalog(f"{directory / CATALOG} is missing, and there are logs of topics")
+        if directory is not None and self._engine.catalog.load() is None and any((directory / LOGS_NAME).iterdir()):
+            raise BadCatalog(f"{directory / CATALOG_NAME} is missing, and there are logs of topics")
 
     async def _create_wanted(self) -> None:
         missing = [NewTopic(name, count) for name, count in self._wanted if name not in self._topics.topics]

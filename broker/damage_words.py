@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.core.topics.catalog import BadCatalog
 from ottla.broker.storage.engine import Corrupt, DamagedLog, Engine
+from ottla.protocol.stored.names import CATALOG_NAME
 
 if TYPE_CHECKING:
     from ottla.broker.storage.local.engine import LocalEngine
 
-CATALOG = "catalog.json"
 MOST_PLACES = 3
 """So many damaged places are named when a start is refused."""
 
@@ -22,7 +22,7 @@ def with_next_step(error: Exception, engine: Engine, directory: Path | None) -> 
     if directory is None or not isinstance(error, Corrupt | BadCatalog) or "ottla recover" in text:
         return text
     command = f"ottla recover {directory}"
-    if isinstance(error, BadCatalog) or CATALOG in text:
+    if isinstance(error, BadCatalog) or CATALOG_NAME in text:
         return f"{text}; restore it from a backup, or see what there is:\n  {command}"
     return f"{text}; restore the directory from a backup, or give up what is lost with:\n  {command} --accept-loss"
 

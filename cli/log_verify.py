@@ -9,8 +9,7 @@ from typing import Any
 import click
 
 from ottla.cli.common import format_option
-from ottla.cli.in_use import in_use
-from ottla.cli.journal import JournalView, check_journal, data_directory_of
+from ottla.cli.journal import check_journal, journal_batches
 from ottla.cli.log_rows import records_of
 from ottla.cli.output import Cell, Refused, Styled, note, print_json, print_table
 from ottla.cli.segment_indexes import Outline, check_indexes
@@ -19,10 +18,12 @@ from ottla.cli.segments import (
     Unreadable,
     base_offset_of,
     find_partitions,
-    partition_of,
     read_batches,
 )
 from ottla.protocol.batch import HEADER_SIZE, BatchError, parse_header
+from ottla.protocol.stored.files import in_use
+from ottla.protocol.stored.journal import JournalView, data_directory_of
+from ottla.protocol.stored.names import parse_directory_name
 
 
 @dataclass
@@ -113,7 +114,7 @@ def verify_path(path: Path, *, deep: bool = False) -> list[Verdict]:
     """The segments below a path and, of a whole data directory, the journal."""
     _must_be_a_segment(path)
     root = data_directory_of(path)
-    journal = None if root is None else JournalView(root, in_use=in_use(root / "logs"))
+    journal = None if root is None else JournalView(root)
     verdicts: list[Verdict] = []
     if journal is not None and path.absolute() == root and (found := _verify_journal(journal)) is not None:
         verdicts.append(found)
@@ -125,8 +126,8 @@ def verify_path(path: Path, *, deep: bool = False) -> list[Verdict]:
         partitions = []
     if journal is not None and path.absolute() == root:
         known = {partition.path.name for partition in partitions}
-        for name in sorted(journal.names() - known):
-            if named := partition_of(name):
+        for name in sorted(set(journal.places) - known):
+            if named := parse_directory_name(name):
                 partitions.append(PartitionFiles(root / "logs" / name, *named, ()))
     for partition in partitions:
         trusted = None if journal is None else journal.trusted(partition.path.name)
@@ -140,7 +141,7 @@ def verify_path(path: Path, *, deep: bool = False) -> list[Verdict]:
 def _count_in_journal(journal: JournalView, partition: PartitionFiles, verdicts: list[Verdict]) -> None:
     """Note how many records of a partition the journal holds beyond what its segments have."""
     ends = [verdict.last_offset + 1 for verdict in verdicts if verdict.last_offset is not None]
-    batches = journal.batches(partition.path.name, max(ends, default=0))
+    batches = journal_batches(journal, partition.path.name, max(ends, default=0))
     count = sum(batch.header.record_count for _, batch in batches)
     if count and not verdicts:
         verdicts.append(Verdict(partition, partition.path, remark="it has no segment yet"))

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.cli.common import format_option
-from ottla.cli.damage import CATALOG, catalog_problem, reading_progress, topics_by_directory
+from ottla.cli.damage import catalog_problem, reading_progress, topics_by_directory
 from ottla.cli.output import Cell, Refused, print_json, print_table, say
+from ottla.protocol.stored.names import CATALOG_NAME
 
 if TYPE_CHECKING:
     from ottla.broker.storage.local.repair import RepairReport
@@ -117,7 +118,7 @@ def _print_catalog(data_dir: Path) -> None:
         "",
         "The catalog has the topics with their settings, and which producer ids were given: no other file has them, "
         "and --accept-loss cannot make it again.",
-        f"Restore {data_dir / CATALOG} from a backup. Until then the logs are not touched, and can be read:",
+        f"Restore {data_dir / CATALOG_NAME} from a backup. Until then the logs are not touched, and can be read:",
         f"  ottla log dump {data_dir} --print-data-log",
     )
     if topics := topics_by_directory(data_dir):

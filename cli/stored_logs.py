@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from ottla.cli.in_use import in_use
-from ottla.cli.journal import JournalView, data_directory_of
+from ottla.cli.journal import journal_batches
 from ottla.cli.output import Refused
-from ottla.cli.segment_indexes import INDEX, read_offset_index
+from ottla.cli.segment_indexes import read_offset_index
 from ottla.cli.segments import (
     PartitionFiles,
     StoredBatch,
     Unreadable,
     base_offset_of,
     find_partitions,
-    partition_of,
     read_batches,
     segment_with,
 )
+from ottla.protocol.stored.journal import JournalView, data_directory_of
+from ottla.protocol.stored.names import INDEX_SUFFIX, parse_directory_name
 
 
 class StoredLog:
@@ -59,7 +59,7 @@ class StoredLog:
 
     def _of_journal(self, journal: JournalView, offset: int | None) -> Iterator[tuple[Path, Iterator[StoredBatch]]]:
         found: dict[Path, list[StoredBatch]] = {}
-        for path, batch in journal.batches(self.partition.path.name, self._next_offset):
+        for path, batch in journal_batches(journal, self.partition.path.name, self._next_offset):
             if offset is None or batch.header.last_offset >= offset:
                 found.setdefault(path, []).append(batch)
         for path, batches in found.items():
@@ -73,18 +73,18 @@ def stored_logs(path: Path) -> list[StoredLog]:
         Refused: there are none.
     """
     root = data_directory_of(path) if path.is_dir() else None
-    journal = None if root is None else JournalView(root, in_use=in_use(root / "logs"))
+    journal = None if root is None else JournalView(root)
     try:
         partitions = find_partitions(path)
     except Refused:
-        if journal is None or not journal.names():
+        if journal is None or not journal.places:
             raise
         partitions = []
     if root is not None and path.absolute() in (root, root / "logs"):
         known = {one.path.name for one in partitions}
         # Nothing of these has reached a segment yet.
-        for name in sorted(journal.names() - known) if journal is not None else ():
-            if named := partition_of(name):
+        for name in sorted(set(journal.places) - known) if journal is not None else ():
+            if named := parse_directory_name(name):
                 partitions.append(PartitionFiles(root / "logs" / name, *named, ()))
     return [StoredLog(one, journal) for one in sorted(partitions, key=lambda one: (one.topic, one.partition))]
 
@@ -92,7 +92,7 @@ def stored_logs(path: Path) -> list[StoredLog]:
 def _position_of(path: Path, offset: int) -> int:
     """Where to begin to look, by the index if there is one that can be trusted."""
     try:
-        entries = read_offset_index(path.with_suffix(INDEX))
+        entries = read_offset_index(path.with_suffix(INDEX_SUFFIX))
         position = max((entry.position for entry in entries if entry.offset <= offset), default=0)
         first = next(read_batches(path, position))
         first.check_crc()

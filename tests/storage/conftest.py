@@ -9,10 +9,10 @@ import pytest_asyncio
 
 from ottla.broker.storage.engine import LogConfig
 from ottla.broker.storage.local.engine import LocalEngine
-from ottla.broker.storage.local.simulated import SimulatedDisk
 from ottla.broker.storage.local.sizes import Sizes
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.records import Record, build_batch
+from tests.storage.simulated_disk import SimulatedDisk
 from tests.storage.simulated_engine import SMALL, Simulated
 
 TOPIC_ID = uuid.UUID(int=7)

@@ -11,13 +11,13 @@ import uuid
 from dataclasses import dataclass, field
 
 from ottla.broker.storage.engine import Corrupt, Durability, EngineError, LogConfig, StorageFull, Unavailable
-from ottla.broker.storage.local.checkpoint import decode_checkpoint
 from ottla.broker.storage.local.engine import LocalEngine
 from ottla.broker.storage.local.operations import Barrier
-from ottla.broker.storage.local.recovery import JournalReader
-from ottla.broker.storage.local.simulated import SimulatedCrash, SimulatedDisk
 from ottla.broker.storage.local.sizes import Sizes
 from ottla.protocol.records import Record, build_batch, decode_batch, iter_batches
+from ottla.protocol.stored.checkpoint import BadCheckpoint, decode_checkpoint
+from ottla.protocol.stored.journal import JournalReader
+from tests.storage.simulated_disk import SimulatedCrash, SimulatedDisk
 
 LOGS = 3
 LIVES = 6
@@ -357,7 +357,7 @@ class World:
         """Flip a bit of what a later frame vouches for; return what puts it right, None if there is no such thing."""
         try:
             checkpoint = decode_checkpoint(self.content("/data/checkpoint"), "")
-        except (OSError, Corrupt):
+        except (OSError, BadCheckpoint):
             return None
         if checkpoint.clean or checkpoint.epoch < 0:
             return None

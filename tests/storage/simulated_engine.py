@@ -9,9 +9,9 @@ from ottla.broker.storage.engine import (
     LogConfig,
 )
 from ottla.broker.storage.local.engine import LocalEngine
-from ottla.broker.storage.local.simulated import SimulatedDisk
 from ottla.broker.storage.local.sizes import Sizes
 from ottla.protocol.records import decode_batch, iter_batches
+from tests.storage.simulated_disk import SimulatedDisk
 
 TOPIC_ID = uuid.UUID(int=7)
 SMALL = {

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from ottla.broker.storage.engine import Durability, LogConfig, OffsetOutOfRange
 from ottla.broker.storage.local.engine import LocalEngine
-from ottla.broker.storage.local.simulated import SimulatedDisk
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.compression import Codec
 from ottla.protocol.records import Record, TimestampType, build_batch, iter_batches, parse_header
 from ottla.protocol.steps import finished
+from tests.storage.simulated_disk import SimulatedDisk
 
 TOPIC_ID = uuid.UUID(int=5)
 

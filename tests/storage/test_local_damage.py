@@ -5,8 +5,8 @@ import random
 import pytest
 
 from ottla.broker.storage.local.repair import examine, recover_accepting_loss
-from ottla.broker.storage.local.simulated import SimulatedCrash
 from ottla.protocol.records import decode_batch, iter_batches
+from tests.storage.simulated_disk import SimulatedCrash
 from tests.storage.simulated_engine import fill, values
 from tests.storage.test_local_recovery import flipped
 from tests.storage.test_local_repair import examined, lost

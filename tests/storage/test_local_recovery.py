@@ -9,12 +9,12 @@ from ottla.broker.storage.engine import (
     Durability,
     OffsetAndTimestamp,
 )
-from ottla.broker.storage.local.checkpoint import decode_checkpoint
-from ottla.broker.storage.local.frames import Kind, header
 from ottla.broker.storage.local.operations import Barrier
-from ottla.broker.storage.local.recovery import JournalReader
 from ottla.protocol.records import parse_header
 from ottla.protocol.steps import finished
+from ottla.protocol.stored.checkpoint import decode_checkpoint
+from ottla.protocol.stored.frames import Kind, header
+from ottla.protocol.stored.journal import JournalReader
 from tests.storage.simulated_engine import Simulated, fill, values
 
 pytestmark = pytest.mark.asyncio

@@ -5,18 +5,15 @@ durable, and finds nothing in the journal any more that could bring the old stat
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from ottla.broker.storage.engine import Corrupt, EngineError, Unavailable
 from ottla.broker.storage.local.files import engine_error
 from ottla.broker.storage.local.kept_log import KeptLog
+from ottla.broker.storage.local.materialise import Materialiser
 from ottla.broker.storage.local.operations import Waited
 from ottla.broker.storage.local.replace import replace_segments
 from ottla.protocol.compression import Buffer
 from ottla.protocol.records import BatchError
-
-if TYPE_CHECKING:
-    from ottla.broker.storage.local.keeper import Keeper
 
 
 class Change(Waited):
@@ -29,13 +26,13 @@ class Change(Waited):
         self.kept = kept
         self._done = done
 
-    def prepare(self, keeper: "Keeper") -> None:
+    def prepare(self, materialiser: Materialiser) -> None:
         """Change the state. Raises ``OSError``."""
 
     def undo(self) -> None:
         """The checkpoint could not be written: put the state back."""
 
-    def finish(self, keeper: "Keeper") -> None:
+    def finish(self, materialiser: Materialiser) -> None:
         """Change the files. Raises ``OSError`` and ``SyncFailed``."""
 
     def complete(self) -> None:
@@ -49,9 +46,9 @@ class EndedSegment(Change):
 
     __slots__ = ()
 
-    def prepare(self, keeper: "Keeper") -> None:
+    def prepare(self, materialiser: Materialiser) -> None:
         if not self.kept.is_deleted:
-            keeper.materialiser.end_segment(self.kept)
+            materialiser.end_segment(self.kept)
 
 
 class Trim(Change):
@@ -65,12 +62,12 @@ class Trim(Change):
         self.ends_segment = ends_segment
         self._old_start = 0
 
-    def prepare(self, keeper: "Keeper") -> None:
+    def prepare(self, materialiser: Materialiser) -> None:
         if self.kept.is_deleted:
             self.error = Unavailable(f"{self.kept.name} is deleted")
             return
         if self.ends_segment:
-            keeper.materialiser.end_segment(self.kept)
+            materialiser.end_segment(self.kept)
         self._old_start = self.kept.log_start_offset
         self.kept.log_start_offset = max(self.offset, self._old_start)
 
@@ -83,16 +80,16 @@ class Delete(Change):
 
     __slots__ = ()
 
-    def prepare(self, keeper: "Keeper") -> None:
-        keeper.forget(self.kept)
+    def prepare(self, materialiser: Materialiser) -> None:
+        materialiser.forget(self.kept)
 
     def undo(self) -> None:
         # Nobody serves it any more. What is left of it is an orphan to the next start, or gives way to its successor.
         pass
 
-    def finish(self, keeper: "Keeper") -> None:
+    def finish(self, materialiser: Materialiser) -> None:
         if self.kept.exists:
-            keeper.materialiser.discard(self.kept.name)
+            materialiser.discard(self.kept.name)
 
 
 class Replace(Change):
@@ -117,23 +114,28 @@ class Replace(Change):
         self.size = 0
         self.max_timestamp_ms = -1
 
-    def finish(self, keeper: "Keeper") -> None:
+    def finish(self, materialiser: Materialiser) -> None:
         if self.kept.is_deleted:
             self.error = Unavailable(f"{self.kept.name} is deleted")
             return
         try:
             self.size, self.max_timestamp_ms = replace_segments(
-                keeper.files, self.kept.directory, self.first_offset, self.next_offset, self.batches, self.interval
+                materialiser.files,
+                self.kept.directory,
+                self.first_offset,
+                self.next_offset,
+                self.batches,
+                self.interval,
             )
         except BatchError as error:
             self.error = Corrupt(f"{self.kept.name}: what should replace a segment is no batch: {error}")
 
 
-def prepared(changes: Sequence[Change], keeper: "Keeper") -> None:
+def prepared(changes: Sequence[Change], materialiser: Materialiser) -> None:
     """Prepare all; one that cannot be has an error."""
     for change in changes:
         try:
-            change.prepare(keeper)
+            change.prepare(materialiser)
         except OSError as error:
             change.error = engine_error(error, f"changing {change.kept.name}")
 
@@ -146,11 +148,11 @@ def undone(changes: Sequence[Change], error: EngineError) -> None:
             change.undo()
 
 
-def finished(changes: Sequence[Change], keeper: "Keeper") -> None:
+def finished(changes: Sequence[Change], materialiser: Materialiser) -> None:
     """Finish all that are prepared."""
     for change in changes:
         if change.error is None:
             try:
-                change.finish(keeper)
+                change.finish(materialiser)
             except OSError as error:
                 change.error = engine_error(error, f"changing {change.kept.name}")

@@ -8,13 +8,13 @@ from typing import Final
 
 from ottla.broker.storage.engine import Durability, EngineError, StorageFull, Unavailable, Unknown
 from ottla.broker.storage.local.files import SyncFailed, engine_error
-from ottla.broker.storage.local.frames import HEADER_BYTES, NEW_SEGMENT, PADDING, Kind, frame_bytes, header
 from ottla.broker.storage.local.journal import Journal
 from ottla.broker.storage.local.operations import Append, Close, EndSegment, Front, Operation
 from ottla.broker.storage.local.room import Room
 from ottla.broker.storage.local.segment import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from ottla.broker.storage.local.threads import Gate
 from ottla.protocol.compression import Buffer
+from ottla.protocol.stored.frames import HEADER_BYTES, NEW_SEGMENT, PADDING, Kind, frame_bytes, header
 
 _LARGEST_RELATIVE_OFFSET: Final = 2**31 - 1
 _LARGEST_POSITION: Final = 2**31 - 1

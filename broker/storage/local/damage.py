@@ -11,10 +11,10 @@ from typing import Final, NamedTuple
 
 from ottla.broker.storage.local.files import Files, file_size, sync, sync_directory, write_all
 from ottla.broker.storage.local.kept_log import KeptLog
-from ottla.broker.storage.local.layout import LOG_SUFFIX, parse_segment_name, segment_name
 from ottla.broker.storage.local.segment import SegmentIndex, remove_index, write_index
 from ottla.protocol.batch import MAGIC_AT
 from ottla.protocol.records import HEADER_SIZE, MAGIC, BatchError, BatchHeader, check_crc, parse_header
+from ottla.protocol.stored.names import LOG_SUFFIX, parse_segment_name, segment_name
 
 KEPT_SUFFIX: Final = ".kept"
 """The damaged file as it was, beside the one that has taken its place."""

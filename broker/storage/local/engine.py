@@ -23,24 +23,18 @@ from ottla.broker.storage.local.files import (
 from ottla.broker.storage.local.journal import KEPT_SUFFIX, Journal, SyncFile
 from ottla.broker.storage.local.keeper import Keeper, Materialise, StoreCatalog, TakeCheckpoint
 from ottla.broker.storage.local.kept_log import KeptLog
-from ottla.broker.storage.local.layout import (
-    DELETED_SUFFIX,
-    Layout,
-    decode_catalog,
-    directory_name,
-    encode_catalog,
-    parse_directory_name,
-)
+from ottla.broker.storage.local.layout import DELETED_SUFFIX, Layout, decode_catalog, encode_catalog
 from ottla.broker.storage.local.log import LocalLog
 from ottla.broker.storage.local.materialise import Materialiser, Written, remove_tree
 from ottla.broker.storage.local.opening import front_of, open_segments
-from ottla.broker.storage.local.operations import Append, Barrier, Close, Operation, Waited
+from ottla.broker.storage.local.operations import Append, AppendingLog, Barrier, Close, Operation, Waited
 from ottla.broker.storage.local.recovery import Cut, Recovered, recover
 from ottla.broker.storage.local.room import Room
 from ottla.broker.storage.local.segment import Readers, Segment
 from ottla.broker.storage.local.sizes import Sizes
 from ottla.broker.storage.local.threads import Gate, InlineLane, Lane, ThreadLane
 from ottla.protocol.records import TopicPartition
+from ottla.protocol.stored.names import directory_name, parse_directory_name
 
 _TICK_S: Final = 0.25
 
@@ -118,7 +112,7 @@ class LocalEngine:
         self._to_committer: Lane | None = None
         self._to_keeper: Lane | None = None
         # Logs with a tail that the keeper has not been given, how large it is, and where its last frame ends.
-        self._dirty: dict[LocalLog, None] = {}
+        self._dirty: dict[AppendingLog, None] = {}
         self._dirty_bytes = 0
         self._completed_lsn = 0
         self._checkpoint_lsn = 0
@@ -209,6 +203,7 @@ class LocalEngine:
         self._room.make_some()
         materialiser = Materialiser(files, layout, most_handles=sizes.most_writers)
         found = recover(files, layout, materialiser)
+        materialiser.logs = found.logs
         self.was_clean = found.checkpoint.clean
         self.recovered = found.cuts
         self.leader_epoch = found.checkpoint.epoch + 1
@@ -234,8 +229,6 @@ class LocalEngine:
             interval_s=self._interval_s,
         )
         self._keeper = Keeper(
-            files,
-            layout,
             journal,
             self._room,
             materialiser,
@@ -243,7 +236,6 @@ class LocalEngine:
             epoch=self.leader_epoch,
             next_log_id=self._next_log_id,
         )
-        self._keeper.logs = found.logs
         journal.begin(found.next_lsn)
         self._keeper.write_checkpoint(found.next_lsn)
         if found.has_unused_frames:
@@ -426,7 +418,7 @@ class LocalEngine:
         return report if self._threaded else receive
 
     def _committed(self, operations: Sequence[Operation], fatal: EngineError | None, end_lsn: int) -> None:
-        moved: dict[LocalLog, None] = {}
+        moved: dict[AppendingLog, None] = {}
         failures: list[Exception] = []
         for operation in operations:
             try:

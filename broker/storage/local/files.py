@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 from ottla.broker.storage.engine import EngineError, StorageFull, Unavailable
 from ottla.protocol.compression import Buffer
+from ottla.protocol.stored.files import DiskFiles, ReadableFiles
 
 _MOST_PIECES: Final = 1024
 JOIN_BELOW: Final = 64 * 1024
@@ -22,7 +23,7 @@ class SyncFailed(Exception):
     """Syncing failed. The kernel may have dropped the pages, so trying again could report success for lost data."""
 
 
-class Files(Protocol):
+class Files(ReadableFiles, Protocol):
     """Plain POSIX, by path or by handle. Everything raises ``OSError``; only ``sync…`` make anything durable.
 
     A directory must be synced for names made, changed or removed in it to be durable. What a path names is never
@@ -33,19 +34,11 @@ class Files(Protocol):
         """Open to read and write; the handle is for ``close`` and everything that takes one."""
         ...
 
-    def close(self, handle: int) -> None: ...
-
-    def read(self, handle: int, size: int, offset: int) -> bytes:
-        """At most ``size`` bytes; fewer at the end of the file only."""
-        ...
-
     def write(self, handle: int, pieces: Sequence[Buffer], offset: int) -> int:
         """Write at most 1024 pieces one after the other; how many bytes were written may be fewer than there are."""
         ...
 
     def truncate(self, handle: int, size: int) -> None: ...
-
-    def size(self, handle: int) -> int: ...
 
     def sync(self, handle: int) -> None:
         """Make the content and its length durable."""
@@ -62,8 +55,6 @@ class Files(Protocol):
     def make_directory(self, path: str) -> None:
         """Make one level; ``FileExistsError`` if there is something of that name."""
         ...
-
-    def list(self, path: str) -> list[str]: ...
 
     def rename(self, old: str, new: str) -> None: ...
 
@@ -84,35 +75,17 @@ class Files(Protocol):
         ...
 
 
-class OsFiles:
+class OsFiles(DiskFiles):
     """The disk. Without state, so that the event loop and the writer thread may share one."""
 
     def open(self, path: str, *, create: bool = False) -> int:
         return _open(path, os.O_RDWR | os.O_NOFOLLOW | (os.O_CREAT if create else 0))
-
-    def close(self, handle: int) -> None:
-        os.close(handle)
-
-    def read(self, handle: int, size: int, offset: int) -> bytes:
-        data = os.pread(handle, size, offset)
-        if len(data) == size or not data:
-            return data
-        parts = [data]
-        while data:
-            offset += len(data)
-            size -= len(data)
-            data = os.pread(handle, size, offset) if size else b""
-            parts.append(data)
-        return b"".join(parts)
 
     def write(self, handle: int, pieces: Sequence[Buffer], offset: int) -> int:
         return os.pwritev(handle, pieces, offset)
 
     def truncate(self, handle: int, size: int) -> None:
         os.ftruncate(handle, size)
-
-    def size(self, handle: int) -> int:
-        return os.fstat(handle).st_size
 
     def sync(self, handle: int) -> None:
         if sys.platform == "darwin":

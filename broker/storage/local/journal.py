@@ -15,32 +15,19 @@ from typing import Final
 
 from ottla.broker.storage.local.files import JOIN_BELOW, Files, file_size, joined, sync, sync_names, write_all
 from ottla.protocol.compression import Buffer
+from ottla.protocol.stored.names import journal_name, parse_journal_name
 
 SyncFile = Callable[[Files, int, str], None]
 """See ``files.sync``."""
 
-WAL_SUFFIX: Final = ".wal"
 KEPT_SUFFIX: Final = ".kept"
 """What recovery could not use: batches of a log whose directory is damaged, or was deleted."""
 DAMAGED_SUFFIX: Final = ".damaged"
 """What a repair could not use."""
 _SPARE_PREFIX: Final = "spare-"
-_LSN_DIGITS: Final = 20
 _ZEROS: Final = bytes(1024 * 1024)
 _MOST_SPARES: Final = 2
 """One may have been filled shortly before a checkpoint gives another one back: both serve, and none is filled again."""
-
-
-def journal_name(first_lsn: int) -> str:
-    return f"{first_lsn:0{_LSN_DIGITS}d}{WAL_SUFFIX}"
-
-
-def parse_journal_name(name: str) -> int | None:
-    """The lsn at which a journal file begins, None for other files."""
-    digits = name.removesuffix(WAL_SUFFIX)
-    if digits == name or len(digits) != _LSN_DIGITS or not digits.isdecimal():
-        return None
-    return int(digits)
 
 
 @dataclass(slots=True)

@@ -7,15 +7,14 @@ from collections.abc import Callable, Sequence
 
 from ottla.broker.storage.engine import EngineError, StorageFull, Unavailable, Unknown
 from ottla.broker.storage.local.changes import Change, finished, prepared, undone
-from ottla.broker.storage.local.checkpoint import Checkpoint, encode_checkpoint
-from ottla.broker.storage.local.files import NO_HANDLE, Files, SyncFailed, engine_error, replace_file
+from ottla.broker.storage.local.files import NO_HANDLE, SyncFailed, engine_error, replace_file
 from ottla.broker.storage.local.journal import Journal
 from ottla.broker.storage.local.kept_log import Batch, KeptLog
-from ottla.broker.storage.local.layout import Layout
 from ottla.broker.storage.local.materialise import Materialiser, Written
 from ottla.broker.storage.local.operations import Close, Operation, Waited
 from ottla.broker.storage.local.room import Room
 from ottla.broker.storage.local.segment import remove_segment
+from ottla.protocol.stored.checkpoint import Checkpoint, encode_checkpoint
 
 Report = Callable[[Sequence[Operation], EngineError | None], None]
 
@@ -89,15 +88,10 @@ class StoreCatalog(Waited):
 
 
 class Keeper:
-    """Executes operations in their order. Whoever calls ``run`` is the one thread that does.
-
-    ``logs`` are those that a checkpoint speaks of, by their ids: all that have anything on the disk.
-    """
+    """Executes operations in their order. Whoever calls ``run`` is the one thread that does."""
 
     def __init__(
         self,
-        files: Files,
-        layout: Layout,
         journal: Journal,
         room: Room,
         materialiser: Materialiser,
@@ -106,16 +100,14 @@ class Keeper:
         epoch: int,
         next_log_id: int,
     ) -> None:
-        self.files = files
-        self.layout = layout
+        self.files = materialiser.files
+        self.layout = materialiser.layout
         self.journal = journal
         self.room = room
         self.materialiser = materialiser
-        self.logs: dict[int, KeptLog] = {}
         self.next_log_id = next_log_id
         self._report = report
         self._epoch = epoch
-        self._waiting: dict[KeptLog, None] = {}
         self._failure: EngineError | None = None
 
     def run(self, operations: Sequence[Operation]) -> None:
@@ -146,7 +138,7 @@ class Keeper:
             epoch=self._epoch,
             next_log_id=self.next_log_id,
             clean=clean,
-            logs=[log.state() for log in self.logs.values() if log.exists],
+            logs=[log.state() for log in self.materialiser.logs.values() if log.exists],
         )
         replace_file(self.files, self.layout.checkpoint, encode_checkpoint(checkpoint))
 
@@ -158,7 +150,7 @@ class Keeper:
         if log.is_deleted:
             return []
         log.backlog.extend(batches)
-        self.logs[log.log_id] = log
+        self.materialiser.logs[log.log_id] = log
         done, error = self.materialiser.write(log)
         if error is not None:
             if error.errno not in NO_HANDLE:
@@ -167,17 +159,10 @@ class Keeper:
             more, error = self.materialiser.write(log)
             done += more
         if log.backlog:
-            self._waiting[log] = None
+            self.materialiser.waiting[log] = None
         else:
-            self._waiting.pop(log, None)
+            self.materialiser.waiting.pop(log, None)
         return done
-
-    def forget(self, log: KeptLog) -> None:
-        """The log is deleted: it is in no checkpoint any more, and nothing is written to it."""
-        log.is_deleted = True
-        self._waiting.pop(log, None)
-        self.materialiser.forget(log)
-        self.logs.pop(log.log_id, None)
 
     def fail(self, error: EngineError) -> None:
         """Do nothing any more: something else has found that nothing can be made durable."""
@@ -214,11 +199,11 @@ class Keeper:
 
     def _materialise(self, operation: Materialise) -> None:
         queued = {log for log, _ in operation.queued}
-        for log in [log for log in self._waiting if log not in queued]:
+        for log in [log for log in self.materialiser.waiting if log not in queued]:
             operation.results.append((log, self.materialise(log, ())))
         for log, batches in operation.queued:
             operation.results.append((log, self.materialise(log, batches)))
-        if self.room.refusal is not None and not self._waiting:
+        if self.room.refusal is not None and not self.materialiser.waiting:
             self.room.has_come_back()
         if self.room.refusal is None and self.journal.wants_spare:
             self._prepare_spare()
@@ -232,9 +217,9 @@ class Keeper:
             return
 
     def _checkpoint(self, lsn: int, changes: Sequence[Change]) -> EngineError | None:
-        prepared(changes, self)
+        prepared(changes, self.materialiser)
         refused: EngineError | None = None
-        if self._waiting:
+        if self.materialiser.waiting:
             refused = self.room.refusal or Unavailable("batches wait to be brought to their segments")
             self.room.refuse(refused)
         else:
@@ -247,7 +232,7 @@ class Keeper:
             undone(changes, refused)
             return refused
         self.journal.retire(lsn)
-        finished(changes, self)
+        finished(changes, self.materialiser)
         return None
 
     def _write_checkpoint_with_room(self, lsn: int) -> None:
@@ -285,11 +270,11 @@ class Keeper:
                 return
 
     def _close(self) -> None:
-        for log in list(self._waiting):
+        for log in list(self.materialiser.waiting):
             self.materialise(log, ())
-        if not self._waiting:
+        if not self.materialiser.waiting:
             try:
-                self.materialiser.complete(self.logs.values())
+                self.materialiser.complete(self.materialiser.logs.values())
                 self.write_checkpoint(self.journal.end_lsn, clean=True)
             except OSError:
                 # The journal has it all, and the next start reads it.

@@ -7,10 +7,10 @@ from typing import Protocol
 from uuid import UUID
 
 from ottla.broker.storage.engine import LogConfig
-from ottla.broker.storage.local.checkpoint import LogState
-from ottla.broker.storage.local.layout import LOG_SUFFIX, segment_name
 from ottla.broker.storage.local.segment import SegmentIndex
 from ottla.protocol.compression import Buffer
+from ottla.protocol.stored.checkpoint import LogState
+from ottla.protocol.stored.names import LOG_SUFFIX, segment_name
 
 
 class Batch(Protocol):

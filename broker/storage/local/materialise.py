@@ -18,15 +18,9 @@ from ottla.broker.storage.local.files import (
     write_file,
 )
 from ottla.broker.storage.local.kept_log import Batch, KeptLog
-from ottla.broker.storage.local.layout import (
-    INDEX_SUFFIX,
-    METADATA_NAME,
-    TIME_INDEX_SUFFIX,
-    Layout,
-    deleted_name,
-    encode_metadata,
-)
+from ottla.broker.storage.local.layout import Layout, deleted_name
 from ottla.broker.storage.local.segment import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, SegmentIndex, load_index
+from ottla.protocol.stored.names import INDEX_SUFFIX, METADATA_NAME, TIME_INDEX_SUFFIX, encode_metadata
 
 _MOST_GULP_BYTES: Final = 16 * 1024 * 1024
 _ENTRIES_AT_A_TIME: Final = 128
@@ -49,11 +43,18 @@ class Written:
 
 
 class Materialiser:
-    """Writes segments. One thread uses it."""
+    """Writes segments. One thread uses it.
+
+    Attributes:
+        logs: all that have anything on the disk, by their ids. A checkpoint speaks of these.
+        waiting: those with batches that could not be written yet.
+    """
 
     def __init__(self, files: Files, layout: Layout, *, most_handles: int) -> None:
         self.files = files
         self.layout = layout
+        self.logs: dict[int, KeptLog] = {}
+        self.waiting: dict[KeptLog, None] = {}
         self._most_handles = most_handles
         self._unique = 0
         self._handles: dict[KeptLog, None] = {}
@@ -109,7 +110,10 @@ class Materialiser:
         self._directories.clear()
 
     def forget(self, log: KeptLog) -> None:
-        """The log is deleted."""
+        """The log is deleted: no checkpoint speaks of it any more, and nothing is written to it."""
+        log.is_deleted = True
+        self.logs.pop(log.log_id, None)
+        self.waiting.pop(log, None)
         log.backlog.clear()
         log.unsynced = False
         self._touched.pop(log, None)

@@ -5,13 +5,12 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ottla.broker.storage.engine import Done, EngineError, LogConfig, Unavailable
+from ottla.broker.storage.local.kept_log import KeptLog
 from ottla.protocol.compression import Buffer
-
-if TYPE_CHECKING:
-    from ottla.broker.storage.local.log import LocalLog
+from ottla.protocol.records import TopicPartition
 
 
 class Operation:
@@ -80,6 +79,17 @@ class Front:
         self.is_known = False
 
 
+class AppendingLog(Protocol):
+    """A log as its appends know it, and as the event loop's side of the engine hands on what came of them."""
+
+    tp: TopicPartition
+    kept: KeptLog
+
+    def completed(self, append: "Append") -> None: ...
+    def failed(self, append: "Append") -> None: ...
+    def hand_over(self) -> "list[Append]": ...
+
+
 class Append(Operation):
     """One batch for the end of a log."""
 
@@ -101,7 +111,7 @@ class Append(Operation):
 
     def __init__(
         self,
-        log: "LocalLog",
+        log: AppendingLog,
         front: Front,
         config: LogConfig,
         attempt: int,

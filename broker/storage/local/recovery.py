@@ -11,36 +11,30 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
-from uuid import UUID
 
 from ottla.broker.storage.engine import Corrupt, LogConfig
 from ottla.broker.storage.epochs import EpochHistory
-from ottla.broker.storage.local.checkpoint import Checkpoint, decode_checkpoint
 from ottla.broker.storage.local.files import Files, file_size, read_file, sync
-from ottla.broker.storage.local.frames import (
-    NEW_SEGMENT,
-    Frame,
-    Kind,
-    Window,
-    claimed_bytes,
-    consecutive_frames,
-    frame_bytes,
-    scan_frames,
-)
-from ottla.broker.storage.local.journal import parse_journal_name
 from ottla.broker.storage.local.kept_log import KeptLog
-from ottla.broker.storage.local.layout import (
-    LOG_SUFFIX,
-    METADATA_NAME,
-    Layout,
-    decode_metadata,
-    parse_segment_name,
-    segment_name,
-)
+from ottla.broker.storage.local.layout import Layout
 from ottla.broker.storage.local.materialise import Materialiser
 from ottla.broker.storage.local.replace import finish_replacing
 from ottla.broker.storage.local.segment import remove_segment
 from ottla.protocol.records import MAGIC
+from ottla.protocol.stored.checkpoint import BadCheckpoint, Checkpoint, decode_checkpoint
+from ottla.protocol.stored.frames import (
+    NEW_SEGMENT,
+    Frame,
+    Kind,
+)
+from ottla.protocol.stored.journal import JournalReader
+from ottla.protocol.stored.names import (
+    LOG_SUFFIX,
+    METADATA_NAME,
+    decode_metadata,
+    parse_segment_name,
+    segment_name,
+)
 
 _GULP_BYTES: Final = 8 * 1024 * 1024
 _MOST_NAMED: Final = 10
@@ -90,89 +84,13 @@ class Recovered:
     """Logs that have been deleted: their names belong to others that began later."""
 
 
-class JournalReader:
-    """The files of a journal, to be read."""
-
-    def __init__(self, files: Files, directory: str) -> None:
-        self._files = files
-        self.paths: dict[int, str] = {}
-        """Files by the lsn at which they begin."""
-        for name in files.list(directory):
-            first_lsn = parse_journal_name(name)
-            if first_lsn is not None:
-                self.paths[first_lsn] = os.path.join(directory, name)
-        self.first_lsn = -1
-        """The file that was read last."""
-        self.end_lsn = -1
-        """Where the frames that follow each other end."""
-        self.synced_lsn = -1
-        """The furthest that any frame met so far vouches for."""
-
-    def frames(self, lsn: int) -> Iterator[Frame]:
-        """The frames that follow each other from ``lsn`` on, up to the first that is not whole."""
-        self.end_lsn = lsn
-        while True:
-            self.first_lsn = max((first for first in self.paths if first <= self.end_lsn), default=-1)
-            if self.first_lsn < 0:
-                return
-            window = Window(self._files, self.paths[self.first_lsn])
-            try:
-                yield from self._frames_of(window)
-            finally:
-                window.close()
-            # A file ends where the next one begins, whatever lies behind that place.
-            if self.end_lsn not in self.paths or self.end_lsn == self.first_lsn:
-                return
-
-    def _frames_of(self, window: Window) -> Iterator[Frame]:
-        paths, first_lsn = self.paths, self.first_lsn
-        for frame in consecutive_frames(window, first_lsn, self.end_lsn - first_lsn):
-            if frame.lsn in paths and frame.lsn != first_lsn:
-                return
-            if frame.synced_lsn > self.synced_lsn:
-                self.synced_lsn = frame.synced_lsn
-            self.end_lsn = frame.lsn + frame_bytes(len(frame.body))
-            yield frame
-
-    def frames_beyond(self) -> Iterator[Frame]:
-        """Whole frames anywhere behind the first one that is not."""
-        for first_lsn in sorted(first for first in self.paths if first >= self.first_lsn >= 0):
-            window = Window(self._files, self.paths[first_lsn])
-            try:
-                begin = max(self.end_lsn - first_lsn, 0)
-                for frame in scan_frames(window, first_lsn, begin):
-                    self.synced_lsn = max(self.synced_lsn, frame.synced_lsn)
-                    yield frame
-            finally:
-                window.close()
-
-    def torn_bytes(self) -> int:
-        """How much of a frame there is at the end."""
-        if self.first_lsn < 0:
-            return 0
-        window = Window(self._files, self.paths[self.first_lsn])
-        try:
-            return claimed_bytes(window, self.first_lsn, self.end_lsn - self.first_lsn)
-        finally:
-            window.close()
-
-    def limit_lsn(self) -> int:
-        """Above everything that the files can hold."""
-        limit = 0
-        for first_lsn, path in self.paths.items():
-            window = Window(self._files, path)
-            limit = max(limit, first_lsn + window.size)
-            window.close()
-        return limit
-
-
 def read_checkpoint(files: Files, layout: Layout) -> Checkpoint:
     """The checkpoint of a directory of this format; an empty one if there is none yet. Raises ``Corrupt``."""
     data = read_file(files, layout.checkpoint)
     if data is not None:
         try:
             return decode_checkpoint(data, layout.checkpoint)
-        except Corrupt as error:
+        except BadCheckpoint as error:
             raise Corrupt(f"{error}; {_advice(layout)}") from None
     reader = JournalReader(files, layout.journal)
     has_frames = any(any(True for _ in reader.frames(first)) for first in sorted(reader.paths))
@@ -225,7 +143,7 @@ def _check_end(
         beyond = frame.lsn if beyond is None else beyond
         torn_end = max(torn_end, frame.end_lsn)
         if frame.kind == Kind.LOG:
-            names[frame.log_id] = frame.body[16:].decode(errors="replace")
+            names[frame.log_id] = frame.log_name
         elif frame.kind == Kind.BATCH:
             concerned[frame.log_id] = None
     if end_lsn < reader.synced_lsn:
@@ -291,11 +209,11 @@ def begin_log(layout: Layout, frame: Frame, found: Recovered) -> None:
     found.next_log_id = max(found.next_log_id, frame.log_id + 1)
     if frame.log_id in found.logs:
         return
-    name = frame.body[16:].decode()
+    name = frame.log_name
     for log_id in [log_id for log_id, log in found.logs.items() if log.name == name]:
         del found.logs[log_id]
         found.superseded.add(log_id)
-    found.logs[frame.log_id] = KeptLog(frame.log_id, name, layout.log_directory(name), UUID(bytes=frame.body[:16]))
+    found.logs[frame.log_id] = KeptLog(frame.log_id, name, layout.log_directory(name), frame.topic_id)
 
 
 def _batch(frame: Frame, layout: Layout) -> ReplayedBatch:

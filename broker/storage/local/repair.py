@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ottla.broker.storage.engine import Corrupt, EngineError, InUse, Unavailable
-from ottla.broker.storage.local.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
 from ottla.broker.storage.local.damage import Progress, find_damage, keep_copies, mend, undo_interrupted
 from ottla.broker.storage.local.files import (
     Files,
@@ -20,22 +19,17 @@ from ottla.broker.storage.local.files import (
     replace_file,
     sync_directory,
 )
-from ottla.broker.storage.local.frames import Frame, Kind
 from ottla.broker.storage.local.journal import DAMAGED_SUFFIX
 from ottla.broker.storage.local.kept_log import KeptLog
-from ottla.broker.storage.local.layout import (
-    FORMAT,
-    METADATA_NAME,
-    Layout,
-    decode_catalog,
-    decode_meta,
-    decode_metadata,
-    parse_directory_name,
-)
+from ottla.broker.storage.local.layout import FORMAT, Layout, decode_catalog, decode_meta
 from ottla.broker.storage.local.materialise import Materialiser
-from ottla.broker.storage.local.recovery import JournalReader, Recovered, apply, begin_log, is_whole
+from ottla.broker.storage.local.recovery import Recovered, apply, begin_log, is_whole
 from ottla.broker.storage.local.scan import Known, rebuild
 from ottla.protocol.records import BatchError, parse_header
+from ottla.protocol.stored.checkpoint import BadCheckpoint, Checkpoint, decode_checkpoint, encode_checkpoint
+from ottla.protocol.stored.frames import Frame, Kind
+from ottla.protocol.stored.journal import JournalReader
+from ottla.protocol.stored.names import METADATA_NAME, decode_metadata, parse_directory_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,9 +195,9 @@ class _Repair:
         data = read_file(self._files, path)
         try:
             if data is None:
-                raise Corrupt(f"{path} is missing")
+                raise BadCheckpoint(f"{path} is missing")
             checkpoint = decode_checkpoint(data, path)
-        except Corrupt as error:
+        except BadCheckpoint as error:
             return self._logs_without_checkpoint(reader, str(error))
         logs = {state.log_id: KeptLog.of(state, self._layout.log_directory(state.name)) for state in checkpoint.logs}
         return Recovered(checkpoint, logs, max(checkpoint.lsn, reader.limit_lsn()), checkpoint.next_log_id)

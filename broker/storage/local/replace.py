@@ -12,16 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from ottla.broker.storage.local.files import Files, directory, joined, sync, write_all
-from ottla.broker.storage.local.layout import (
-    INDEX_SUFFIX,
-    LOG_SUFFIX,
-    TIME_INDEX_SUFFIX,
-    parse_segment_name,
-    segment_name,
-)
 from ottla.broker.storage.local.segment import SegmentIndex, remove_segment
 from ottla.protocol.compression import Buffer
 from ottla.protocol.records import parse_header
+from ottla.protocol.stored.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, parse_segment_name, segment_name
 
 CLEANED_SUFFIX: Final = ".cleaned"
 SWAP_SUFFIX: Final = ".swap"

@@ -13,10 +13,10 @@ from ottla.broker.storage.engine import Corrupt
 from ottla.broker.storage.epochs import EpochHistory
 from ottla.broker.storage.local.files import Files, file_size, sync, sync_file
 from ottla.broker.storage.local.kept_log import KeptLog
-from ottla.broker.storage.local.layout import LOG_SUFFIX, parse_segment_name, segment_name
 from ottla.broker.storage.local.replace import finish_replacing
 from ottla.broker.storage.local.segment import SegmentIndex, remove_segment, write_index
 from ottla.protocol.records import HEADER_SIZE, BatchError, BatchHeader, check_crc, parse_header
+from ottla.protocol.stored.names import LOG_SUFFIX, parse_segment_name, segment_name
 
 _READ_BYTES: Final = 1024 * 1024
 _INDEX_INTERVAL: Final = 4096

@@ -15,14 +15,20 @@ from typing import Final, NamedTuple
 
 from ottla.broker.storage.engine import Corrupt, Unavailable
 from ottla.broker.storage.local.files import NO_HANDLE, Files, read_file, write_file
-from ottla.broker.storage.local.layout import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, segment_name
 from ottla.protocol.records import HEADER_SIZE, LOG_OVERHEAD, MAGIC, NO_TIMESTAMP
+from ottla.protocol.stored.names import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    OFFSET_ENTRY,
+    TIME_ENTRY,
+    TIME_INDEX_SUFFIX,
+    segment_name,
+)
 
-OFFSET_ENTRY_BYTES: Final = 8
-TIME_ENTRY_BYTES: Final = 12
+OFFSET_ENTRY_BYTES: Final = OFFSET_ENTRY.size
+TIME_ENTRY_BYTES: Final = TIME_ENTRY.size
 _WALK_BYTES: Final = 8192
 _MOST_READ_ENDS: Final = 8
-_TIME_ENTRY: Final = struct.Struct(">qi")
 # Base offset, batch length, magic, last offset delta and max timestamp of a batch header.
 _STEP: Final = struct.Struct(">qi4xb6xi8xq")
 
@@ -95,7 +101,7 @@ class SegmentIndex:
         entries[0::2] = offsets
         entries[1::2] = positions
         _to_big_endian(entries)
-        times = b"".join(map(_TIME_ENTRY.pack, self.times[from_time:], self.time_offsets[from_time:]))
+        times = b"".join(map(TIME_ENTRY.pack, self.times[from_time:], self.time_offsets[from_time:]))
         return entries.tobytes(), times
 
     @classmethod
@@ -107,7 +113,7 @@ class SegmentIndex:
         _to_big_endian(entries)
         index = cls(base_offset)
         index.offsets, index.positions = entries[0::2], entries[1::2]
-        for timestamp_ms, offset in _TIME_ENTRY.iter_unpack(time_file):
+        for timestamp_ms, offset in TIME_ENTRY.iter_unpack(time_file):
             index.times.append(timestamp_ms)
             index.time_offsets.append(offset)
         if index.times:
@@ -452,6 +458,6 @@ class Segment:
             files.close(handle)
         if not size or size % TIME_ENTRY_BYTES:
             return None
-        timestamp_ms, offset = _TIME_ENTRY.unpack(last)
-        rises = timestamp_ms > _TIME_ENTRY.unpack(first)[0] if size > TIME_ENTRY_BYTES else timestamp_ms > 0
+        timestamp_ms, offset = TIME_ENTRY.unpack(last)
+        rises = timestamp_ms > TIME_ENTRY.unpack(first)[0] if size > TIME_ENTRY_BYTES else timestamp_ms > 0
         return timestamp_ms if rises and 0 <= offset < self.next_offset - self.base_offset else None

@@ -9,18 +9,12 @@ import os
 from typing import Any
 
 from ottla.broker.storage.engine import Corrupt
-from ottla.broker.storage.local.checkpoint import Checkpoint, encode_checkpoint
 from ottla.broker.storage.local.files import Files, read_file, replace_file, sync_directory
 from ottla.broker.storage.local.kept_log import KeptLog
-from ottla.broker.storage.local.layout import (
-    METADATA_NAME,
-    Layout,
-    decode_metadata,
-    encode_meta,
-    parse_directory_name,
-    parse_segment_name,
-)
+from ottla.broker.storage.local.layout import Layout, encode_meta
 from ottla.broker.storage.local.scan import Known, rebuild
+from ottla.protocol.stored.checkpoint import Checkpoint, encode_checkpoint
+from ottla.protocol.stored.names import METADATA_NAME, decode_metadata, parse_directory_name, parse_segment_name
 
 _OLD_CHECKPOINT = "checkpoint.json"
 

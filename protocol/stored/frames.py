@@ -11,16 +11,18 @@ import struct
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
+from uuid import UUID
 
-from ottla.broker.storage.local.files import Files
 from ottla.protocol.compression import Buffer
 from ottla.protocol.crc import crc32c
+from ottla.protocol.stored.files import ReadableFiles
 
 MAGIC: Final = 0x4F4A
 HEADER_BYTES: Final = 40
 NEW_SEGMENT: Final = 1
 """Flag of a batch: it is the first of a new segment."""
 _WINDOW: Final = 1024 * 1024
+_TOPIC_ID_BYTES: Final = 16
 _COVERED: Final = struct.Struct(">HBBIQQII")
 _HEADER: Final = struct.Struct(">HBBIQQIIII")
 _AFTER_COVERED: Final = struct.Struct(">II")
@@ -55,6 +57,16 @@ class Frame(NamedTuple):
     def end_lsn(self) -> int:
         return self.lsn + frame_bytes(len(self.body))
 
+    @property
+    def log_name(self) -> str:
+        """Of a ``LOG`` frame: the name of the directory of the log that begins."""
+        return self.body[_TOPIC_ID_BYTES:].decode(errors="replace")
+
+    @property
+    def topic_id(self) -> UUID:
+        """Of a ``LOG`` frame: the id of the topic."""
+        return UUID(bytes=self.body[:_TOPIC_ID_BYTES])
+
 
 def frame_bytes(length: int) -> int:
     """What a body of ``length`` bytes takes in the journal."""
@@ -79,7 +91,7 @@ def header(
 class Window:
     """A file seen through a buffer."""
 
-    def __init__(self, files: Files, path: str) -> None:
+    def __init__(self, files: ReadableFiles, path: str) -> None:
         self._files = files
         self._handle = files.open(path)
         self.path = path

@@ -1,4 +1,4 @@
-"""A disk in memory that fails when told to and forgets what was not synced, for simulations and tests of recovery.
+"""A disk in memory that fails when told to and forgets what was not synced, for tests of recovery.
 
 It is meaner than a real one. A crash keeps, of what was written since the last sync, any sectors in any order, and any
 length that the file has had since; of the names in a directory it keeps those of any moment since the last sync.
