@@ -22,6 +22,7 @@ from ottla.broker.core.topics.catalog import OFFSETS_TOPIC, BadCatalog, NewTopic
 from ottla.broker.core.topics.partition import Topic
 from ottla.broker.damage_words import tell_start, with_next_step
 from ottla.broker.dispatch import Dispatcher
+from ottla.broker.engine import Corrupt, DamagedLog, Engine, EngineError, StorageFull
 from ottla.broker.handlers import fetch
 from ottla.broker.handlers.services import Node, Services
 from ottla.broker.net.listener import Listener
@@ -43,7 +44,6 @@ from ottla.broker.runtime.topics import TopicManager
 from ottla.broker.runtime.transaction_config import transaction_config
 from ottla.broker.runtime.transactions import TransactionDriver
 from ottla.broker.settings import Settings
-from ottla.broker.storage.engine import Corrupt, DamagedLog, Engine, EngineError, StorageFull
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.errors import MalformedFrame
 from ottla.protocol.records import BatchError, TopicPartition
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from ottla.broker.observe.http.server import HttpPort
     from ottla.broker.observe.sentinels import Sentinels
     from ottla.broker.runtime.view import View
-    from ottla.broker.storage.local.engine import LocalEngine
 
 SENTINELS_AFTER_MS = 1_000
 """Sentinels begin so long after the start, or at once where they can be seen by HTTP."""
@@ -109,7 +108,6 @@ class Broker:
         self.timelines, self._measuring = self._observing.timelines, self._observing.measuring
         self._stopped = False
         self._engine: Engine
-        self._local: LocalEngine | None = None
         self._producer_states: ProducerStates
         self._topics: TopicManager
         self._driver: Driver
@@ -163,7 +161,7 @@ class Broker:
                 self._engine, self.settings, self._clock, self.log, producer_states=self._producer_states
             )
             await self._topics.start()
-            self._tell_recovered()
+            tell_start(self._engine, self.log)
             await self._observing.begin(self._topics, self._clock)
             self._compose()
             self._load_groups()
@@ -285,13 +283,12 @@ class Broker:
             return MemoryEngine(new_uuid=uuid4, node_id=self.settings.node_id)
         from ottla.broker.storage.local.engine import LocalEngine
 
-        self._local = LocalEngine(
+        return LocalEngine(
             str(self._directory),
             new_uuid=uuid4,
             node_id=self.settings.node_id,
             interval_ms=self.settings.ottla_durability_interval_ms,
         )
-        return self._local
 
     def _compose(self) -> None:
         settings, clock = self.settings, self._clock
@@ -448,10 +445,6 @@ class Broker:
             max_batch_bytes=settings.message_max_bytes,
             report=self.log,
         )
-
-    def _tell_recovered(self) -> None:
-        if self._local is not None:
-            tell_start(self._local, self.log)
 
     def _load_groups(self) -> None:
         for partition in self._topics.topics[OFFSETS_TOPIC].partitions:

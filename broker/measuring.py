@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.broker.clock import Clock
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.dispatch_measured import MeasuredDispatcher
+from ottla.broker.engine import Engine, Sync
 from ottla.broker.observe.metrics.counters import Counters
 from ottla.broker.observe.metrics.histogram import Durations
 from ottla.broker.observe.metrics.requests import Requests
@@ -18,7 +19,6 @@ from ottla.broker.runtime.append_times import AppendTimes
 from ottla.broker.runtime.topics import TopicManager
 from ottla.broker.runtime.view import View
 from ottla.broker.settings import Settings
-from ottla.broker.storage.engine import Engine
 from ottla.protocol.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -46,8 +46,7 @@ class Measuring:
 
     def attach(self, engine: Engine, topics: TopicManager, clock: Clock) -> None:
         """Begin: the topics are there, and nothing is appended yet."""
-        if (watch_syncs := getattr(engine, "watch_syncs", None)) is not None:
-            watch_syncs(self._timed)
+        engine.watch_syncs(self._timed)
         now_ms = clock.wall_ms()
         for topic in topics.topics.values():
             for partition in topic.partitions:
@@ -99,15 +98,10 @@ class Measuring:
         )
         return Metrics(sources, [name.strip() for name in settings.ottla_metrics_compat.split(",") if name.strip()])
 
-    def _timed(self, sync: Callable[[Any, int, str], None]) -> Callable[[Any, int, str], None]:
-        """The same sync, timed. It runs in the journal's thread, which is the only one that counts here."""
-        durations = self._syncs
-
-        def timed(files: Any, handle: int, path: str) -> None:
-            began_ns = perf_counter_ns()
-            try:
-                sync(files, handle, path)
-            finally:
-                durations.add(perf_counter_ns() - began_ns)
-
-        return timed
+    def _timed(self, sync: Sync) -> None:
+        """Time a sync. This runs in the journal's thread, which is the only one that counts here."""
+        began_ns = perf_counter_ns()
+        try:
+            sync()
+        finally:
+            self._syncs.add(perf_counter_ns() - began_ns)

@@ -13,7 +13,7 @@ from ottla.protocol.stored.names import CATALOG_NAME, parse_directory_name
 def catalog_problem(data_dir: Path) -> str | None:
     """Why a broker could not read the catalog of a directory that has logs; None if it can."""
     from ottla.broker.core.topics.catalog import BadCatalog, Catalog
-    from ottla.broker.storage.engine import Corrupt
+    from ottla.broker.engine import Corrupt
     from ottla.broker.storage.local.layout import decode_catalog
 
     path = data_dir / CATALOG_NAME

@@ -121,7 +121,7 @@ def _of_directory(directory: Path) -> list[Finding]:
 
 def _of_its_content(directory: Path) -> Finding:
     """Whether a broker could open what is there; segments are not read."""
-    from ottla.broker.storage.engine import EngineError
+    from ottla.broker.engine import EngineError
     from ottla.broker.storage.local.repair import examine
 
     try:

@@ -29,7 +29,7 @@ def command(data_dir: Path, accept_loss: bool, output_format: str) -> None:
     This reads every batch of every log. Damage within a log costs the batches that it hit. Damage in the journal, or at
     the end of a log, costs everything from the first missing record on. Damaged files are kept.
     """
-    from ottla.broker.storage.engine import EngineError
+    from ottla.broker.engine import EngineError
     from ottla.broker.storage.local.repair import examine, recover_accepting_loss
 
     catalog = catalog_problem(data_dir)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.core.topics.partition import Partition
+from ottla.broker.engine import EngineError
 from ottla.broker.handlers.services import Topics
 from ottla.protocol.compression import Buffer
 from ottla.protocol.errors import ErrorCode
@@ -46,7 +47,7 @@ def read_partition(
             records = log.read(offset, max_bytes=most, upto_offset=upto, min_one_batch=min_one_batch)
             if not records and most > 0:
                 row.aborted_transactions = None  # as Kafka, which drops a part of a batch together with the list
-    except topics.storage_error:
+    except EngineError:
         row.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         return
     if committed and records and partition.transactions.aborted.reach(offset):

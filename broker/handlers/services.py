@@ -67,7 +67,6 @@ class Topics(Protocol):
 
     Attributes:
         topics: by name; by_id: by topic id. To be read only. ``partition_count`` is 0 where there is no topic.
-        storage_error: what logs raise when the storage fails.
         broker_configs: the broker's settings in layers, dynamic ones included; group_configs: those of groups.
         catalog: what is in force of everything that is changed at run time.
     """
@@ -76,8 +75,6 @@ class Topics(Protocol):
     def topics(self) -> Mapping[str, Topic]: ...
     @property
     def by_id(self) -> Mapping[UUID, Topic]: ...
-    @property
-    def storage_error(self) -> type[Exception]: ...
     @property
     def broker_configs(self) -> BrokerConfigs: ...
     @property

@@ -15,10 +15,10 @@ from ottla.broker.core.cleaning.compaction import AbortedTransaction, KeyScan, L
 from ottla.broker.core.cleaning.retention import expired
 from ottla.broker.core.topics.configs import TopicConfig
 from ottla.broker.core.topics.partition import Partition
+from ottla.broker.engine import Corrupt, Engine, EngineError, Log, SegmentInfo
 from ottla.broker.runtime.spool import Spool
 from ottla.broker.runtime.topics import TopicManager
 from ottla.broker.settings import INT64_MAX, Settings
-from ottla.broker.storage.engine import Corrupt, Engine, EngineError, Log, SegmentInfo
 from ottla.protocol.records import BatchError, BatchHeader, TopicPartition, iter_batches
 from ottla.protocol.steps import Steps
 

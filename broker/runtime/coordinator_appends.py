@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from ottla.broker.clock import Clock
 from ottla.broker.core.effects import Append
 from ottla.broker.core.topics.partition import Partition
-from ottla.broker.storage.engine import EngineError
+from ottla.broker.engine import EngineError
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import BatchBuilder, BatchError
 

@@ -20,9 +20,9 @@ from ottla.broker.core.topics.catalog import OFFSETS_TOPIC
 from ottla.broker.core.topics.partition import Partition
 from ottla.broker.core.topics.producers import Settled
 from ottla.broker.core.topics.transactions import TransactionMarker
+from ottla.broker.engine import EngineError
 from ottla.broker.runtime.coordinator_appends import CoordinatorAppends, Defer, Report
 from ottla.broker.runtime.member_connections import MemberConnections
-from ottla.broker.storage.engine import EngineError
 from ottla.protocol.compression import Buffer
 from ottla.protocol.errors import ErrorCode, MalformedFrame
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -234,7 +234,7 @@ class Driver:
         """Replay a partition of ``__consumer_offsets`` and take its shard over.
 
         Raises:
-            ottla.broker.storage.engine.Corrupt, BatchError: what was acknowledged cannot be read.
+            ottla.broker.engine.Corrupt, BatchError: what was acknowledged cannot be read.
             ottla.protocol.errors.MalformedFrame: a record of ours does not parse.
         """
         served = self._offsets(partition)

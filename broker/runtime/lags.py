@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ottla.broker.core.topics.partition import Partition
+from ottla.broker.engine import EngineError
 from ottla.broker.runtime.append_times import AppendTimes
-from ottla.broker.storage.engine import EngineError
 from ottla.protocol.records import BatchError, TimestampType, TopicPartition, parse_header
 
 CACHED = 20_000

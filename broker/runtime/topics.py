@@ -28,10 +28,10 @@ from ottla.broker.core.topics.catalog import (
 )
 from ottla.broker.core.topics.configs import TopicConfig
 from ottla.broker.core.topics.partition import Partition, Topic
+from ottla.broker.engine import Corrupt, Durability, Engine, EngineError, LogConfig
 from ottla.broker.runtime.offline_log import OfflineLog
 from ottla.broker.runtime.producer_states import ProducerStates
 from ottla.broker.settings import Settings
-from ottla.broker.storage.engine import Corrupt, Durability, Engine, EngineError, LogConfig
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import BatchError, TopicPartition
 
@@ -72,8 +72,6 @@ class TopicManager:
         on_deleted: told of each topic that was deleted, when nobody can see it any more, to drop its offsets.
         on_quotas: told of the quotas of clients when they have changed.
     """
-
-    storage_error = EngineError
 
     def __init__(
         self,
@@ -203,14 +201,18 @@ class TopicManager:
             is_internal = entry.name in INTERNAL_TOPICS
             topic = Topic(entry.name, entry.topic_id, is_internal=is_internal, overrides=entry.configs, config=config)
         for index in range(len(topic.partitions), entry.partition_count):
+            log_config = self._log_config(config)
             try:
-                log = self._engine.open_log(entry.name, entry.topic_id, index, self._log_config(config))
+                log = self._engine.open_log(entry.name, entry.topic_id, index, log_config)
                 partition = topic.add_partition(log)
                 partition.producers.expiration_ms = self._settings.producer_id_expiration_ms
             except Corrupt as error:
                 if entry.name in COORDINATED:
                     raise
-                self._take_offline(topic.add_partition(OfflineLog(self._engine.leader_epoch)), error)
+                offline = OfflineLog(
+                    TopicPartition(entry.name, index), entry.topic_id, log_config, self._engine.leader_epoch
+                )
+                self._take_offline(topic.add_partition(offline), error)
         self.topics[entry.name] = topic
         self.by_id[entry.topic_id] = topic
         self._deleted.pop(entry.name, None)

@@ -16,7 +16,7 @@ from ottla.broker.clock import Clock, TimerHandle
 from ottla.broker.context import RequestContext
 from ottla.broker.core.effects import Append, Reply
 from ottla.broker.core.topics.catalog import TRANSACTIONS_TOPIC
-from ottla.broker.core.topics.partition import Log, Partition
+from ottla.broker.core.topics.partition import Partition
 from ottla.broker.core.topics.producers import Settled
 from ottla.broker.core.topics.transactions import TransactionMarker
 from ottla.broker.core.transactions.config import TransactionConfig
@@ -25,7 +25,7 @@ from ottla.broker.core.transactions.effects import WriteMarker
 from ottla.broker.core.transactions.initialising import refusal
 from ottla.broker.core.transactions.pattern import BadPattern, Pattern
 from ottla.broker.core.transactions.requests import Refused
-from ottla.broker.storage.engine import Corrupt, DamagedLog, EngineError
+from ottla.broker.engine import Corrupt, DamagedLog, EngineError, Log
 from ottla.protocol.errors import ErrorCode, MalformedFrame
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
@@ -190,7 +190,7 @@ class TransactionDriver:
         """Replay ``__transaction_state`` and take its partitions over; nothing if there is no such topic.
 
         Raises:
-            ottla.broker.storage.engine.Corrupt: what was acknowledged cannot be read.
+            ottla.broker.engine.Corrupt: what was acknowledged cannot be read.
             ottla.protocol.errors.MalformedFrame: a record of ours does not parse.
         """
         count = self._topics.partition_count(TRANSACTIONS_TOPIC)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final, Protocol
 
-from ottla.broker.storage.engine import Corrupt, OffsetAndTimestamp
+from ottla.broker.engine import Corrupt, OffsetAndTimestamp
 from ottla.protocol.batch_reader import TimeScan
 from ottla.protocol.compression import CompressionError, DecompressedTooLarge, decompressed_pieces
 from ottla.protocol.records import HEADER_SIZE, BatchError, BatchHeader, TimestampType, check_crc, parse_header

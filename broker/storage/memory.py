@@ -9,8 +9,10 @@ from itertools import accumulate, islice, pairwise
 from typing import Any
 from uuid import UUID
 
-from ottla.broker.storage.cluster_id import new_cluster_id
-from ottla.broker.storage.engine import (
+from ottla.broker.engine import (
+    ClosedToOthers,
+    Cut,
+    Damage,
     Done,
     EngineError,
     EpochEnd,
@@ -18,9 +20,11 @@ from ottla.broker.storage.engine import (
     OffsetAndTimestamp,
     OffsetOutOfRange,
     SegmentInfo,
+    Sync,
     Unavailable,
     ignore_appended,
 )
+from ottla.broker.storage.cluster_id import new_cluster_id
 from ottla.broker.storage.epochs import EpochHistory
 from ottla.broker.storage.lookup import search
 from ottla.protocol.batch import LEADER_EPOCH_AT, MAGIC_AT, NO_TIMESTAMP, parse_header
@@ -288,6 +292,8 @@ class MemoryEngine:
         self.catalog = MemoryCatalog()
         self.on_appended: Callable[[TopicPartition], None] = ignore_appended
         self.on_fatal: Callable[[EngineError], None] = lambda error: None
+        self.recovered: list[Cut] = []
+        self.closed_to_others: ClosedToOthers | None = None
         self.fault = fault
         self._call_soon = call_soon
         self._given_call_soon = call_soon
@@ -337,6 +343,12 @@ class MemoryEngine:
         if log is not None:
             log.shut(Unavailable(f"{tp.topic}-{tp.partition} is deleted"))
             del self._stored[tp]
+
+    def watch_syncs(self, watch: Callable[[Sync], None]) -> None:
+        """There are none."""
+
+    def damage_of(self, tp: TopicPartition) -> Sequence[Damage]:
+        return ()
 
     async def remove_orphans(self) -> list[TopicPartition]:
         orphans = [tp for tp in self._stored if tp not in self._open]

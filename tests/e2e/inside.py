@@ -1,6 +1,6 @@
 """What only an embedded broker can tell: the tests that use it say something that no client shows."""
 
-from ottla.broker.storage.engine import Log
+from ottla.broker.engine import Log
 from ottla.protocol.records import BatchHeader, TopicPartition, iter_batches
 from ottla.testing import Broker
 

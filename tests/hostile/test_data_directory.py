@@ -12,8 +12,8 @@ import pytest
 import pytest_asyncio
 from structlog.testing import CapturingLogger
 
+from ottla.broker.engine import ClosedToOthers, Corrupt, EngineError, LogConfig, Unavailable
 from ottla.broker.runtime import producer_states
-from ottla.broker.storage.engine import Corrupt, EngineError, LogConfig, Unavailable
 from ottla.broker.storage.local.engine import LocalEngine
 from ottla.protocol.records import Record, TopicPartition, build_batch
 from ottla.testing import Broker, BrokerProcess
@@ -95,7 +95,8 @@ async def test_a_directory_of_before_is_closed_to_others(closed: Path, before: i
     engine = engine_of(closed)
     await engine.open()
     await engine.catalog.store({"number": 1})
-    assert engine.closed_to_others == ((before, after) if before != after else None)
+    closed_to_others = ClosedToOthers(str(closed), before, after)
+    assert engine.closed_to_others == (closed_to_others if before != after else None)
     await engine.close()
     assert mode(closed) == after
     assert mode(closed / "catalog.json") == 0o600

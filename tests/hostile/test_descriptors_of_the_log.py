@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from ottla.broker.app import Broker
+from ottla.broker.engine import Unknown
 from ottla.broker.observe import logs
 from ottla.broker.settings import Settings
-from ottla.broker.storage.engine import Unknown
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from tests.hostile.victim import Victim

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla.broker.core.topics.catalog import GROUP_EVENTS_TOPIC
+from ottla.broker.engine import EngineError, StorageFull, Unavailable
 from ottla.broker.observe.group_events import Put
 from ottla.broker.runtime.group_events import BATCH_BYTES, LINGER_MS, GroupEventLog, topic_configs
 from ottla.broker.settings import Settings
-from ottla.broker.storage.engine import EngineError, StorageFull, Unavailable
 from ottla.protocol.groups import coordinator_partition
 from ottla.protocol.records import Record, TopicPartition, decode_batch
 

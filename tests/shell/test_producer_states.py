@@ -11,10 +11,10 @@ from ottla.broker.core.topics.configs import TopicConfig
 from ottla.broker.core.topics.partition import Topic
 from ottla.broker.core.topics.snapshot import NotUsable, restore, take
 from ottla.broker.core.topics.transactions import TransactionMarker
+from ottla.broker.engine import LogConfig, Unavailable
 from ottla.broker.runtime import producer_states
 from ottla.broker.runtime.producer_states import ProducerStates
 from ottla.broker.settings import Settings
-from ottla.broker.storage.engine import LogConfig, Unavailable
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import Record, TopicPartition, build_batch

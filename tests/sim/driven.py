@@ -19,12 +19,12 @@ from ottla.broker.core.fetches import FetchPurgatory
 from ottla.broker.core.topics.configs import TopicConfig
 from ottla.broker.core.topics.partition import Topic
 from ottla.broker.dispatch import Dispatcher, Route
+from ottla.broker.engine import EngineError, LogConfig, StorageFull, Unavailable
 from ottla.broker.handlers.services import Node as BrokerNode
 from ottla.broker.handlers.services import Services
 from ottla.broker.net.connection import Connection
 from ottla.broker.runtime.driver import Driver
 from ottla.broker.settings import Settings
-from ottla.broker.storage.engine import EngineError, LogConfig, StorageFull, Unavailable
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.apis import api
 from ottla.protocol.groups import OFFSETS_TOPIC

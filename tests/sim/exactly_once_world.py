@@ -15,9 +15,9 @@ from typing import Any
 
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
+from ottla.broker.engine import EngineError, Unavailable
 from ottla.broker.handlers.fetch import complete
 from ottla.broker.runtime.driver import Driver
-from ottla.broker.storage.engine import EngineError, Unavailable
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic

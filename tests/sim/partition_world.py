@@ -17,8 +17,8 @@ from ottla.broker.core.topics.configs import TopicConfig
 from ottla.broker.core.topics.partition import Partition, Topic
 from ottla.broker.core.topics.snapshot import restore, take
 from ottla.broker.core.topics.transactions import TransactionMarker, Verification
+from ottla.broker.engine import EngineError, LogConfig, Unavailable
 from ottla.broker.settings import Settings
-from ottla.broker.storage.engine import EngineError, LogConfig, Unavailable
 from ottla.broker.storage.memory import MemoryEngine, MemoryLog
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import (

@@ -6,7 +6,7 @@ import random
 import sys
 import uuid
 
-from ottla.broker.storage.engine import Durability, LogConfig
+from ottla.broker.engine import Durability, LogConfig
 from ottla.broker.storage.local.engine import LocalEngine
 from ottla.protocol.records import Record, build_batch
 

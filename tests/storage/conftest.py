@@ -7,7 +7,7 @@ import uuid
 import pytest
 import pytest_asyncio
 
-from ottla.broker.storage.engine import LogConfig
+from ottla.broker.engine import LogConfig
 from ottla.broker.storage.local.engine import LocalEngine
 from ottla.broker.storage.local.sizes import Sizes
 from ottla.broker.storage.memory import MemoryEngine

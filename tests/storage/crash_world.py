@@ -10,7 +10,7 @@ import random
 import uuid
 from dataclasses import dataclass, field
 
-from ottla.broker.storage.engine import Corrupt, Durability, EngineError, LogConfig, StorageFull, Unavailable
+from ottla.broker.engine import Corrupt, Durability, EngineError, LogConfig, StorageFull, Unavailable
 from ottla.broker.storage.local.engine import LocalEngine
 from ottla.broker.storage.local.operations import Barrier
 from ottla.broker.storage.local.sizes import Sizes

@@ -5,7 +5,7 @@ import errno
 import os
 import uuid
 
-from ottla.broker.storage.engine import (
+from ottla.broker.engine import (
     LogConfig,
 )
 from ottla.broker.storage.local.engine import LocalEngine

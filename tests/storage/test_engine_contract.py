@@ -7,7 +7,7 @@ import uuid
 
 import pytest
 
-from ottla.broker.storage.engine import EpochEnd, OffsetAndTimestamp, OffsetOutOfRange, Unavailable
+from ottla.broker.engine import EpochEnd, OffsetAndTimestamp, OffsetOutOfRange, Unavailable
 from ottla.protocol.records import (
     HEADER_SIZE,
     TimestampType,

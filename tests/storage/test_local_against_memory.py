@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.broker.storage.engine import Durability, LogConfig, OffsetOutOfRange
+from ottla.broker.engine import Durability, LogConfig, OffsetOutOfRange
 from ottla.broker.storage.local.engine import LocalEngine
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.compression import Codec

@@ -5,7 +5,7 @@ import errno
 
 import pytest
 
-from ottla.broker.storage.engine import EngineError, StorageFull, Unavailable
+from ottla.broker.engine import EngineError, StorageFull, Unavailable
 from ottla.protocol.steps import finished
 from tests.storage.simulated_engine import SMALL, Simulated, fill, values
 

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from ottla.broker.storage.engine import (
+from ottla.broker.engine import (
     Corrupt,
     InUse,
     LogConfig,

@@ -5,7 +5,7 @@ import uuid
 
 import pytest
 
-from ottla.broker.storage.engine import (
+from ottla.broker.engine import (
     Corrupt,
     Durability,
     StorageFull,

@@ -7,7 +7,7 @@ import uuid
 import kafka.record
 import pytest
 
-from ottla.broker.storage.engine import (
+from ottla.broker.engine import (
     Durability,
     LogConfig,
 )

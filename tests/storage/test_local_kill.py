@@ -9,7 +9,7 @@ import uuid
 
 import pytest
 
-from ottla.broker.storage.engine import LogConfig
+from ottla.broker.engine import LogConfig
 from ottla.broker.storage.local.engine import LocalEngine
 from ottla.protocol.records import decode_batch, iter_batches
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from ottla.broker.storage.engine import (
+from ottla.broker.engine import (
     Corrupt,
     Durability,
     OffsetAndTimestamp,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.broker.storage.engine import Corrupt, InUse
+from ottla.broker.engine import Corrupt, InUse
 from ottla.broker.storage.local.repair import examine, recover_accepting_loss
 from tests.storage.simulated_engine import fill, values
 from tests.storage.test_local_recovery import flipped, journal_end

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from ottla.broker.storage.engine import Durability, LogConfig
+from ottla.broker.engine import Durability, LogConfig
 from ottla.broker.storage.local.engine import LocalEngine
 from ottla.broker.storage.local.sizes import Sizes
 from ottla.protocol.records import Record, build_batch, decode_batch, iter_batches

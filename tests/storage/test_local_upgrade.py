@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ottla.broker.storage.engine import Corrupt
+from ottla.broker.engine import Corrupt
 from ottla.broker.storage.local.files import sync_directory
 from tests.storage.simulated_engine import TOPIC_ID, fill, values
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ottla.broker.engine import LogConfig, StorageFull, Unavailable
 from ottla.broker.storage.cluster_id import new_cluster_id
-from ottla.broker.storage.engine import LogConfig, StorageFull, Unavailable
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.records import Record, build_batch, iter_batches
 

@@ -5,7 +5,7 @@ import uuid
 import pytest
 import pytest_asyncio
 
-from ottla.broker.storage.engine import LogConfig, SegmentInfo
+from ottla.broker.engine import LogConfig, SegmentInfo
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.records import Record, build_batch, iter_batches
 from ottla.protocol.steps import finished

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 import pytest_asyncio
 
-from ottla.broker.storage.engine import OffsetAndTimestamp, SegmentInfo, Unavailable
+from ottla.broker.engine import OffsetAndTimestamp, SegmentInfo, Unavailable
 from ottla.protocol.records import Record, build_batch, iter_batches
 from ottla.protocol.steps import finished
 

@@ -6,7 +6,7 @@ durable, and finds nothing in the journal any more that could bring the old stat
 
 from collections.abc import Callable, Sequence
 
-from ottla.broker.storage.engine import Corrupt, EngineError, Unavailable
+from ottla.broker.engine import Corrupt, EngineError, Unavailable
 from ottla.broker.storage.local.files import engine_error
 from ottla.broker.storage.local.kept_log import KeptLog
 from ottla.broker.storage.local.materialise import Materialiser

@@ -6,7 +6,7 @@ While the disk syncs, more is queued: the slower the disk, the larger the groups
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from ottla.broker.storage.engine import Durability, EngineError, StorageFull, Unavailable, Unknown
+from ottla.broker.engine import Durability, EngineError, StorageFull, Unavailable, Unknown
 from ottla.broker.storage.local.files import SyncFailed, engine_error
 from ottla.broker.storage.local.journal import Journal
 from ottla.broker.storage.local.operations import Append, Close, EndSegment, Front, Operation

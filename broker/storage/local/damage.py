@@ -6,9 +6,9 @@ first where the damaged one claims to end and then byte by byte: damage costs no
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from ottla.broker.engine import Damage
 from ottla.broker.storage.local.files import Files, file_size, sync, sync_directory, write_all
 from ottla.broker.storage.local.kept_log import KeptLog
 from ottla.broker.storage.local.segment import SegmentIndex, remove_index, write_index
@@ -26,21 +26,6 @@ _INDEX_INTERVAL: Final = 4096
 
 Progress = Callable[[int], None]
 """Told how many bytes more have been read."""
-
-
-@dataclass(frozen=True, slots=True)
-class Damage:
-    """A range of a segment's bytes that is no whole batch."""
-
-    path: str
-    begin: int
-    end: int
-    from_offset: int
-    upto_offset: int
-    """The first offset after the damage; records of compacted logs may have been missing before."""
-    records: int | None
-    """None where nobody can tell."""
-    reason: str
 
 
 class _Place(NamedTuple):

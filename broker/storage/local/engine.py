@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from ottla.broker.storage.engine import EngineError, LogConfig, Unavailable, ignore_appended
+from ottla.broker.engine import ClosedToOthers, Cut, Damage, EngineError, LogConfig, Sync, Unavailable, ignore_appended
 from ottla.broker.storage.local.changes import Change, Delete
 from ottla.broker.storage.local.committer import Committer
-from ottla.broker.storage.local.damage import Damage, find_damage
+from ottla.broker.storage.local.damage import find_damage
 from ottla.broker.storage.local.directory import make_data_directory, read_meta, take_lock
 from ottla.broker.storage.local.files import (
     Files,
@@ -20,7 +20,7 @@ from ottla.broker.storage.local.files import (
     engine_error,
     read_file,
 )
-from ottla.broker.storage.local.journal import KEPT_SUFFIX, Journal, SyncFile
+from ottla.broker.storage.local.journal import KEPT_SUFFIX, Journal
 from ottla.broker.storage.local.keeper import Keeper, Materialise, StoreCatalog, TakeCheckpoint
 from ottla.broker.storage.local.kept_log import KeptLog
 from ottla.broker.storage.local.layout import DELETED_SUFFIX, Layout, decode_catalog, encode_catalog
@@ -28,7 +28,7 @@ from ottla.broker.storage.local.log import LocalLog
 from ottla.broker.storage.local.materialise import Materialiser, Written, remove_tree
 from ottla.broker.storage.local.opening import front_of, open_segments
 from ottla.broker.storage.local.operations import Append, AppendingLog, Barrier, Close, Operation, Waited
-from ottla.broker.storage.local.recovery import Cut, Recovered, recover
+from ottla.broker.storage.local.recovery import Recovered, recover
 from ottla.broker.storage.local.room import Room
 from ottla.broker.storage.local.segment import Readers, Segment
 from ottla.broker.storage.local.sizes import Sizes
@@ -61,8 +61,7 @@ class LocalCatalog:
 
 
 class LocalEngine:
-    """Logs in a directory. ``recovered`` tells what recovery cut off, and ``was_clean`` whether it had to look;
-    ``closed_to_others`` the directory's permissions before and after if others could read it.
+    """Logs in a directory. ``was_clean`` tells whether recovery had to look for anything.
 
     ``interval_ms`` is that of ``Durability.INTERVAL``. ``threaded=False`` runs everything on the event loop and nothing
     by itself, so that a simulation sees one order of events: it calls ``tick``. ``files`` and ``monotonic`` (seconds)
@@ -90,7 +89,7 @@ class LocalEngine:
         self.on_fatal: Callable[[EngineError], None] = lambda error: None
         self.recovered: list[Cut] = []
         self.was_clean = False
-        self.closed_to_others: tuple[int, int] | None = None
+        self.closed_to_others: ClosedToOthers | None = None
         self._new_uuid = new_uuid
         self._interval_s = interval_ms / 1000
         self._files = files or OsFiles()
@@ -244,9 +243,10 @@ class LocalEngine:
         self._completed_lsn = self._checkpoint_lsn = found.next_lsn
         self._checkpoint_at = self._monotonic()
 
-    def watch_syncs(self, watch: Callable[[SyncFile], SyncFile]) -> None:
-        """Let somebody see each sync of the journal, in its thread."""
-        self._committer.journal.sync_file = watch(self._committer.journal.sync_file)
+    def watch_syncs(self, watch: Callable[[Sync], None]) -> None:
+        journal = self._committer.journal
+        sync = journal.sync_file
+        journal.sync_file = lambda files, handle, path: watch(lambda: sync(files, handle, path))
 
     def _release(self) -> None:
         self._readers.close_all()
@@ -330,7 +330,6 @@ class LocalEngine:
         return orphans
 
     def damage_of(self, tp: TopicPartition) -> list[Damage]:
-        """Read all of an open log, to say where it is damaged. Raises ``OSError``."""
         return find_damage(self._files, self._logs[tp].kept)
 
     # --- the ways to the threads ---

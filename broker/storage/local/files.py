@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, Protocol
 
-from ottla.broker.storage.engine import EngineError, StorageFull, Unavailable
+from ottla.broker.engine import EngineError, StorageFull, Unavailable
 from ottla.protocol.compression import Buffer
 from ottla.protocol.stored.files import DiskFiles, ReadableFiles
 

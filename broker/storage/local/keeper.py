@@ -5,7 +5,7 @@ Nothing that is acknowledged waits for it, unless what it has to do grows beyond
 
 from collections.abc import Callable, Sequence
 
-from ottla.broker.storage.engine import EngineError, StorageFull, Unavailable, Unknown
+from ottla.broker.engine import EngineError, StorageFull, Unavailable, Unknown
 from ottla.broker.storage.local.changes import Change, finished, prepared, undone
 from ottla.broker.storage.local.files import NO_HANDLE, SyncFailed, engine_error, replace_file
 from ottla.broker.storage.local.journal import Journal

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 from uuid import UUID
 
-from ottla.broker.storage.engine import LogConfig
+from ottla.broker.engine import LogConfig
 from ottla.broker.storage.local.segment import SegmentIndex
 from ottla.protocol.compression import Buffer
 from ottla.protocol.stored.checkpoint import LogState

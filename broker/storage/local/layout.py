@@ -13,7 +13,7 @@ import json
 import os
 from typing import Any, Final
 
-from ottla.broker.storage.engine import Corrupt, Foreign
+from ottla.broker.engine import Corrupt, Foreign
 from ottla.protocol.stored.names import CATALOG_NAME, CHECKPOINT_NAME, JOURNAL_NAME, LOGS_NAME, META_NAME, shortened
 
 FORMAT: Final = 2

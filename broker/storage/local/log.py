@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol
 from uuid import UUID
 
-from ottla.broker.storage.engine import (
+from ottla.broker.engine import (
     Corrupt,
     Done,
     EngineError,

@@ -1,10 +1,10 @@
 """Opening a log that recovery found: its segments, and where its next batch goes."""
 
-from ottla.broker.storage.engine import Corrupt, Unavailable
+from ottla.broker.engine import Corrupt, Cut, Unavailable
 from ottla.broker.storage.local.files import NO_HANDLE, Files, SyncFailed, engine_error, file_size
 from ottla.broker.storage.local.kept_log import KeptLog
 from ottla.broker.storage.local.operations import Front
-from ottla.broker.storage.local.recovery import Cut, segment_path, settle
+from ottla.broker.storage.local.recovery import segment_path, settle
 from ottla.broker.storage.local.segment import TIME_ENTRY_BYTES, Readers, Segment
 
 

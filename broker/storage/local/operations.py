@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from ottla.broker.storage.engine import Done, EngineError, LogConfig, Unavailable
+from ottla.broker.engine import Done, EngineError, LogConfig, Unavailable
 from ottla.broker.storage.local.kept_log import KeptLog
 from ottla.protocol.compression import Buffer
 from ottla.protocol.records import TopicPartition

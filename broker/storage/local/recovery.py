@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from ottla.broker.storage.engine import Corrupt, LogConfig
+from ottla.broker.engine import Corrupt, Cut, LogConfig
 from ottla.broker.storage.epochs import EpochHistory
 from ottla.broker.storage.local.files import Files, file_size, read_file, sync
 from ottla.broker.storage.local.kept_log import KeptLog
@@ -41,15 +41,6 @@ _MOST_NAMED: Final = 10
 _DEFAULTS: Final = LogConfig()
 # Base offset, magic, last offset delta and max timestamp of a batch header.
 _FIELDS: Final = struct.Struct(">q8xb6xi8xq")
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """The end of the journal that recovery cut off: nothing in it had been acknowledged under ``Durability.FSYNC``."""
-
-    path: str
-    cut_bytes: int
-    reason: str
 
 
 class ReplayedBatch:

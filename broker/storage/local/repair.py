@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ottla.broker.storage.engine import Corrupt, EngineError, InUse, Unavailable
+from ottla.broker.engine import Corrupt, EngineError, InUse, Unavailable
 from ottla.broker.storage.local.damage import Progress, find_damage, keep_copies, mend, undo_interrupted
 from ottla.broker.storage.local.files import (
     Files,

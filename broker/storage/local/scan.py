@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from ottla.broker.storage.engine import Corrupt
+from ottla.broker.engine import Corrupt
 from ottla.broker.storage.epochs import EpochHistory
 from ottla.broker.storage.local.files import Files, file_size, sync, sync_file
 from ottla.broker.storage.local.kept_log import KeptLog

@@ -13,7 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from ottla.broker.storage.engine import Corrupt, Unavailable
+from ottla.broker.engine import Corrupt, Unavailable
 from ottla.broker.storage.local.files import NO_HANDLE, Files, read_file, write_file
 from ottla.protocol.records import HEADER_SIZE, LOG_OVERHEAD, MAGIC, NO_TIMESTAMP
 from ottla.protocol.stored.names import (

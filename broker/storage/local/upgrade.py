@@ -8,7 +8,7 @@ import json
 import os
 from typing import Any
 
-from ottla.broker.storage.engine import Corrupt
+from ottla.broker.engine import Corrupt
 from ottla.broker.storage.local.files import Files, read_file, replace_file, sync_directory
 from ottla.broker.storage.local.kept_log import KeptLog
 from ottla.broker.storage.local.layout import Layout, encode_meta

@@ -23,11 +23,11 @@ from ottla.broker.core.topics.configs import TopicConfig
 from ottla.broker.core.topics.partition import Partition, Topic
 from ottla.broker.core.transactions.config import TransactionConfig
 from ottla.broker.core.transactions.coordinator import TransactionCoordinator
+from ottla.broker.engine import LogConfig, StorageFull
 from ottla.broker.handlers import handler
 from ottla.broker.runtime.driver import Driver as GroupDriver
 from ottla.broker.runtime.transactions import TransactionDriver
 from ottla.broker.settings import Settings
-from ottla.broker.storage.engine import LogConfig, StorageFull
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode

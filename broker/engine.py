@@ -257,6 +257,40 @@ def ignore_appended(tp: TopicPartition) -> None:
     """Nobody waits for new records."""
 
 
+class Cut(NamedTuple):
+    """What opening an engine cut off: nobody was told that it was durable."""
+
+    path: str
+    cut_bytes: int
+    reason: str
+
+
+class ClosedToOthers(NamedTuple):
+    """A directory that others could read until the engine was opened, and its permissions before and since."""
+
+    path: str
+    before: int
+    now: int
+
+
+class Damage(NamedTuple):
+    """A range of a file's bytes that holds no whole batch."""
+
+    path: str
+    begin: int
+    end: int
+    from_offset: int
+    upto_offset: int
+    """The first offset after the damage; records of compacted logs may have been missing before."""
+    records: int | None
+    """None where nobody can tell."""
+    reason: str
+
+
+Sync = Callable[[], None]
+"""Makes something durable, and raises if that fails."""
+
+
 class Engine(Protocol):
     """Logs and a catalog that share a life."""
 
@@ -264,6 +298,10 @@ class Engine(Protocol):
     cluster_id: str
     """22 characters of URL-safe base64; given once and kept."""
     leader_epoch: int
+    recovered: list[Cut]
+    """What opening the engine and its logs cut off."""
+    closed_to_others: ClosedToOthers | None
+    """Set by ``open`` if others could read what is stored."""
     on_appended: Callable[[TopicPartition], None]
     """Called when a log's high watermark has moved, after the ``Done`` calls that belong to it."""
     on_fatal: Callable[[EngineError], None]
@@ -301,6 +339,17 @@ class Engine(Protocol):
 
     async def delete_log(self, tp: TopicPartition) -> None:
         """Delete the log durably; what is queued for it fails. Nothing happens if it is not open."""
+        ...
+
+    def watch_syncs(self, watch: Callable[[Sync], None]) -> None:
+        """Have ``watch`` make each sync that appends wait for, in a thread of the engine's choice.
+
+        It must call what it is given, once, and let through what that raises.
+        """
+        ...
+
+    def damage_of(self, tp: TopicPartition) -> Sequence[Damage]:
+        """Read all of an open log, to say where it is damaged. Raises ``OSError``."""
         ...
 
     async def remove_orphans(self) -> list[TopicPartition]:
