@@ -75,6 +75,7 @@ class Broker:
         topics: (name, partitions) to create if they are not there.
         log: a structlog logger; nothing is logged without one.
         emit: takes the coordinator's events, besides those who observe them anyway.
+        engine: keeps the logs, in place of the one that suits ``directory``; not open yet.
 
     Attributes:
         on_fatal: called when the storage cannot make anything durable any more; the process should end at once.
@@ -92,6 +93,7 @@ class Broker:
         topics: Sequence[tuple[str, int]] = (),
         log: Any = None,
         emit: Emit = no_op,
+        engine: Engine | None = None,
     ) -> None:
         self.settings = settings
         self.host, self.port = host, port
@@ -107,7 +109,7 @@ class Broker:
         self.recorder, self.history = self._observing.recorder, self._observing.history
         self.timelines, self._measuring = self._observing.timelines, self._observing.measuring
         self._stopped = False
-        self._engine: Engine
+        self._engine = engine or self._new_engine()
         self._producer_states: ProducerStates
         self._topics: TopicManager
         self._driver: Driver
@@ -147,7 +149,6 @@ class Broker:
             self._clock.call_at(self._clock.monotonic_ms() + SENTINELS_AFTER_MS, self._start_sentinels)
 
     async def _start(self) -> None:
-        self._engine = self._new_engine()
         self._engine.on_fatal = self._storage_failed
         try:
             await self._engine.open()

@@ -20,7 +20,7 @@ from uuid import UUID
 
 from ottla.protocol.compression import Buffer
 from ottla.protocol.records import TopicPartition
-from ottla.protocol.steps import Steps
+from ottla.protocol.steps import Later, Steps
 
 
 class EngineError(Exception):
@@ -61,6 +61,14 @@ class InUse(EngineError):
 
 class OffsetOutOfRange(EngineError):
     """The offset lies before ``log_start_offset`` or after what the call allows."""
+
+
+class NotHere(Later, Exception):
+    """What was asked for lies elsewhere: the engine has begun to fetch it. Ask again when it has come.
+
+    Nothing is wrong, so this is no ``EngineError``. If it cannot be fetched, or the engine closes, it comes all the
+    same, and asking again says why. What has come stays for a while; whoever asks too late may be told so again.
+    """
 
 
 class Durability(StrEnum):
@@ -158,7 +166,7 @@ class Log(Protocol):
         batch header, and must not change any more, as the engine may keep it for readers. The engine writes base
         offset and leader epoch into what it stores. ``max_timestamp_ms`` is the batch's. ``done`` is called later,
         never within this call, in the order of the appends: with None once durable, else with ``StorageFull``,
-        ``Unavailable`` or ``Unknown``.
+        ``Unavailable`` or ``Unknown``. That may take long: an engine that is not sure goes on asking until it is.
 
         An append that fails takes every later one with it that was queued before ``done`` reported the failure: their
         offsets were counted from its own. Appends after that get the offsets anew.
@@ -172,14 +180,14 @@ class Log(Protocol):
 
         Shows no batch that reaches to ``upto_offset`` or beyond (default and most: ``high_watermark``), and no more
         than ``max_bytes``, except that the first batch is returned however large it is when ``min_one_batch`` (KIP-74).
-        Raises ``OffsetOutOfRange`` below ``log_start_offset`` or above ``log_end_offset``, and ``Corrupt``.
+        Raises ``OffsetOutOfRange`` below ``log_start_offset`` or above ``log_end_offset``, ``Corrupt`` and ``NotHere``.
         """
         ...
 
     def offset_for_timestamp(self, timestamp_ms: int) -> Steps[OffsetAndTimestamp | None]:
         """The first record below the high watermark whose timestamp is at least ``timestamp_ms`` (KIP-79).
 
-        One step where batches are small. The log may change between steps.
+        One step where batches are small and here; one that is not is a `Later`. The log may change between steps.
         """
         ...
 
@@ -330,7 +338,7 @@ class Engine(Protocol):
         """Wait for what is queued, make everything durable whatever its policy, and let go. May be called twice."""
         ...
 
-    def open_log(self, topic: str, topic_id: UUID, partition: int, config: LogConfig) -> Log:
+    async def open_log(self, topic: str, topic_id: UUID, partition: int, config: LogConfig) -> Log:
         """Open the log, or begin an empty one; a log left over from another topic id is discarded.
 
         Costs nothing on disk until the first append. Raises ``Corrupt``; ``ValueError`` if it is open already.

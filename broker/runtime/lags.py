@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from ottla.broker.core.topics.partition import Partition
-from ottla.broker.engine import EngineError
+from ottla.broker.engine import EngineError, NotHere
 from ottla.broker.runtime.append_times import AppendTimes
 from ottla.protocol.records import BatchError, TimestampType, TopicPartition, parse_header
 
@@ -36,8 +38,9 @@ class RecordTimes:
         if key not in self._read:
             if len(self._read) >= CACHED:
                 del self._read[next(iter(self._read))]
-            self._read[key] = _timestamp_ms(partition, offset)
-        stored_ms = self._read[key]
+            with suppress(NotHere):  # it is here when somebody asks again
+                self._read[key] = _timestamp_ms(partition, offset)
+        stored_ms = self._read.get(key)
         if between is None:
             return stored_ms
         return between[1] if stored_ms is None else min(max(stored_ms, between[0]), between[1])
@@ -49,6 +52,7 @@ class RecordTimes:
 
 
 def _timestamp_ms(partition: Partition, offset: int) -> int | None:
+    """The time of a stored record, None if it has none or cannot be read. Raises ``NotHere``."""
     try:
         batch = partition.log.read(offset, max_bytes=1)
         header = parse_header(batch) if batch else None

@@ -326,7 +326,7 @@ class MemoryEngine:
             log.shut(Unavailable("the engine is closed"))
         self._open.clear()
 
-    def open_log(self, topic: str, topic_id: UUID, partition: int, config: LogConfig) -> MemoryLog:
+    async def open_log(self, topic: str, topic_id: UUID, partition: int, config: LogConfig) -> MemoryLog:
         tp = TopicPartition(topic, partition)
         if tp in self._open:
             raise ValueError(f"{topic}-{partition} is open already")
@@ -334,9 +334,13 @@ class MemoryEngine:
         if log is not None and log.topic_id == topic_id:
             log.reopened(config)
         else:
-            log = MemoryLog(self, tp, topic_id, config)
+            log = self.new_log(tp, topic_id, config)
         self._stored[tp] = self._open[tp] = log
         return log
+
+    def new_log(self, tp: TopicPartition, topic_id: UUID, config: LogConfig) -> MemoryLog:
+        """Make an empty log."""
+        return MemoryLog(self, tp, topic_id, config)
 
     async def delete_log(self, tp: TopicPartition) -> None:
         log = self._open.pop(tp, None)

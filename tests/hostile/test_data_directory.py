@@ -30,7 +30,7 @@ def engine_of(path: Path) -> LocalEngine:
 
 async def fill(engine: LocalEngine, topic: str = "t") -> None:
     """Put a record into a log, and the log into segments."""
-    log = engine.open_log(topic, TOPIC_ID, 0, LogConfig())
+    log = await engine.open_log(topic, TOPIC_ID, 0, LogConfig())
     log.append(build_batch([Record(value=b"v")]), count=1, max_timestamp_ms=-1, done=lambda base_offset, error: None)
     await engine.catalog.store({"topics": [topic]})
     await engine.flush()
@@ -116,7 +116,7 @@ async def test_a_data_directory_may_be_a_link_itself(closed: Path, tmp_path: Pat
     link.symlink_to(closed)
     engine = engine_of(link)
     await engine.open()
-    assert engine.open_log("t", TOPIC_ID, 0, LogConfig()).log_end_offset == 1
+    assert (await engine.open_log("t", TOPIC_ID, 0, LogConfig())).log_end_offset == 1
     await engine.close()
 
 
@@ -137,7 +137,7 @@ async def test_a_link_in_the_place_of_a_log_is_refused(closed: Path, tmp_path: P
     engine = engine_of(closed)
     await engine.open()
     with pytest.raises(Corrupt, match=f"{path} is a symbolic link"):
-        engine.open_log("t", TOPIC_ID, 0, LogConfig())
+        await engine.open_log("t", TOPIC_ID, 0, LogConfig())
     await engine.close()
     assert target.exists()
 

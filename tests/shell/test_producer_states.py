@@ -51,7 +51,7 @@ class World:
     async def open(self):
         await self.engine.open()
         topic = Topic("t", UUID(int=2), is_internal=False, overrides={}, config=TopicConfig.of({}, Settings()))
-        self.partition = topic.add_partition(self.engine.open_log("t", UUID(int=2), 0, LogConfig()))
+        self.partition = topic.add_partition(await self.engine.open_log("t", UUID(int=2), 0, LogConfig()))
         self.reads = []
         log = self.partition.log
         read = type(log).read.__get__(log)
@@ -201,7 +201,7 @@ async def test_those_that_grew_most_get_one_when_all_together_grew_much(world, m
     monkeypatch.setattr(producer_states, "CHECK_MS", 1)
     await world.open()
     topic = world.partition.topic
-    partitions = [world.partition, topic.add_partition(world.engine.open_log("t", UUID(int=2), 1, LogConfig()))]
+    partitions = [world.partition, topic.add_partition(await world.engine.open_log("t", UUID(int=2), 1, LogConfig()))]
     for partition, count in zip(partitions, (1, 3), strict=True):
         for _ in range(count):
             partition.append_marker(TransactionMarker(1, 0, 0, True), WALL_MS, lambda offset, error: None)

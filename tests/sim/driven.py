@@ -109,7 +109,7 @@ class DrivenNode(UnboundedHost, Node):
         config = TopicConfig.of({"cleanup.policy": "compact"}, Settings())
         topic = Topic(OFFSETS_TOPIC, UUID(int=2), is_internal=True, overrides={}, config=config)
         for partition in range(world.plan.partitions):
-            topic.add_partition(self._engine.open_log(OFFSETS_TOPIC, topic.topic_id, partition, LogConfig()))
+            topic.add_partition(_run(self._engine.open_log(OFFSETS_TOPIC, topic.topic_id, partition, LogConfig())))
         self.offsets_topic = topic
         self.coordinator = coordinator = WatchedCoordinator(world, self.name)
         coordinator.start()
@@ -281,10 +281,10 @@ class DrivenEndpoint:
     abort = close
 
 
-def _run(work: Coroutine[Any, Any, None]) -> None:
+def _run(work: Coroutine[Any, Any, Any]) -> Any:
     """Run what is declared async and never waits."""
     try:
         work.send(None)
-    except StopIteration:
-        return
+    except StopIteration as done:
+        return done.value
     raise AssertionError("it waited")

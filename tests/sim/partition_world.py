@@ -102,7 +102,7 @@ class PartitionWorld:
     def _open(self) -> None:
         _run(self.engine.open())
         topic = Topic("t", TOPIC_ID, is_internal=False, overrides={}, config=TopicConfig.of({}, Settings()))
-        log = self.engine.open_log("t", TOPIC_ID, 0, LogConfig())
+        log = _run(self.engine.open_log("t", TOPIC_ID, 0, LogConfig()))
         assert isinstance(log, MemoryLog)
         self.log = log
         self.partition = topic.add_partition(log)

@@ -18,7 +18,7 @@ async def main(directory, seed):
     engine = LocalEngine(directory, node_id=1, new_uuid=lambda: uuid.UUID(int=1))
     await engine.open()
     logs = [
-        engine.open_log("t", TOPIC_ID, partition, LogConfig(segment_bytes=20_000, durability=durability))
+        await engine.open_log("t", TOPIC_ID, partition, LogConfig(segment_bytes=20_000, durability=durability))
         for partition, durability in enumerate(Durability)
     ]
     number = 0

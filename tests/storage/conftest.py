@@ -12,6 +12,7 @@ from ottla.broker.storage.local.engine import LocalEngine
 from ottla.broker.storage.local.sizes import Sizes
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.records import Record, build_batch
+from tests.storage.late_engine import LateEngine
 from tests.storage.simulated_disk import SimulatedDisk
 from tests.storage.simulated_engine import SMALL, Simulated
 
@@ -73,8 +74,8 @@ class Harness:
         self.engine = self.make()
         return await self.open()
 
-    def log(self, topic="t", partition=0, topic_id=TOPIC_ID, **config):
-        return self.engine.open_log(topic, topic_id, partition, LogConfig(**config))
+    async def log(self, topic="t", partition=0, topic_id=TOPIC_ID, **config):
+        return await self.engine.open_log(topic, topic_id, partition, LogConfig(**config))
 
 
 @pytest.fixture
@@ -88,11 +89,11 @@ def new_uuid():
     return lambda: uuid.UUID(int=next(numbers))
 
 
-@pytest.fixture(params=["memory", "local", "local-inline", "simulated"])
+@pytest.fixture(params=["memory", "late", "local", "local-inline", "simulated"])
 def harness(request, tmp_path, new_uuid):
     """Every kind of engine, not yet open."""
-    if request.param == "memory":
-        engine = MemoryEngine(new_uuid=new_uuid)
+    if request.param in ("memory", "late"):
+        engine = MemoryEngine(new_uuid=new_uuid) if request.param == "memory" else LateEngine(seed=1, new_uuid=new_uuid)
         return Harness(lambda: engine)
     files = SimulatedDisk(seed=1) if request.param == "simulated" else None
     directory = "/data" if files else str(tmp_path / "data")

@@ -134,7 +134,7 @@ class World:
             self.catalogs.index(engine.catalog.load()) >= self.catalogs.index(self.catalog), "an old catalog came back"
         )
         self.catalog = engine.catalog.load()
-        logs = [engine.open_log("t", model.topic_id, i, self.config) for i, model in enumerate(self.models)]
+        logs = [await engine.open_log("t", model.topic_id, i, self.config) for i, model in enumerate(self.models)]
         for log, model in zip(logs, self.models, strict=True):
             self.check_log(log, model)
         for _ in range(self.random.randrange(40)):
@@ -302,7 +302,7 @@ class World:
         self.models[index] = Model(self.new_id())
         with contextlib.suppress(EngineError):
             await engine.delete_log(logs[index].tp)
-        logs[index] = engine.open_log("t", self.models[index].topic_id, index, self.config)
+        logs[index] = await engine.open_log("t", self.models[index].topic_id, index, self.config)
 
     async def store(self, engine):
         self.catalogs.append({"number": len(self.catalogs)})

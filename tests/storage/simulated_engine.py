@@ -78,8 +78,8 @@ class Simulated:
         for _ in range(5):
             await asyncio.sleep(0)
 
-    def log(self, partition=0, topic_id=TOPIC_ID, topic="t", **config):
-        return self.engine.open_log(topic, topic_id, partition, LogConfig(**config))
+    async def log(self, partition=0, topic_id=TOPIC_ID, topic="t", **config):
+        return await self.engine.open_log(topic, topic_id, partition, LogConfig(**config))
 
     def content(self, path):
         handle = self.disk.open("/data/" + path)

@@ -64,7 +64,7 @@ class Twins:
     async def open(self):
         await self.local.open()
         await self.memory.open()
-        self.logs = [engine.open_log("t", TOPIC_ID, 0, self.config) for engine in (self.local, self.memory)]
+        self.logs = [await engine.open_log("t", TOPIC_ID, 0, self.config) for engine in (self.local, self.memory)]
 
     async def restart(self):
         await self.local.close()

@@ -28,9 +28,9 @@ def read_by_offset(log, start, upto):
 
 async def closed(sim, appends, count=6, **config):
     """The size of a batch of a log that was closed."""
-    log = sim.log(0, **config)
+    log = await sim.log(0, **config)
     await fill(log, appends, count)
-    await fill(sim.log(1), appends, 2)
+    await fill(await sim.log(1), appends, 2)
     size = log.size_bytes // count
     await sim.engine.close()
     return size
@@ -50,10 +50,10 @@ async def test_one_damaged_batch_is_all_that_is_lost(sim, appends):
     assert sim.content(kept.removeprefix("/data/")) == before and kept.endswith(".kept")
     assert examined(sim).problems == []
     await sim.open()
-    log = sim.log(0)
+    log = await sim.log(0)
     assert values(log) == [b"value 0", b"value 1", b"value 3", b"value 4", b"value 5"]
     assert read_by_offset(log, 2, 6) == [b"value 3", b"value 4", b"value 5"]
-    assert len(values(sim.log(1))) == 2
+    assert len(values(await sim.log(1))) == 2
     await fill(log, appends, 1)
     assert values(log)[-1] == b"value 6"
 
@@ -68,7 +68,7 @@ async def test_any_byte_of_any_batch(sim, appends, place, at):
     assert row.from_offset <= place + 1
     recover_accepting_loss("/data", files=sim.disk)
     await sim.open()
-    log = sim.log(0)
+    log = await sim.log(0)
     whole = {b"value %d" % number for number in range(6)}
     assert len(whole - set(values(log))) <= 1
     assert log.log_end_offset == 6
@@ -80,11 +80,11 @@ async def test_the_last_batches_of_the_segment_being_written(sim, appends):
     report = recover_accepting_loss("/data", files=sim.disk)
     assert lost(report) == {("t-0", 4, 6)}
     await sim.open()
-    log = sim.log(0)
+    log = await sim.log(0)
     assert log.log_end_offset == 6
     await fill(log, appends, 2)
     await sim.reopen(kill=True)
-    assert values(sim.log(0)) == [*(b"value %d" % number for number in range(4)), b"value 6", b"value 7"]
+    assert values(await sim.log(0)) == [*(b"value %d" % number for number in range(4)), b"value 6", b"value 7"]
 
 
 async def test_a_closed_segment_that_is_all_damage(sim, appends):
@@ -95,16 +95,16 @@ async def test_a_closed_segment_that_is_all_damage(sim, appends):
     begin, end = int(names[1][:20]), int(names[2][:20])
     assert lost(recover_accepting_loss("/data", files=sim.disk)) == {("t-0", begin, end)}
     await sim.open()
-    log = sim.log(0, segment_bytes=150)
+    log = await sim.log(0, segment_bytes=150)
     assert read_by_offset(log, 0, 6) == [b"value %d" % number for number in range(6) if not begin <= number < end]
 
 
 async def test_what_is_in_the_journal_alone_comes_behind_the_hole(sim, appends):
-    log = sim.log(0)
+    log = await sim.log(0)
     await fill(log, appends, 4)
     size = log.size_bytes // 4
     await sim.reopen()
-    await fill(sim.log(0), appends, 3)
+    await fill(await sim.log(0), appends, 3)
     sim.disk.kill()
     sim.change(FIRST, flipped(3 * size + 65))
     report = recover_accepting_loss("/data", files=sim.disk)
@@ -112,16 +112,16 @@ async def test_what_is_in_the_journal_alone_comes_behind_the_hole(sim, appends):
     # The journal was sound and stays.
     assert all(name.endswith(".kept") for name in report.set_aside)
     await sim.open()
-    assert values(sim.log(0)) == [b"value %d" % number for number in (0, 1, 2, 4, 5, 6)]
+    assert values(await sim.log(0)) == [b"value %d" % number for number in (0, 1, 2, 4, 5, 6)]
 
 
 @pytest.mark.parametrize("power", [True, False])
 async def test_dying_at_any_step_and_repairing_again(sim, appends, power):
-    log = sim.log(0)
+    log = await sim.log(0)
     await fill(log, appends, 4)
     size = log.size_bytes // 4
     await sim.reopen()
-    await fill(sim.log(0), appends, 2)
+    await fill(await sim.log(0), appends, 2)
     sim.disk.kill()
     sim.change(FIRST, flipped(3 * size + 65))
     handle = sim.disk.open("/data/" + FIRST)
@@ -146,7 +146,7 @@ async def test_dying_at_any_step_and_repairing_again(sim, appends, power):
     assert deaths
     recover_accepting_loss("/data", files=sim.disk)
     await sim.open()
-    assert values(sim.log(0)) == [b"value %d" % number for number in (0, 1, 2, 4, 5)]
+    assert values(await sim.log(0)) == [b"value %d" % number for number in (0, 1, 2, 4, 5)]
 
 
 async def test_a_catalog_that_cannot_be_read_is_not_given_up(sim, appends):

@@ -66,7 +66,7 @@ async def test_a_place_where_no_directory_can_be_is_refused(tmp_path, new_uuid):
 async def test_many_writers_at_once_keep_their_order(tmp_path, new_uuid, appends):
     engine = local(tmp_path, new_uuid)
     await engine.open()
-    logs = [engine.open_log("t", TOPIC_ID, partition, LogConfig(segment_bytes=20_000)) for partition in range(4)]
+    logs = [await engine.open_log("t", TOPIC_ID, partition, LogConfig(segment_bytes=20_000)) for partition in range(4)]
     seen = {log.tp: [] for log in logs}
 
     async def produce(log, client):
@@ -96,7 +96,7 @@ async def test_a_loop_that_ends_without_closing_leaves_what_was_acknowledged(tmp
         async def life():
             engine = local(tmp_path, new_uuid)
             await engine.open()
-            log = engine.open_log("t", TOPIC_ID, 0, LogConfig())
+            log = await engine.open_log("t", TOPIC_ID, 0, LogConfig())
             done = asyncio.get_running_loop().create_future()
             log.append(
                 build_batch([Record(value=b"kept")]),
@@ -115,14 +115,14 @@ async def test_a_loop_that_ends_without_closing_leaves_what_was_acknowledged(tmp
     os.close(abandoned._lock)
     engine = local(tmp_path, new_uuid)
     await engine.open()
-    assert values(engine.open_log("t", TOPIC_ID, 0, LogConfig()))[0] == b"kept"
+    assert values(await engine.open_log("t", TOPIC_ID, 0, LogConfig()))[0] == b"kept"
     await engine.close()
 
 
 async def test_memory_is_bounded_when_segments_cannot_keep_up(tmp_path, new_uuid, appends):
     engine = local(tmp_path, new_uuid, sizes=Sizes(tail_bytes=200_000, gulp_bytes=50_000))
     await engine.open()
-    log = engine.open_log("t", TOPIC_ID, 0, LogConfig())
+    log = await engine.open_log("t", TOPIC_ID, 0, LogConfig())
     most = 0
     for number in range(100):
         appends.add(log, b"%d" % number * 10_000)
@@ -138,7 +138,7 @@ async def test_memory_is_bounded_when_segments_cannot_keep_up(tmp_path, new_uuid
 async def test_a_deleted_log_holds_nobody_back(tmp_path, new_uuid, appends):
     engine = local(tmp_path, new_uuid)
     await engine.open()
-    log = engine.open_log("t", TOPIC_ID, 0, LogConfig())
+    log = await engine.open_log("t", TOPIC_ID, 0, LogConfig())
     for _ in range(50):
         appends.add(log, b"v" * 1000)
     await asyncio.gather(engine.delete_log(log.tp), appends.reported(50))
@@ -149,7 +149,7 @@ async def test_a_deleted_log_holds_nobody_back(tmp_path, new_uuid, appends):
 async def test_what_is_asked_of_a_closed_engine_fails(tmp_path, new_uuid, appends):
     engine = local(tmp_path, new_uuid)
     await engine.open()
-    log = engine.open_log("t", TOPIC_ID, 0, LogConfig())
+    log = await engine.open_log("t", TOPIC_ID, 0, LogConfig())
     appends.add(log, b"v")
     await appends.reported(1)
     trimming = asyncio.ensure_future(log.trim(1))

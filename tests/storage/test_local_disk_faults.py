@@ -27,7 +27,7 @@ async def refused(log, appends):
 
 
 async def test_a_full_disk_refuses_appends_loses_nothing_and_recovers_by_itself(sim, appends):
-    log = sim.log()
+    log = await sim.log()
     await fill(log, appends, 1)
     sim.disk.capacity = sim.disk.used
     # The journal has room that it took before, so this one is certain, though it cannot come to its segment yet.
@@ -49,11 +49,11 @@ async def test_a_full_disk_refuses_appends_loses_nothing_and_recovers_by_itself(
     await appends.reported(len(appends.reports) + 1)
     assert appends.reports[-1] == (2, None)
     await sim.reopen(kill=True)
-    assert values(sim.log()) == [b"value 0", b"certain", b"again"]
+    assert values(await sim.log()) == [b"value 0", b"certain", b"again"]
 
 
 async def test_what_a_full_disk_could_not_take_is_in_the_journal_when_the_process_dies(sim, appends):
-    log = sim.log()
+    log = await sim.log()
     await fill(log, appends, 1)
     sim.disk.capacity = sim.disk.used
     appends.add(log, b"certain")
@@ -62,11 +62,11 @@ async def test_what_a_full_disk_could_not_take_is_in_the_journal_when_the_proces
     sim.disk.lose_power()
     sim.disk.capacity = None
     await sim.open()
-    assert values(sim.log()) == [b"value 0", b"certain"]
+    assert values(await sim.log()) == [b"value 0", b"certain"]
 
 
 async def test_the_ballast_lets_what_is_acknowledged_come_to_its_segment(sim, appends):
-    log = sim.log()
+    log = await sim.log()
     await fill(log, appends, 30)
     assert len(sim.content("ballast")) == 2048
     sim.disk.capacity = sim.disk.used
@@ -86,19 +86,19 @@ async def test_the_ballast_lets_what_is_acknowledged_come_to_its_segment(sim, ap
 
 
 async def test_a_full_disk_does_not_keep_the_engine_from_starting(sim, appends):
-    await fill(sim.log(), appends, 30)
+    await fill(await sim.log(), appends, 30)
     assert "ballast" in sim.disk.list("/data")
     sim.disk.kill()
     sim.disk.capacity = sim.disk.used
     await sim.open()
     assert "ballast" not in sim.disk.list("/data")
-    assert len(values(sim.log())) == 30
+    assert len(values(await sim.log())) == 30
 
 
 @pytest.mark.parametrize("operation", ["make_directory", "open", "write"])
 async def test_no_room_for_a_new_log_and_then_room(sim, appends, operation):
-    log = sim.log()
-    await fill(sim.log(1), appends, 1)
+    log = await sim.log()
+    await fill(await sim.log(1), appends, 1)
 
     def before(name, path):
         if name == operation and "t-0" in path:
@@ -117,11 +117,11 @@ async def test_no_room_for_a_new_log_and_then_room(sim, appends, operation):
     await appends.reported(3)
     assert appends.reports[2] == (1, None)
     await sim.reopen()
-    assert values(sim.log()) == [b"a", b"b"]
+    assert values(await sim.log()) == [b"a", b"b"]
 
 
 async def test_a_short_write_of_the_journal_takes_whole_frames_and_refuses_the_rest(sim, appends):
-    log = sim.log()
+    log = await sim.log()
     await fill(log, appends, 1)
     short = [200, 0]
 
@@ -145,7 +145,7 @@ async def test_a_short_write_of_the_journal_takes_whole_frames_and_refuses_the_r
     await fill(log, appends, 1)
     for reopen in (True, False):
         await sim.reopen(kill=reopen)
-        log = sim.log()
+        log = await sim.log()
         assert values(log) == [b"value 0", b"group 0", b"value 2"]
 
 
@@ -163,7 +163,7 @@ async def test_no_room_for_the_catalog_leaves_the_old_one(sim):
 
 
 async def test_a_trim_that_could_not_be_written_down_has_not_happened(sim, appends):
-    log = sim.log(segment_bytes=1)
+    log = await sim.log(segment_bytes=1)
     await fill(log, appends, 4)
     sim.disk.capacity = sim.disk.used
     with pytest.raises(StorageFull):
@@ -171,7 +171,7 @@ async def test_a_trim_that_could_not_be_written_down_has_not_happened(sim, appen
     assert (log.log_start_offset, len(values(log))) == (0, 4)
     sim.disk.capacity = None
     await sim.reopen()
-    log = sim.log(segment_bytes=1)
+    log = await sim.log(segment_bytes=1)
     assert (log.log_start_offset, len(values(log))) == (0, 4)
     assert await log.trim(3) == 3
 
@@ -180,7 +180,7 @@ async def test_a_trim_that_could_not_be_written_down_has_not_happened(sim, appen
 
 
 async def test_a_failed_sync_ends_the_engine_and_acknowledges_nothing(sim, appends):
-    log, other = sim.log(0), sim.log(1)
+    log, other = await sim.log(0), await sim.log(1)
     sim.fail("sync")
     appends.add(log, b"a")
     appends.add(other, b"b")
@@ -200,7 +200,7 @@ async def test_a_failed_sync_ends_the_engine_and_acknowledges_nothing(sim, appen
 
 @pytest.mark.parametrize("operation", ["sync", "sync_directory"])
 async def test_a_checkpoint_that_cannot_be_synced_ends_the_engine_too(sim, appends, operation):
-    log = sim.log()
+    log = await sim.log()
     await fill(log, appends, 2)
 
     def before(name, path):
@@ -215,11 +215,11 @@ async def test_a_checkpoint_that_cannot_be_synced_ends_the_engine_too(sim, appen
     assert isinstance(await refused(log, appends), Unavailable)
     sim.disk.kill()
     await sim.open()
-    assert values(sim.log()) == [b"value 0", b"value 1"]
+    assert values(await sim.log()) == [b"value 0", b"value 1"]
 
 
 async def test_an_interval_that_cannot_be_synced_is_fatal_too(sim, appends):
-    log = sim.log(durability=Durability.INTERVAL)
+    log = await sim.log(durability=Durability.INTERVAL)
     await fill(log, appends, 2)
     sim.now = 1.0
     sim.fail("sync")
@@ -228,7 +228,7 @@ async def test_an_interval_that_cannot_be_synced_is_fatal_too(sim, appends):
 
 
 async def test_a_failed_write_of_the_journal_is_left_behind_and_the_next_one_works(sim, appends):
-    log = sim.log()
+    log = await sim.log()
     await fill(log, appends, 1)
     sim.fail("write")
     assert isinstance(await refused(log, appends), Unavailable)
@@ -236,11 +236,11 @@ async def test_a_failed_write_of_the_journal_is_left_behind_and_the_next_one_wor
     for kill in (True, False):
         assert values(log) == [b"value 0", b"value 1"]
         await sim.reopen(kill=kill)
-        log = sim.log()
+        log = await sim.log()
 
 
 async def test_a_failed_write_of_a_segment_is_cut_off_and_made_up_for(sim, appends):
-    log = sim.log()
+    log = await sim.log()
     await fill(log, appends, 1)
     size = log.size_bytes
     failures = [OSError(errno.EIO, "input/output error"), OSError(errno.EIO, "input/output error")]
@@ -262,7 +262,7 @@ async def test_a_failed_write_of_a_segment_is_cut_off_and_made_up_for(sim, appen
 
 
 async def test_what_cannot_be_cut_off_is_fatal(sim, appends):
-    log = sim.log()
+    log = await sim.log()
     await fill(log, appends, 1)
 
     def before(operation, path):
@@ -276,7 +276,7 @@ async def test_what_cannot_be_cut_off_is_fatal(sim, appends):
 
 @pytest.mark.parametrize("what", ["checkpoint", "logs"])
 async def test_a_deletion_that_failed_does_not_haunt_the_next_topic(sim, appends, what):
-    log = sim.log()
+    log = await sim.log()
     await fill(log, appends, 3)
 
     def before(operation, path):
@@ -289,15 +289,15 @@ async def test_a_deletion_that_failed_does_not_haunt_the_next_topic(sim, appends
     sim.disk.before = lambda operation, path: None
     sim.engine.tick()
     await sim.settle()
-    again = sim.log(topic_id=uuid.UUID(int=8))
+    again = await sim.log(topic_id=uuid.UUID(int=8))
     await fill(again, appends, 1)
     assert values(again) == [b"value 0"]
     await sim.reopen(kill=True)
-    assert values(sim.log(topic_id=uuid.UUID(int=8))) == [b"value 0"]
+    assert values(await sim.log(topic_id=uuid.UUID(int=8))) == [b"value 0"]
 
 
 async def test_a_deletion_that_was_interrupted_is_finished_at_the_next_start(sim, appends):
-    log = sim.log()
+    log = await sim.log()
     await fill(log, appends, 3)
     sim.fail("remove")
     await sim.engine.delete_log(log.tp)
@@ -308,7 +308,7 @@ async def test_a_deletion_that_was_interrupted_is_finished_at_the_next_start(sim
 
 
 async def test_an_unreadable_segment_is_corrupt_and_the_others_are_served(sim, appends):
-    log, other = sim.log(0), sim.log(1)
+    log, other = await sim.log(0), await sim.log(1)
     await fill(log, appends, 1)
     await fill(other, appends, 1)
 

@@ -42,7 +42,7 @@ async def read_all(directory):
     await engine.open()
     found = []
     for partition in range(3):
-        log = engine.open_log("t", uuid.UUID(int=3), partition, LogConfig())
+        log = await engine.open_log("t", uuid.UUID(int=3), partition, LogConfig())
         data = b""
         offset = log.log_start_offset
         while offset < log.high_watermark:

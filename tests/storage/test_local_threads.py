@@ -28,10 +28,18 @@ SIZES = Sizes(
 class Busy:
     """Logs that are appended to, read, compacted and trimmed all at the same time."""
 
-    def __init__(self, engine, seed):
+    def __init__(self, logs, seed):
         self.draw = random.Random(seed)
-        self.logs = [
-            engine.open_log(
+        self.logs = logs
+        self.gone = {log: set() for log in self.logs}
+        self.reads = self.compactions = 0
+        self.is_over = False
+
+    @classmethod
+    async def on(cls, engine, seed):
+        """Open the logs."""
+        logs = [
+            await engine.open_log(
                 "t",
                 TOPIC_ID,
                 partition,
@@ -39,9 +47,7 @@ class Busy:
             )
             for partition, durability in enumerate(Durability)
         ]
-        self.gone = {log: set() for log in self.logs}
-        self.reads = self.compactions = 0
-        self.is_over = False
+        return cls(logs, seed)
 
     async def write(self, log, batches):
         loop = asyncio.get_running_loop()
@@ -96,7 +102,7 @@ class Busy:
 async def test_readers_see_everything_while_everything_goes_on(tmp_path, new_uuid):
     engine = LocalEngine(str(tmp_path), node_id=1, new_uuid=new_uuid, sizes=SIZES)
     await engine.open()
-    busy = Busy(engine, seed=3)
+    busy = await Busy.on(engine, seed=3)
     others = [
         asyncio.ensure_future(job) for log in busy.logs for job in (busy.read(log), busy.read(log), busy.compact(log))
     ]
@@ -117,7 +123,7 @@ async def test_readers_see_everything_while_everything_goes_on(tmp_path, new_uui
     again = LocalEngine(str(tmp_path), node_id=1, new_uuid=new_uuid, sizes=SIZES)
     await again.open()
     assert again.was_clean
-    logs = Busy(again, seed=0).logs
+    logs = (await Busy.on(again, seed=0)).logs
     assert [log.log_start_offset for log in logs] == starts
     assert [log.log_end_offset for log in logs] == ends
     assert [log.read(log.log_start_offset, max_bytes=10**9) for log in logs] == held

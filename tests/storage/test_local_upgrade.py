@@ -21,7 +21,7 @@ def write(disk, path, data):
 
 async def make_old(sim, appends, *, with_checkpoint):
     """What the version before left behind: three segments of one log, trimmed to 2, and an epoch of 4."""
-    log = sim.log(segment_bytes=200)
+    log = await sim.log(segment_bytes=200)
     await fill(log, appends, 5)
     await sim.engine.catalog.store({"number": 1})
     await sim.engine.close()
@@ -41,7 +41,7 @@ async def make_old(sim, appends, *, with_checkpoint):
 
 
 async def check(sim, start):
-    log = sim.log(segment_bytes=200)
+    log = await sim.log(segment_bytes=200)
     assert (log.log_start_offset, log.log_end_offset) == (start, 5)
     assert values(log)[-3:] == [b"value 2", b"value 3", b"value 4"]
     assert sim.engine.leader_epoch >= 5
@@ -68,7 +68,7 @@ async def test_a_torn_end_is_cut(sim, appends):
     await make_old(sim, appends, with_checkpoint=False)
     sim.change("logs/t-0/00000000000000000004.log", lambda content: content[:-3])
     await sim.open()
-    log = sim.log(segment_bytes=200)
+    log = await sim.log(segment_bytes=200)
     assert (log.log_end_offset, len(values(log))) == (4, 4)
 
 

@@ -32,7 +32,7 @@ async def test_nothing_is_done_before_the_scheduler_says_so(appends, new_uuid):
     scheduled = Scheduled()
     engine = MemoryEngine(new_uuid=new_uuid, call_soon=scheduled.call_soon)
     await engine.open()
-    log = engine.open_log("t", uuid.UUID(int=1), 0, LogConfig())
+    log = await engine.open_log("t", uuid.UUID(int=1), 0, LogConfig())
     appends.add(log, b"a")
     appends.add(log, b"b")
     assert (appends.reports, len(scheduled.calls)) == ([], 1)
@@ -45,8 +45,8 @@ async def test_a_failed_append_takes_those_queued_behind_it_along(appends, new_u
     full = StorageFull("no room")
     engine = MemoryEngine(new_uuid=new_uuid, call_soon=scheduled.call_soon)
     await engine.open()
-    log = engine.open_log("t", uuid.UUID(int=1), 0, LogConfig())
-    other = engine.open_log("u", uuid.UUID(int=2), 0, LogConfig())
+    log = await engine.open_log("t", uuid.UUID(int=1), 0, LogConfig())
+    other = await engine.open_log("u", uuid.UUID(int=2), 0, LogConfig())
     engine.fault = lambda tp, base_offset: full if (tp.topic, base_offset) == ("t", 2) else None
     for target in (log, log, log, other):
         appends.add(target, b"a", b"b")
@@ -63,7 +63,7 @@ async def test_an_abandoned_engine_keeps_what_was_acknowledged_and_tells_nobody(
     scheduled = Scheduled()
     engine = MemoryEngine(new_uuid=new_uuid, call_soon=scheduled.call_soon)
     await engine.open()
-    log = engine.open_log("t", uuid.UUID(int=1), 0, LogConfig())
+    log = await engine.open_log("t", uuid.UUID(int=1), 0, LogConfig())
     appends.add(log, b"a")
     scheduled.run()
     appends.add(log, b"lost")
@@ -73,7 +73,7 @@ async def test_an_abandoned_engine_keeps_what_was_acknowledged_and_tells_nobody(
     with pytest.raises(Unavailable):
         log.read(0, max_bytes=1)
     await engine.open()
-    log = engine.open_log("t", uuid.UUID(int=1), 0, LogConfig())
+    log = await engine.open_log("t", uuid.UUID(int=1), 0, LogConfig())
     assert (log.log_end_offset, log.leader_epoch) == (1, 1)
 
 
@@ -93,7 +93,7 @@ async def test_any_read_is_what_the_definition_says(batches, start, upto, max_by
     scheduled = Scheduled()
     engine = MemoryEngine(new_uuid=lambda: uuid.UUID(int=1), call_soon=scheduled.call_soon)
     await engine.open()
-    log = engine.open_log("t", uuid.UUID(int=2), 0, LogConfig())
+    log = await engine.open_log("t", uuid.UUID(int=2), 0, LogConfig())
     for count, size in batches:
         batch = build_batch([Record(value=b"v" * size)] * count)
         log.append(batch, count=count, max_timestamp_ms=-1, done=lambda base_offset, error: None)

@@ -134,7 +134,10 @@ class LocalEngine:
     async def open(self) -> None:
         self._loop = asyncio.get_running_loop()
         try:
-            self._take()
+            if self._threaded:
+                await asyncio.to_thread(self._take)
+            else:
+                self._take()
         except SyncFailed as error:
             self._release()
             raise Unavailable(str(error)) from error
@@ -256,7 +259,7 @@ class LocalEngine:
 
     # --- logs ---
 
-    def open_log(self, topic: str, topic_id: UUID, partition: int, config: LogConfig) -> LocalLog:
+    async def open_log(self, topic: str, topic_id: UUID, partition: int, config: LogConfig) -> LocalLog:
         tp = TopicPartition(topic, partition)
         if tp in self._logs:
             raise ValueError(f"{topic}-{partition} is open already")

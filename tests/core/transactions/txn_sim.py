@@ -108,7 +108,7 @@ class World:
             is_internal = name != TOPIC
             topic = Topic(name, UUID(int=number), is_internal=is_internal, overrides={}, config=_config(settings))
             for index in range(count):
-                partition = topic.add_partition(self.engine.open_log(name, topic.topic_id, index, LogConfig()))
+                partition = topic.add_partition(_run(self.engine.open_log(name, topic.topic_id, index, LogConfig())))
                 if not is_internal:
                     self._replay(partition)
             self.topics[name] = topic
