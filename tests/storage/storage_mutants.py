@@ -22,10 +22,10 @@ class StorageMutant(Mutant):
 
 
 MUTANTS = [
-    StorageMutant("a group is not synced", "committer:Committer._commit", "if must_sync:", "if False:"),
+    StorageMutant("a group is not synced", "committer:Committer.execute", "if must_sync:", "if False:"),
     StorageMutant(
         "a group is acknowledged and then synced",
-        "committer:Committer._commit",
+        "committer:Committer.execute",
         "if must_sync:\n        self._sync()",
         "if must_sync:\n        self._sync_at = self._monotonic()",
     ),
@@ -38,8 +38,8 @@ MUTANTS = [
     ),
     StorageMutant(
         "after a failed sync the next group is acknowledged",
-        "committer:Committer._give_up",
-        "self._failure = Unavailable",
+        "threads:Executor.give_up",
+        "self.failure = Unavailable",
         "_ = Unavailable",
     ),
     StorageMutant(
@@ -157,7 +157,7 @@ MUTANTS = [
         "self._handed = len(self._tail)",
         "del self._tail[:], self._tail_ends[:]",
     ),
-    StorageMutant("segments are trusted beyond the checkpoint", "recovery:_cut", "if size > log.size:", "if False:"),
+    StorageMutant("segments are trusted beyond the checkpoint", "recovery:_cut", "if size > log.length:", "if False:"),
     StorageMutant(
         "the journal begins again where it ended",
         "recovery:recover",

@@ -5,6 +5,7 @@ durable, and finds nothing in the journal any more that could bring the old stat
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from ottla.broker.engine import Corrupt, EngineError, Unavailable
 from ottla.broker.storage.local.files import engine_error
@@ -16,15 +17,12 @@ from ottla.protocol.compression import Buffer
 from ottla.protocol.records import BatchError
 
 
+@dataclass(slots=True, eq=False)
 class Change(Waited):
     """One change; ``done`` is called on the event loop when it is durable."""
 
-    __slots__ = ("_done", "kept")
-
-    def __init__(self, kept: KeptLog, done: Callable[[], None]) -> None:
-        super().__init__()
-        self.kept = kept
-        self._done = done
+    kept: KeptLog
+    done: Callable[[], None]
 
     def prepare(self, materialiser: Materialiser) -> None:
         """Change the state. Raises ``OSError``."""
@@ -37,30 +35,25 @@ class Change(Waited):
 
     def complete(self) -> None:
         if self.error is None:
-            self._done()
-        super().complete()
+            self.done()
+        Waited.complete(self)
 
 
 class EndedSegment(Change):
     """The segment that was being written is complete."""
-
-    __slots__ = ()
 
     def prepare(self, materialiser: Materialiser) -> None:
         if not self.kept.is_deleted:
             materialiser.end_segment(self.kept)
 
 
+@dataclass(slots=True, eq=False)
 class Trim(Change):
     """A new log start. ``ends_segment`` says that the committer begins a new one, so that the present one may go."""
 
-    __slots__ = ("_old_start", "ends_segment", "offset")
-
-    def __init__(self, kept: KeptLog, offset: int, done: Callable[[], None], *, ends_segment: bool) -> None:
-        super().__init__(kept, done)
-        self.offset = offset
-        self.ends_segment = ends_segment
-        self._old_start = 0
+    offset: int
+    ends_segment: bool
+    _old_start: int = field(default=0, init=False)
 
     def prepare(self, materialiser: Materialiser) -> None:
         if self.kept.is_deleted:
@@ -78,8 +71,6 @@ class Trim(Change):
 class Delete(Change):
     """Forget a log, and then take its directory apart. A start finishes what was begun."""
 
-    __slots__ = ()
-
     def prepare(self, materialiser: Materialiser) -> None:
         materialiser.forget(self.kept)
 
@@ -92,27 +83,16 @@ class Delete(Change):
             materialiser.discard(self.kept.name)
 
 
+@dataclass(slots=True, eq=False)
 class Replace(Change):
     """One segment in the place of several. The checkpoint before it has nothing to say of any of them."""
 
-    __slots__ = ("batches", "first_offset", "interval", "max_timestamp_ms", "next_offset", "size")
-
-    def __init__(
-        self,
-        kept: KeptLog,
-        first_offset: int,
-        next_offset: int,
-        batches: Sequence[Buffer],
-        interval: int,
-        done: Callable[[], None],
-    ) -> None:
-        super().__init__(kept, done)
-        self.first_offset = first_offset
-        self.next_offset = next_offset
-        self.batches = batches
-        self.interval = interval
-        self.size = 0
-        self.max_timestamp_ms = -1
+    first_offset: int
+    next_offset: int
+    batches: Sequence[Buffer]
+    interval: int
+    size: int = field(default=0, init=False)
+    max_timestamp_ms: int = field(default=-1, init=False)
 
     def finish(self, materialiser: Materialiser) -> None:
         if self.kept.is_deleted:

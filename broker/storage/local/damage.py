@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from ottla.broker.engine import Damage
-from ottla.broker.storage.local.files import Files, file_size, sync, sync_directory, write_all
+from ottla.broker.storage.local.files import Files, file_size, opened, sync, sync_directory, write_whole
 from ottla.broker.storage.local.kept_log import KeptLog
-from ottla.broker.storage.local.segment import SegmentIndex, remove_index, write_index
+from ottla.broker.storage.local.segment import SegmentIndex, remove_index, segment_bases, segment_path, write_index
 from ottla.protocol.batch import MAGIC_AT
 from ottla.protocol.records import HEADER_SIZE, MAGIC, BatchError, BatchHeader, check_crc, parse_header
-from ottla.protocol.stored.names import LOG_SUFFIX, parse_segment_name, segment_name
 
 KEPT_SUFFIX: Final = ".kept"
 """The damaged file as it was, beside the one that has taken its place."""
@@ -50,8 +49,7 @@ class SegmentReader:
     def read(self, tell: Progress = lambda count: None) -> _Found:
         """Every whole batch and every damage. Raises ``OSError``."""
         found = _Found([], [])
-        handle = self._files.open(self.path)
-        try:
+        with opened(self._files, self.path) as handle:
             position, due, told = 0, self._base, 0
             while position < self._size:
                 whole = self._whole(handle, position, due)
@@ -65,9 +63,18 @@ class SegmentReader:
                 if position - told >= _CHUNK_BYTES or position >= self._size:
                     tell(position - told)
                     told = position
-        finally:
-            self._files.close(handle)
         return found
+
+    def batches(self) -> Iterator[BatchHeader | str]:
+        """The headers of whole batches up to the first damage, and then what that is. Raises ``OSError``."""
+        with opened(self._files, self.path) as handle:
+            position, due = 0, self._base
+            while position < self._size:
+                whole = self._whole(handle, position, due)
+                yield whole
+                if isinstance(whole, str):
+                    return
+                position, due = position + whole.size, whole.last_offset + 1
 
     def _bytes(self, handle: int, position: int, size: int) -> memoryview:
         """Bytes of the file; fewer at its end."""
@@ -137,14 +144,14 @@ class SegmentReader:
 
 def segments_of(files: Files, log: KeptLog) -> Iterator[tuple[SegmentReader, int, int]]:
     """The segments that count of a log, each with its base offset and how many of its bytes count."""
-    bases = sorted(base for name in files.list(log.directory) if (base := parse_segment_name(name)) is not None)
-    last = log.next_offset - 1 if log.active_base is None else log.active_base
+    bases = segment_bases(files, log.directory)
+    last = log.next_offset - 1 if log.segment is None else log.segment
     bases = [base for base in bases if base <= last]
     for base, ceiling in zip(bases, [*bases[1:], log.next_offset], strict=False):
-        if ceiling <= log.log_start_offset and base != log.active_base:
+        if ceiling <= log.log_start_offset and base != log.segment:
             continue  # trimmed: a start removes it
-        path = os.path.join(log.directory, segment_name(base, LOG_SUFFIX))
-        size = log.size if base == log.active_base else file_size(files, path)
+        path = segment_path(log.directory, base)
+        size = log.length if base == log.segment else file_size(files, path)
         yield SegmentReader(files, path, base, ceiling, size), base, size
 
 
@@ -186,16 +193,19 @@ def keep_copies(files: Files, copies: list[str]) -> list[str]:
 
 def undo_interrupted(files: Files, log: KeptLog, *, dry_run: bool) -> bool:
     """Take back a mending that came to no checkpoint; tells whether there was one."""
-    if log.active_base is None or not log.exists:
+    if log.segment is None or not log.exists:
         return False
-    path = os.path.join(log.directory, segment_name(log.active_base, LOG_SUFFIX))
+    path = log.path
     try:
-        if os.path.basename(path) + UNDO_SUFFIX not in files.list(log.directory) or file_size(files, path) >= log.size:
+        if (
+            os.path.basename(path) + UNDO_SUFFIX not in files.list(log.directory)
+            or file_size(files, path) >= log.length
+        ):
             return False
     except OSError:
         return False
     if not dry_run:
-        remove_index(files, log.directory, log.active_base)
+        remove_index(files, log.directory, log.segment)
         files.rename(path + UNDO_SUFFIX, path)
         sync_directory(files, log.directory)
     return True
@@ -203,16 +213,13 @@ def undo_interrupted(files: Files, log: KeptLog, *, dry_run: bool) -> bool:
 
 def _without(files: Files, log: KeptLog, path: str, base: int, size: int, batches: list[_Place]) -> str:
     """Put in the place of a segment one with these of its batches alone; return the copy of what it was."""
-    handle = files.open(path)
-    try:
+    with opened(files, path) as handle:
         _copy(files, handle, [(0, size)], path + UNDO_SUFFIX)
         index, position = SegmentIndex(base), 0
         for _, header in batches:
             index.add(header.last_offset, position, header.size, header.max_timestamp, _INDEX_INTERVAL)
             position += header.size
         _copy(files, handle, _joined(batches), path + _MENDED_SUFFIX)
-    finally:
-        files.close(handle)
     sync_directory(files, log.directory)
     # An index that is missing is made again; one of other batches would lead astray.
     remove_index(files, log.directory, base)
@@ -220,11 +227,8 @@ def _without(files: Files, log: KeptLog, path: str, base: int, size: int, batche
     sync_directory(files, log.directory)
     write_index(files, log.directory, index)
     sync_directory(files, log.directory)
-    if base == log.active_base:
-        log.size = position
-        log.first_timestamp_ms = batches[0].header.max_timestamp if batches else -1
-        log.max_timestamp_ms, log.offset_of_max = index.max_timestamp_ms, index.offset_of_max
-        log.index_entries, log.time_entries = len(index.offsets), len(index.times)
+    if base == log.segment:
+        log.go_on_with(index, position, batches[0].header.max_timestamp if batches else -1)
     return path + UNDO_SUFFIX
 
 
@@ -241,17 +245,11 @@ def _joined(batches: list[_Place]) -> list[tuple[int, int]]:
 
 def _copy(files: Files, source: int, ranges: list[tuple[int, int]], path: str) -> None:
     """Write ranges of an open file to another, and sync it."""
-    target = files.open(path, create=True)
-    try:
+    with opened(files, path, create=True) as target:
         files.truncate(target, 0)
         written = 0
         for begin, end in ranges:
             for at in range(begin, end, _CHUNK_BYTES):
                 piece = files.read(source, min(_CHUNK_BYTES, end - at), at)
-                error = write_all(files, target, [piece], written)[1]
-                if error is not None:
-                    raise error
-                written += len(piece)
+                written += write_whole(files, target, [piece], written)
         sync(files, target, path)
-    finally:
-        files.close(target)

@@ -267,13 +267,13 @@ class LocalEngine:
             raise Unavailable("the engine is not open")
         name = directory_name(tp)
         kept = self._found.get(name)
-        if kept is not None and kept.topic_id != topic_id:
+        if kept is not None and kept.uuid != topic_id:
             del self._found[name]
             self.change(Delete(kept, lambda: None))
             kept = None
         segments: list[Segment] = []
         if kept is None:
-            kept = KeptLog(self._next_log_id, name, self.layout.log_directory(name), topic_id)
+            kept = self._new_kept(self._next_log_id, name, topic_id)
             self._next_log_id += 1
             self._keeper.next_log_id = self._next_log_id
         else:
@@ -285,6 +285,9 @@ class LocalEngine:
         kept.owner = log
         self._logs[tp] = log
         return log
+
+    def _new_kept(self, log_id: int, name: str, topic_id: UUID) -> KeptLog:
+        return KeptLog(log_id=log_id, name=name, directory=self.layout.log_directory(name), topic_id=topic_id.hex)
 
     async def delete_log(self, tp: TopicPartition) -> None:
         log = self._logs.pop(tp, None)
@@ -312,7 +315,7 @@ class LocalEngine:
     async def remove_orphans(self) -> list[TopicPartition]:
         doomed = dict(self._found)
         for name in self._strangers:
-            doomed[name] = KeptLog(-1, name, self.layout.log_directory(name), UUID(int=0))
+            doomed[name] = self._new_kept(-1, name, UUID(int=0))
             doomed[name].exists = True
         self._found, self._strangers = {}, set()
         orphans = []

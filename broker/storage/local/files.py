@@ -183,6 +183,14 @@ def write_all(files: Files, handle: int, pieces: Sequence[Buffer], offset: int) 
     return written, None
 
 
+def write_whole(files: Files, handle: int, pieces: Sequence[Buffer], offset: int) -> int:
+    """Write all pieces and return how many bytes they have. Raises ``OSError`` where only a part got there."""
+    written, error = write_all(files, handle, pieces, offset)
+    if error is not None:
+        raise error
+    return written
+
+
 def joined(pieces: Sequence[Buffer]) -> list[Buffer]:
     """The same bytes in fewer pieces: small ones are put together, large ones are not copied."""
     fewer: list[Buffer] = []
@@ -198,6 +206,16 @@ def joined(pieces: Sequence[Buffer]) -> list[Buffer]:
     if small:
         fewer.append(b"".join(small))
     return fewer
+
+
+@contextmanager
+def opened(files: Files, path: str, *, create: bool = False) -> Iterator[int]:
+    """A handle to a file, which is closed at the end. Raises ``OSError``."""
+    handle = files.open(path, create=create)
+    try:
+        yield handle
+    finally:
+        files.close(handle)
 
 
 def sync(files: Files, handle: int, path: str) -> None:
@@ -238,54 +256,33 @@ def sync_directory(files: Files, path: str) -> None:
 def read_file(files: Files, path: str) -> bytes | None:
     """The whole content, None if there is no such file."""
     try:
-        handle = files.open(path)
+        with opened(files, path) as handle:
+            return files.read(handle, files.size(handle), 0)
     except FileNotFoundError:
         return None
-    try:
-        return files.read(handle, files.size(handle), 0)
-    finally:
-        files.close(handle)
 
 
 def file_size(files: Files, path: str) -> int:
-    handle = files.open(path)
-    try:
+    with opened(files, path) as handle:
         return files.size(handle)
-    finally:
-        files.close(handle)
-
-
-def write_unsynced(files: Files, path: str, data: bytes) -> int:
-    """Write a file and return its handle; the caller syncs and closes it. On ``OSError`` there is no such file."""
-    handle = files.open(path, create=True)
-    try:
-        files.truncate(handle, 0)
-        error = write_all(files, handle, [data], 0)[1] if data else None
-        if error is not None:
-            raise error
-    except OSError:
-        files.close(handle)
-        files.remove(path)
-        raise
-    return handle
 
 
 def write_file(files: Files, path: str, data: bytes) -> None:
     """Write a file and sync its content, not its name. On ``OSError`` there is no file of that name afterwards."""
-    handle = write_unsynced(files, path, data)
-    try:
+    with opened(files, path, create=True) as handle:
+        try:
+            files.truncate(handle, 0)
+            write_whole(files, handle, (data,), 0)
+        except OSError:
+            files.remove(path)
+            raise
         sync(files, handle, path)
-    finally:
-        files.close(handle)
 
 
 def sync_file(files: Files, path: str) -> None:
     """Sync the content of a file that is not open."""
-    handle = files.open(path)
-    try:
+    with opened(files, path) as handle:
         sync(files, handle, path)
-    finally:
-        files.close(handle)
 
 
 def replace_file(files: Files, path: str, data: bytes, *, sync_name: bool = True) -> None:

@@ -13,7 +13,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ottla.broker.storage.local.files import JOIN_BELOW, Files, file_size, joined, sync, sync_names, write_all
+from ottla.broker.storage.local.files import (
+    JOIN_BELOW,
+    Files,
+    file_size,
+    joined,
+    sync,
+    sync_names,
+    write_all,
+    write_whole,
+)
 from ottla.protocol.compression import Buffer
 from ottla.protocol.stored.names import journal_name, parse_journal_name
 
@@ -229,9 +238,7 @@ class Journal:
                 self._files.allocate(handle, capacity)
             for start in range(0, capacity if fill else 0, len(_ZEROS)):
                 piece = _ZEROS if capacity - start >= len(_ZEROS) else _ZEROS[: capacity - start]
-                error = write_all(self._files, handle, (piece,), start)[1]
-                if error is not None:
-                    raise error
+                write_whole(self._files, handle, (piece,), start)
             if self._chain:
                 sync(self._files, handle, path)
         except OSError:

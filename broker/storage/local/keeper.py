@@ -4,91 +4,75 @@ Nothing that is acknowledged waits for it, unless what it has to do grows beyond
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
-from ottla.broker.engine import EngineError, StorageFull, Unavailable, Unknown
+from ottla.broker.engine import EngineError, StorageFull, Unavailable
 from ottla.broker.storage.local.changes import Change, finished, prepared, undone
-from ottla.broker.storage.local.files import NO_HANDLE, SyncFailed, engine_error, replace_file
+from ottla.broker.storage.local.files import NO_HANDLE, engine_error, replace_file
 from ottla.broker.storage.local.journal import Journal
 from ottla.broker.storage.local.kept_log import Batch, KeptLog
 from ottla.broker.storage.local.materialise import Materialiser, Written
 from ottla.broker.storage.local.operations import Close, Operation, Waited
 from ottla.broker.storage.local.room import Room
 from ottla.broker.storage.local.segment import remove_segment
+from ottla.broker.storage.local.threads import Executor, Report
 from ottla.protocol.stored.checkpoint import Checkpoint, encode_checkpoint
 
-Report = Callable[[Sequence[Operation], EngineError | None], None]
 
-
+@dataclass(slots=True, eq=False)
 class Materialise(Operation):
     """Bring these batches to their segments, and those that have waited there for room."""
 
-    __slots__ = ("_done", "queued", "results")
-
-    def __init__(
-        self,
-        queued: Sequence[tuple[KeptLog, Sequence[Batch]]],
-        done: Callable[[Sequence[tuple[KeptLog, Sequence[Written]]]], None],
-    ) -> None:
-        super().__init__()
-        self.queued = queued
-        self.results: list[tuple[KeptLog, Sequence[Written]]] = []
-        self._done = done
+    queued: Sequence[tuple[KeptLog, Sequence[Batch]]]
+    done: Callable[[Sequence[tuple[KeptLog, Sequence[Written]]]], None]
+    results: list[tuple[KeptLog, Sequence[Written]]] = field(default_factory=list, init=False)
 
     def complete(self) -> None:
-        self._done(self.results)
+        self.done(self.results)
 
 
+@dataclass(slots=True, eq=False)
 class TakeCheckpoint(Operation):
     """Make durable what lies in segments, everything below ``lsn``, and with it ``changes``."""
 
-    __slots__ = ("_done", "changes", "lsn")
-
-    def __init__(self, lsn: int, changes: Sequence[Change], done: Callable[["TakeCheckpoint"], None]) -> None:
-        super().__init__()
-        self.lsn = lsn
-        self.changes = changes
-        self._done = done
+    lsn: int
+    changes: Sequence[Change]
+    done: Callable[["TakeCheckpoint"], None]
 
     def fail(self, error: EngineError) -> None:
-        super().fail(error)
+        Operation.fail(self, error)
         for change in self.changes:
             change.fail(error)
 
     def complete(self) -> None:
-        self._done(self)
+        self.done(self)
         for change in self.changes:
             change.complete()
 
 
+@dataclass(slots=True, eq=False)
 class RemoveSegments(Operation):
     """Unlink what a trim has left behind. If that fails, the next start does it."""
 
-    __slots__ = ("bases", "kept")
-
-    def __init__(self, kept: KeptLog, bases: Sequence[int]) -> None:
-        super().__init__()
-        self.kept = kept
-        self.bases = bases
+    kept: KeptLog
+    bases: Sequence[int]
 
 
+@dataclass(slots=True, eq=False)
 class StoreCatalog(Waited):
     """Replace the catalog's file."""
 
-    __slots__ = ("_stored", "data")
-
-    def __init__(self, data: bytes, stored: Callable[[], None]) -> None:
-        super().__init__()
-        self.data = data
-        self._stored = stored
+    data: bytes
+    stored: Callable[[], None]
 
     def complete(self) -> None:
         if self.error is None:
-            self._stored()
-        super().complete()
+            self.stored()
+        Waited.complete(self)
 
 
-class Keeper:
-    """Executes operations in their order. Whoever calls ``run`` is the one thread that does."""
+class Keeper(Executor):
+    """Brings batches to segments, takes checkpoints and stores the catalog."""
 
     def __init__(
         self,
@@ -102,32 +86,12 @@ class Keeper:
     ) -> None:
         self.files = materialiser.files
         self.layout = materialiser.layout
+        super().__init__(report)
         self.journal = journal
         self.room = room
         self.materialiser = materialiser
         self.next_log_id = next_log_id
-        self._report = report
         self._epoch = epoch
-        self._failure: EngineError | None = None
-
-    def run(self, operations: Sequence[Operation]) -> None:
-        """Execute operations and report them."""
-        fatal: EngineError | None = None
-        if self._failure is None:
-            try:
-                self._execute(operations)
-            except SyncFailed as error:
-                fatal = self._give_up(operations, str(error))
-            except Exception as error:
-                fatal = self._give_up(operations, f"unexpected: {error!r}")
-                fatal.__cause__ = error
-        else:
-            self._refuse(operations, self._failure)
-        self._report(operations, fatal)
-
-    def idle(self) -> float | None:
-        """There is nothing to do."""
-        return None
 
     def write_checkpoint(self, lsn: int, *, clean: bool = False) -> None:
         """Raises ``OSError`` and ``SyncFailed``; the journal below ``lsn`` is needed until this returns."""
@@ -164,13 +128,9 @@ class Keeper:
             self.materialiser.waiting.pop(log, None)
         return done
 
-    def fail(self, error: EngineError) -> None:
-        """Do nothing any more: something else has found that nothing can be made durable."""
-        self._failure = error
-
     # --- operations ---
 
-    def _execute(self, operations: Sequence[Operation]) -> None:
+    def execute(self, operations: Sequence[Operation]) -> None:
         changes: list[Change] = []
         merged: list[TakeCheckpoint] = []
         for position, operation in enumerate(operations):
@@ -279,18 +239,7 @@ class Keeper:
             except OSError:
                 # The journal has it all, and the next start reads it.
                 pass
+        self.let_go()
+
+    def let_go(self) -> None:
         self.materialiser.close()
-
-    # --- the end ---
-
-    def _give_up(self, operations: Sequence[Operation], reason: str) -> EngineError:
-        error = Unknown(reason)
-        self._failure = Unavailable(f"storage has failed: {reason}")
-        self._refuse(operations, error)
-        return error
-
-    def _refuse(self, operations: Sequence[Operation], error: EngineError) -> None:
-        for operation in operations:
-            operation.fail(error)
-            if isinstance(operation, Close):
-                self.materialiser.close()

@@ -69,7 +69,7 @@ class LocalLog:
         ways: Ways,
     ) -> None:
         self.tp = tp
-        self.topic_id: UUID = kept.topic_id
+        self.topic_id: UUID = kept.uuid
         self.config = config
         self.leader_epoch = leader_epoch
         self.log_start_offset = kept.log_start_offset
@@ -278,7 +278,7 @@ class LocalLog:
             self._check_open()
             if offset > self.log_start_offset:
                 everything = offset >= self.high_watermark
-                trim = Trim(self.kept, offset, lambda: self._trimmed(offset, everything), ends_segment=everything)
+                trim = Trim(self.kept, lambda: self._trimmed(offset, everything), offset, ends_segment=everything)
                 if everything:
                     # Not even the segment that is being written will have anything to show: it ends, and may go.
                     await self._end_segment(trim)
@@ -309,11 +309,11 @@ class LocalLog:
             old = [segment for segment in self._segments if first_offset <= segment.base_offset < next_offset]
             change = Replace(
                 self.kept,
+                lambda: self._replaced(change),
                 first_offset,
                 next_offset,
                 batches,
                 self.config.index_interval_bytes,
-                lambda: self._replaced(change),
             )
             try:
                 for segment in old:
@@ -343,7 +343,7 @@ class LocalLog:
             elif not change.future.done():
                 change.future.set_exception(error)
 
-        self._ways.commit(EndSegment(self.front, ended))
+        self._ways.commit(EndSegment(ended, self.front))
         await change.future
 
     # --- what the threads report, on the event loop ---

@@ -5,6 +5,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from ottla.broker.engine import Done, EngineError, LogConfig, Unavailable
@@ -13,13 +14,11 @@ from ottla.protocol.compression import Buffer
 from ottla.protocol.records import TopicPartition
 
 
+@dataclass(slots=True, eq=False)
 class Operation:
     """One thing to do; ``error`` says afterwards why it was not done."""
 
-    __slots__ = ("error",)
-
-    def __init__(self) -> None:
-        self.error: EngineError | None = None
+    error: EngineError | None = field(default=None, init=False)
 
     def fail(self, error: EngineError) -> None:
         """It is not done, because of ``error``, unless it has failed before."""
@@ -30,42 +29,30 @@ class Operation:
         """Tell whoever asked."""
 
 
+@dataclass(slots=True, eq=False)
 class Front:
-    """A log as the committer sees it: what decides where its next batch goes. Nobody else touches it once it is open,
-    but for ``is_deleted``, which is set once.
+    """A log as the committer sees it: what decides where its next batch goes.
+
+    Nobody else touches it once it is open, but for ``is_deleted``, which is set once.
+
+    Attributes:
+        is_known: the journal or a checkpoint says whose the id is.
+        active_base: the segment that the next batch goes to; None begins a new one.
+        failed_attempt: appends of this attempt and earlier ones fail: their offsets were counted from one that failed.
     """
 
-    __slots__ = (
-        "active_base",
-        "failed_attempt",
-        "failure",
-        "first_timestamp_ms",
-        "index_bytes",
-        "is_deleted",
-        "is_known",
-        "log_id",
-        "name",
-        "since_entry",
-        "size",
-        "topic_id",
-    )
-
-    def __init__(self, log_id: int, name: str, topic_id: bytes) -> None:
-        self.log_id = log_id
-        self.name = name
-        self.topic_id = topic_id
-        # Whether the journal or a checkpoint says whose the id is.
-        self.is_known = False
-        self.is_deleted = False
-        # The segment that the next batch goes to; None begins a new one.
-        self.active_base: int | None = None
-        self.size = 0
-        self.first_timestamp_ms = -1
-        self.index_bytes = 0
-        self.since_entry = 0
-        # Appends of this attempt and earlier ones fail: their offsets were counted from one that failed.
-        self.failed_attempt = -1
-        self.failure: EngineError = Unavailable("nothing has failed")
+    log_id: int
+    name: str
+    topic_id: bytes
+    is_known: bool = False
+    is_deleted: bool = False
+    active_base: int | None = None
+    size: int = 0
+    first_timestamp_ms: int = -1
+    index_bytes: int = 0
+    since_entry: int = 0
+    failed_attempt: int = -1
+    failure: EngineError = field(default_factory=lambda: Unavailable("nothing has failed"))
 
     def fail(self, attempt: int, error: EngineError) -> EngineError:
         """Let every append fail that was queued before the event loop hears of ``error``."""
@@ -90,90 +77,49 @@ class AppendingLog(Protocol):
     def hand_over(self) -> "list[Append]": ...
 
 
+@dataclass(slots=True, eq=False)
 class Append(Operation):
     """One batch for the end of a log."""
 
-    __slots__ = (
-        "attempt",
-        "base_offset",
-        "begins_segment",
-        "body",
-        "config",
-        "count",
-        "done",
-        "end_lsn",
-        "epoch",
-        "front",
-        "log",
-        "max_timestamp_ms",
-        "size",
-    )
-
-    def __init__(
-        self,
-        log: AppendingLog,
-        front: Front,
-        config: LogConfig,
-        attempt: int,
-        base_offset: int,
-        count: int,
-        max_timestamp_ms: int,
-        body: Sequence[Buffer],
-        size: int,
-        epoch: int,
-        done: Done,
-    ) -> None:
-        self.error = None
-        self.log = log
-        self.front = front
-        self.config = config
-        self.attempt = attempt
-        self.base_offset = base_offset
-        self.count = count
-        self.max_timestamp_ms = max_timestamp_ms
-        self.body = body
-        self.size = size
-        self.epoch = epoch
-        self.done = done
-        self.begins_segment = False
-        self.end_lsn = -1
+    log: AppendingLog
+    front: Front
+    config: LogConfig
+    attempt: int
+    base_offset: int
+    count: int
+    max_timestamp_ms: int
+    body: Sequence[Buffer]
+    size: int
+    epoch: int
+    done: Done
+    begins_segment: bool = field(default=False, init=False)
+    end_lsn: int = field(default=-1, init=False)
 
 
-class EndSegment(Operation):
-    """The next batch begins a new segment; ``then`` is called when everything queued before is over."""
-
-    __slots__ = ("_then", "front")
-
-    def __init__(self, front: Front, then: Callable[[EngineError | None], None]) -> None:
-        super().__init__()
-        self.front = front
-        self._then = then
-
-    def complete(self) -> None:
-        self._then(self.error)
-
-
+@dataclass(slots=True, eq=False)
 class Barrier(Operation):
     """Nothing: ``then`` is called when everything queued before is over."""
 
-    __slots__ = ("_then",)
-
-    def __init__(self, then: Callable[[EngineError | None], None]) -> None:
-        super().__init__()
-        self._then = then
+    then: Callable[[EngineError | None], None]
 
     def complete(self) -> None:
-        self._then(self.error)
+        self.then(self.error)
 
 
+@dataclass(slots=True, eq=False)
+class EndSegment(Barrier):
+    """The next batch begins a new segment; ``then`` is called when everything queued before is over."""
+
+    front: Front
+
+
+@dataclass(slots=True, eq=False)
 class Waited(Operation):
     """An operation that somebody awaits."""
 
-    __slots__ = ("future",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    future: asyncio.Future[None] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future(), init=False, repr=False
+    )
 
     def complete(self) -> None:
         if self.future.done():
@@ -186,5 +132,3 @@ class Waited(Operation):
 
 class Close(Waited):
     """The last operation: make everything durable, whatever its policy, and let go of all files."""
-
-    __slots__ = ()

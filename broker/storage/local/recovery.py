@@ -14,12 +14,12 @@ from typing import Final
 
 from ottla.broker.engine import Corrupt, Cut, LogConfig
 from ottla.broker.storage.epochs import EpochHistory
-from ottla.broker.storage.local.files import Files, file_size, read_file, sync
+from ottla.broker.storage.local.files import Files, file_size, opened, read_file, sync
 from ottla.broker.storage.local.kept_log import KeptLog
 from ottla.broker.storage.local.layout import Layout
 from ottla.broker.storage.local.materialise import Materialiser
 from ottla.broker.storage.local.replace import finish_replacing
-from ottla.broker.storage.local.segment import remove_segment
+from ottla.broker.storage.local.segment import remove_segment, segment_bases
 from ottla.protocol.records import MAGIC
 from ottla.protocol.stored.checkpoint import BadCheckpoint, Checkpoint, decode_checkpoint
 from ottla.protocol.stored.frames import (
@@ -29,11 +29,8 @@ from ottla.protocol.stored.frames import (
 )
 from ottla.protocol.stored.journal import JournalReader
 from ottla.protocol.stored.names import (
-    LOG_SUFFIX,
     METADATA_NAME,
     decode_metadata,
-    parse_segment_name,
-    segment_name,
 )
 
 _GULP_BYTES: Final = 8 * 1024 * 1024
@@ -204,7 +201,9 @@ def begin_log(layout: Layout, frame: Frame, found: Recovered) -> None:
     for log_id in [log_id for log_id, log in found.logs.items() if log.name == name]:
         del found.logs[log_id]
         found.superseded.add(log_id)
-    found.logs[frame.log_id] = KeptLog(frame.log_id, name, layout.log_directory(name), frame.topic_id)
+    found.logs[frame.log_id] = KeptLog(
+        log_id=frame.log_id, name=name, directory=layout.log_directory(name), topic_id=frame.topic_id.hex
+    )
 
 
 def _batch(frame: Frame, layout: Layout) -> ReplayedBatch:
@@ -230,21 +229,21 @@ def settle(files: Files, log: KeptLog) -> tuple[list[int], int]:
     """
     directory = log.directory
     metadata = os.path.join(directory, METADATA_NAME)
-    if decode_metadata(read_file(files, metadata)) != log.topic_id:
-        raise Corrupt(f"{metadata} is missing or is not that of topic id {log.topic_id}")
+    if decode_metadata(read_file(files, metadata)) != log.uuid:
+        raise Corrupt(f"{metadata} is missing or is not that of topic id {log.uuid}")
     finish_replacing(files, directory)
-    bases = sorted(base for name in files.list(directory) if (base := parse_segment_name(name)) is not None)
-    last = log.next_offset - 1 if log.active_base is None else log.active_base
+    bases = segment_bases(files, directory)
+    last = log.next_offset - 1 if log.segment is None else log.segment
     for base in [base for base in bases if base > last]:
         remove_segment(files, directory, base)
         bases.remove(base)
     ends = [*bases[1:], log.next_offset]
     # Left behind by a trim. The segment that is being written stays, as it will be gone on with.
     for base, end in zip(list(bases), ends, strict=False):
-        if end <= log.log_start_offset and base != log.active_base:
+        if end <= log.log_start_offset and base != log.segment:
             remove_segment(files, directory, base)
             bases.remove(base)
-    if log.active_base is not None and log.active_base not in bases:
+    if log.segment is not None and log.segment not in bases:
         raise Corrupt(f"{directory}: the segments up to offset {log.next_offset} are missing")
     if (bases[0] if bases else log.next_offset) > log.log_start_offset:
         raise Corrupt(f"{directory}: the segments from offset {log.log_start_offset} on are missing")
@@ -255,33 +254,26 @@ def is_whole(files: Files, log: KeptLog) -> bool:
     """Whether the directory has what the log is known to have, without changing it."""
     try:
         metadata = read_file(files, os.path.join(log.directory, METADATA_NAME))
-        bases = [base for name in files.list(log.directory) if (base := parse_segment_name(name)) is not None]
-        if decode_metadata(metadata) != log.topic_id:
+        bases = segment_bases(files, log.directory)
+        if decode_metadata(metadata) != log.uuid:
             return False
-        if log.active_base is None:
+        if log.segment is None:
             return bool(bases) or log.next_offset == log.log_start_offset
-        return log.active_base in bases and file_size(files, segment_path(log, log.active_base)) >= log.size
+        return log.segment in bases and file_size(files, log.path) >= log.length
     except OSError:
         return False
 
 
-def segment_path(log: KeptLog, base_offset: int) -> str:
-    return os.path.join(log.directory, segment_name(base_offset, LOG_SUFFIX))
-
-
 def _cut(files: Files, log: KeptLog) -> int:
     """Cut the segment that is being written to the length that it is known to have."""
-    if log.active_base is None:
+    if log.segment is None:
         return 0
-    path = segment_path(log, log.active_base)
-    handle = files.open(path)
-    try:
+    path = log.path
+    with opened(files, path) as handle:
         size = files.size(handle)
-        if size < log.size:
-            raise Corrupt(f"{path}: {log.size} bytes should be there, {size} are: acknowledged records are missing")
-        if size > log.size:
-            files.truncate(handle, log.size)
+        if size < log.length:
+            raise Corrupt(f"{path}: {log.length} bytes should be there, {size} are: acknowledged records are missing")
+        if size > log.length:
+            files.truncate(handle, log.length)
             sync(files, handle, path)
-        return size - log.size
-    finally:
-        files.close(handle)
+        return size - log.length

@@ -215,7 +215,7 @@ class _Repair:
             topic_id = decode_metadata(read_file(self._files, os.path.join(directory, METADATA_NAME)))
             if topic_id is None:
                 continue
-            log = KeptLog(found.next_log_id, name, directory, topic_id)
+            log = KeptLog(log_id=found.next_log_id, name=name, directory=directory, topic_id=topic_id.hex)
             self._rebuild(log, Known(), is_problem=False)
             found.logs[found.next_log_id] = log
             found.next_log_id += 1

@@ -22,6 +22,7 @@ from ottla.protocol.stored.names import (
     OFFSET_ENTRY,
     TIME_ENTRY,
     TIME_INDEX_SUFFIX,
+    parse_segment_name,
     segment_name,
 )
 
@@ -136,11 +137,21 @@ def _rises(numbers: "array[int]") -> bool:
     return all(map(int.__lt__, numbers, numbers[1:]))
 
 
+def segment_path(directory: str, base_offset: int, suffix: str = LOG_SUFFIX) -> str:
+    """One of the files of a segment."""
+    return os.path.join(directory, segment_name(base_offset, suffix))
+
+
+def segment_bases(files: Files, directory: str) -> list[int]:
+    """The base offsets of the segments in a directory, rising. Raises ``OSError``."""
+    return sorted(base for name in files.list(directory) if (base := parse_segment_name(name)) is not None)
+
+
 def write_index(files: Files, directory: str, index: SegmentIndex) -> None:
     """Write both index files of a complete segment and sync them; without room there are none."""
     index.note_time()
     for data, suffix in zip(index.encode(), (INDEX_SUFFIX, TIME_INDEX_SUFFIX), strict=True):
-        path = os.path.join(directory, segment_name(index.base_offset, suffix))
+        path = segment_path(directory, index.base_offset, suffix)
         try:
             write_file(files, path, data)
         except OSError:
@@ -177,14 +188,14 @@ def load_index(
 def remove_segment(files: Files, directory: str, base_offset: int) -> None:
     """Remove a segment's files, as far as they are there."""
     with contextlib.suppress(FileNotFoundError):
-        files.remove(os.path.join(directory, segment_name(base_offset, LOG_SUFFIX)))
+        files.remove(segment_path(directory, base_offset))
     remove_index(files, directory, base_offset)
 
 
 def remove_index(files: Files, directory: str, base_offset: int) -> None:
     for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
         with contextlib.suppress(OSError):
-            files.remove(os.path.join(directory, segment_name(base_offset, suffix)))
+            files.remove(segment_path(directory, base_offset, suffix))
 
 
 class Step(NamedTuple):
@@ -295,7 +306,7 @@ class Segment:
         max_timestamp_ms: int | None = None,
     ) -> None:
         """Without ``resume`` or ``grown`` the index is read from its files when first needed."""
-        self.path = os.path.join(directory, segment_name(base_offset, LOG_SUFFIX))
+        self.path = segment_path(directory, base_offset)
         self.base_offset = base_offset
         self.size = size
         self.next_offset = base_offset if next_offset is None else next_offset
