@@ -8,13 +8,20 @@ from typing import Any, NamedTuple
 
 from ottla.cli.log_rows import INTERNAL, record_json, record_line, records_of
 from ottla.cli.output import Refused, print_json, say
-from ottla.cli.segments import StoredBatch
+from ottla.cli.segments import PartitionFiles, StoredBatch
 from ottla.protocol.batch import BatchError, parse_header
 from ottla.protocol.stored.frames import HEADER_BYTES, Kind
 from ottla.protocol.stored.journal import JournalView, data_directory_of
-from ottla.protocol.stored.names import parse_directory_name, parse_journal_name
+from ottla.protocol.stored.names import LOGS_NAME, parse_directory_name, parse_journal_name
 
 _MOST_LOOKS = 10
+
+
+def with_journal(partitions: list[PartitionFiles], journal: JournalView) -> list[PartitionFiles]:
+    """The partitions, and behind them those of which nothing has reached a segment yet."""
+    names = sorted(set(journal.places) - {one.path.name for one in partitions})
+    alone = [(journal.data_dir / LOGS_NAME / name, parse_directory_name(name)) for name in names]
+    return partitions + [PartitionFiles(path, *tp, ()) for path, tp in alone if tp is not None]
 
 
 def journal_batches(view: JournalView, name: str, next_offset: int) -> Iterator[tuple[Path, StoredBatch]]:

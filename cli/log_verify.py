@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ottla.cli.common import format_option
-from ottla.cli.journal import check_journal, journal_batches
+from ottla.cli.journal import check_journal, journal_batches, with_journal
 from ottla.cli.log_rows import records_of
 from ottla.cli.output import Cell, Refused, Styled, note, print_json, print_table
 from ottla.cli.segment_indexes import Outline, check_indexes
@@ -22,8 +22,7 @@ from ottla.cli.segments import (
 )
 from ottla.protocol.batch import HEADER_SIZE, BatchError, parse_header
 from ottla.protocol.stored.files import in_use
-from ottla.protocol.stored.journal import JournalView, data_directory_of
-from ottla.protocol.stored.names import parse_directory_name
+from ottla.protocol.stored.journal import JournalView, Trusted, data_directory_of
 
 
 @dataclass
@@ -125,10 +124,7 @@ def verify_path(path: Path, *, deep: bool = False) -> list[Verdict]:
             raise
         partitions = []
     if journal is not None and path.absolute() == root:
-        known = {partition.path.name for partition in partitions}
-        for name in sorted(set(journal.places) - known):
-            if named := parse_directory_name(name):
-                partitions.append(PartitionFiles(root / "logs" / name, *named, ()))
+        partitions = with_journal(partitions, journal)
     for partition in partitions:
         trusted = None if journal is None else journal.trusted(partition.path.name)
         of_partition = verify_partition(partition, trusted, deep=deep)
@@ -177,23 +173,18 @@ def _verify_journal(journal: JournalView) -> Verdict | None:
     return verdict
 
 
-def verify_partition(
-    partition: PartitionFiles, trusted: tuple[int, int] | None = None, *, deep: bool = False
-) -> list[Verdict]:
-    """The segments of a partition, each for itself and in their order.
-
-    ``trusted`` is the last segment, and how many bytes of it, that count; what follows comes from the journal.
-    """
+def verify_partition(partition: PartitionFiles, trusted: Trusted | None = None, *, deep: bool = False) -> list[Verdict]:
+    """The segments of a partition, each for itself and in their order. What is not ``trusted`` is in the journal."""
     verdicts: list[Verdict] = []
     for number, path in enumerate(partition.segments):
         verdict = Verdict(partition, path)
         base = base_offset_of(path) or 0
-        if trusted is not None and base > trusted[0]:
+        if trusted is not None and base > trusted.last_base:
             verdict.remark = "begun after the last checkpoint: a broker that starts makes it anew from the journal"
         else:
             is_last = number == len(partition.segments) - 1
             ceiling = None if is_last else base_offset_of(partition.segments[number + 1])
-            end = trusted[1] if trusted is not None and base == trusted[0] and trusted[1] >= 0 else None
+            end = None if trusted is None else trusted.end_of(base)
             _verify_segment(verdict, end, is_last=is_last, ceiling=ceiling, deep=deep)
         verdicts.append(verdict)
     return verdicts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from ottla.cli.journal import journal_batches
+from ottla.cli.journal import journal_batches, with_journal
 from ottla.cli.output import Refused
 from ottla.cli.segment_indexes import read_offset_index
 from ottla.cli.segments import (
@@ -18,7 +18,7 @@ from ottla.cli.segments import (
     segment_with,
 )
 from ottla.protocol.stored.journal import JournalView, data_directory_of
-from ottla.protocol.stored.names import INDEX_SUFFIX, parse_directory_name
+from ottla.protocol.stored.names import INDEX_SUFFIX, LOGS_NAME
 
 
 class StoredLog:
@@ -38,9 +38,9 @@ class StoredLog:
         trusted = self.journal.trusted(self.partition.path.name) if self.journal is not None else None
         for path in segments[0 if offset is None else segment_with(self.partition, offset) :]:
             base = base_offset_of(path) or 0
-            if trusted is not None and base > trusted[0]:
+            if trusted is not None and base > trusted.last_base:
                 break  # begun after the checkpoint: the journal has all of it
-            end = trusted[1] if trusted is not None and base == trusted[0] and trusted[1] >= 0 else None
+            end = None if trusted is None else trusted.end_of(base)
             yield path, self._of_segment(path, offset, end, is_last=path == segments[-1])
         if self.journal is not None:
             yield from self._of_journal(self.journal, offset)
@@ -80,12 +80,8 @@ def stored_logs(path: Path) -> list[StoredLog]:
         if journal is None or not journal.places:
             raise
         partitions = []
-    if root is not None and path.absolute() in (root, root / "logs"):
-        known = {one.path.name for one in partitions}
-        # Nothing of these has reached a segment yet.
-        for name in sorted(set(journal.places) - known) if journal is not None else ():
-            if named := parse_directory_name(name):
-                partitions.append(PartitionFiles(root / "logs" / name, *named, ()))
+    if journal is not None and path.absolute() in (journal.data_dir, journal.data_dir / LOGS_NAME):
+        partitions = with_journal(partitions, journal)
     return [StoredLog(one, journal) for one in sorted(partitions, key=lambda one: (one.topic, one.partition))]
 
 

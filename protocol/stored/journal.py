@@ -149,6 +149,22 @@ class Followed:
                 self.places.setdefault(names[frame.log_id], []).append(_place(self.reader, frame))
 
 
+class Trusted(NamedTuple):
+    """How far the segments of a log count.
+
+    Attributes:
+        last_base: the base offset of the last one that counts.
+        length: how many bytes of it do, -1 if all.
+    """
+
+    last_base: int
+    length: int
+
+    def end_of(self, base_offset: int) -> int | None:
+        """How many bytes count of a segment that does, None if all."""
+        return self.length if base_offset == self.last_base and self.length >= 0 else None
+
+
 def data_directory_of(path: Path) -> Path | None:
     """The data directory that a path is in, if it has a journal."""
     path = path.absolute()
@@ -191,17 +207,14 @@ class JournalView:
         """A reader of the frames as they are now."""
         return JournalReader(DiskFiles(), str(self.data_dir / JOURNAL_NAME))
 
-    def trusted(self, name: str) -> tuple[int, int] | None:
-        """The base offset of the last segment of a log that counts, and how many bytes of it (-1: all).
-
-        None where every segment counts. ``name`` is that of the log's directory.
-        """
+    def trusted(self, name: str) -> Trusted | None:
+        """How far the segments of a log count, by the name of its directory; None if all of them do."""
         if self.in_use or self.is_clean:
             return None
         state = self.states.get(name)
         if state is None:
-            return -1, 0  # it began after the checkpoint: the journal has all of it
-        return (state.next_offset - 1, -1) if state.segment is None else (state.segment, state.length)
+            return Trusted(-1, 0)  # it began after the checkpoint: the journal has all of it
+        return Trusted(state.next_offset - 1, -1) if state.segment is None else Trusted(state.segment, state.length)
 
     @property
     def states(self) -> dict[str, LogState]:

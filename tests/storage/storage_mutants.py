@@ -160,7 +160,7 @@ MUTANTS = [
     StorageMutant("segments are trusted beyond the checkpoint", "recovery:_cut", "if size > log.length:", "if False:"),
     StorageMutant(
         "the journal begins again where it ended",
-        "recovery:recover",
+        "recovery:at_checkpoint",
         "max(checkpoint.lsn, reader.limit_lsn())",
         "checkpoint.lsn",
     ),

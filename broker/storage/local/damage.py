@@ -27,13 +27,15 @@ Progress = Callable[[int], None]
 """Told how many bytes more have been read."""
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
+    """Where a whole batch begins, and its header."""
+
     position: int
     header: BatchHeader
 
 
 class _Found(NamedTuple):
-    batches: list[_Place]
+    batches: list[Place]
     damages: list[Damage]
 
 
@@ -46,35 +48,34 @@ class SegmentReader:
         self._base, self._ceiling, self._size = base, ceiling, size
         self._chunk, self._chunk_at = b"", 0
 
-    def read(self, tell: Progress = lambda count: None) -> _Found:
-        """Every whole batch and every damage. Raises ``OSError``."""
-        found = _Found([], [])
-        with opened(self._files, self.path) as handle:
-            position, due, told = 0, self._base, 0
-            while position < self._size:
-                whole = self._whole(handle, position, due)
-                if isinstance(whole, str):
-                    begin, reason = position, whole
-                    position = self._next_whole(handle, begin, due)
-                    found.damages.append(self._damage(handle, begin, position, due, reason))
-                else:
-                    found.batches.append(_Place(position, whole))
-                    position, due = position + whole.size, whole.last_offset + 1
-                if position - told >= _CHUNK_BYTES or position >= self._size:
-                    tell(position - told)
-                    told = position
-        return found
-
-    def batches(self) -> Iterator[BatchHeader | str]:
-        """The headers of whole batches up to the first damage, and then what that is. Raises ``OSError``."""
+    def parts(self) -> Iterator[Place | Damage]:
+        """Every whole batch and every damage, in order. Raises ``OSError``."""
         with opened(self._files, self.path) as handle:
             position, due = 0, self._base
             while position < self._size:
                 whole = self._whole(handle, position, due)
-                yield whole
                 if isinstance(whole, str):
-                    return
-                position, due = position + whole.size, whole.last_offset + 1
+                    begin, position = position, self._next_whole(handle, position, due)
+                    yield self._damage(handle, begin, position, due, whole)
+                else:
+                    yield Place(position, whole)
+                    position, due = position + whole.size, whole.last_offset + 1
+
+    def read(self, tell: Progress = lambda count: None) -> _Found:
+        """All parts. Raises ``OSError``."""
+        found = _Found([], [])
+        told = 0
+        for part in self.parts():
+            if isinstance(part, Damage):
+                found.damages.append(part)
+                end = part.end
+            else:
+                found.batches.append(part)
+                end = part.position + part.header.size
+            if end - told >= _CHUNK_BYTES or end >= self._size:
+                tell(end - told)
+                told = end
+        return found
 
     def _bytes(self, handle: int, position: int, size: int) -> memoryview:
         """Bytes of the file; fewer at its end."""
@@ -211,7 +212,7 @@ def undo_interrupted(files: Files, log: KeptLog, *, dry_run: bool) -> bool:
     return True
 
 
-def _without(files: Files, log: KeptLog, path: str, base: int, size: int, batches: list[_Place]) -> str:
+def _without(files: Files, log: KeptLog, path: str, base: int, size: int, batches: list[Place]) -> str:
     """Put in the place of a segment one with these of its batches alone; return the copy of what it was."""
     with opened(files, path) as handle:
         _copy(files, handle, [(0, size)], path + UNDO_SUFFIX)
@@ -232,7 +233,7 @@ def _without(files: Files, log: KeptLog, path: str, base: int, size: int, batche
     return path + UNDO_SUFFIX
 
 
-def _joined(batches: list[_Place]) -> list[tuple[int, int]]:
+def _joined(batches: list[Place]) -> list[tuple[int, int]]:
     """Ranges of bytes: batches that follow each other are one."""
     ranges: list[tuple[int, int]] = []
     for position, header in batches:

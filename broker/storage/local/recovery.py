@@ -72,6 +72,12 @@ class Recovered:
     """Logs that have been deleted: their names belong to others that began later."""
 
 
+def at_checkpoint(checkpoint: Checkpoint, layout: Layout, reader: JournalReader) -> Recovered:
+    """The logs as the checkpoint has them."""
+    logs = {state.log_id: KeptLog.of(state, layout.log_directory(state.name)) for state in checkpoint.logs}
+    return Recovered(checkpoint, logs, max(checkpoint.lsn, reader.limit_lsn()), checkpoint.next_log_id)
+
+
 def read_checkpoint(files: Files, layout: Layout) -> Checkpoint:
     """The checkpoint of a directory of this format; an empty one if there is none yet. Raises ``Corrupt``."""
     data = read_file(files, layout.checkpoint)
@@ -94,9 +100,8 @@ def recover(files: Files, layout: Layout, materialiser: Materialiser) -> Recover
     Raises ``Corrupt`` when acknowledged data is damaged, and then nothing has been changed; ``OSError``.
     """
     checkpoint = read_checkpoint(files, layout)
-    logs = {state.log_id: KeptLog.of(state, layout.log_directory(state.name)) for state in checkpoint.logs}
     reader = JournalReader(files, layout.journal)
-    found = Recovered(checkpoint, logs, max(checkpoint.lsn, reader.limit_lsn()), checkpoint.next_log_id)
+    found = at_checkpoint(checkpoint, layout, reader)
     if checkpoint.epoch < 0 or checkpoint.clean:
         return found
     names = {state.log_id: state.name for state in checkpoint.logs}

@@ -23,27 +23,13 @@ from ottla.broker.storage.local.journal import DAMAGED_SUFFIX
 from ottla.broker.storage.local.kept_log import KeptLog
 from ottla.broker.storage.local.layout import FORMAT, Layout, decode_catalog, decode_meta
 from ottla.broker.storage.local.materialise import Materialiser
-from ottla.broker.storage.local.recovery import Recovered, apply, begin_log, is_whole
-from ottla.broker.storage.local.scan import Known, rebuild
+from ottla.broker.storage.local.recovery import Recovered, apply, at_checkpoint, begin_log, is_whole
+from ottla.broker.storage.local.scan import Known, LostRange, rebuild
 from ottla.protocol.records import BatchError, parse_header
 from ottla.protocol.stored.checkpoint import BadCheckpoint, Checkpoint, decode_checkpoint, encode_checkpoint
 from ottla.protocol.stored.frames import Frame, Kind
 from ottla.protocol.stored.journal import JournalReader
 from ottla.protocol.stored.names import METADATA_NAME, decode_metadata, parse_directory_name
-
-
-@dataclass(frozen=True, slots=True)
-class LostRange:
-    """Records of one log that are given up."""
-
-    log: str
-    """``topic-partition``"""
-    from_offset: int
-    upto_offset: int | None
-    """None if nobody knows how many there were."""
-    reason: str
-    records: int | None = None
-    """How many there were, None if nobody knows."""
 
 
 @dataclass(slots=True)
@@ -199,8 +185,7 @@ class _Repair:
             checkpoint = decode_checkpoint(data, path)
         except BadCheckpoint as error:
             return self._logs_without_checkpoint(reader, str(error))
-        logs = {state.log_id: KeptLog.of(state, self._layout.log_directory(state.name)) for state in checkpoint.logs}
-        return Recovered(checkpoint, logs, max(checkpoint.lsn, reader.limit_lsn()), checkpoint.next_log_id)
+        return at_checkpoint(checkpoint, self._layout, reader)
 
     def _logs_without_checkpoint(self, reader: JournalReader, problem: str) -> Recovered:
         found = Recovered(Checkpoint(), {}, reader.limit_lsn(), 1)
@@ -241,8 +226,7 @@ class _Repair:
             self._report.lost.append(
                 LostRange(log.name, log.next_offset, max(was, log.next_offset), "segments are damaged or missing")
             )
-        for loss in losses:
-            self._report.lost.append(LostRange(loss.name, loss.from_offset, None, loss.reason))
+        self._report.lost += losses
 
     def _look_at_the_end(self, reader: JournalReader, checkpoint: Checkpoint) -> None:
         if reader.first_lsn < 0:

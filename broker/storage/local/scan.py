@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from ottla.broker.engine import Corrupt
+from ottla.broker.engine import Corrupt, Damage
 from ottla.broker.storage.epochs import EpochHistory
 from ottla.broker.storage.local.damage import SegmentReader
 from ottla.broker.storage.local.files import Files, file_size, opened, sync, sync_file
@@ -32,12 +32,17 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
-    """What is given up of a log: from this offset on, as far as is known."""
+class LostRange:
+    """Records of one log that are given up."""
 
-    name: str
+    log: str
+    """``topic-partition``"""
     from_offset: int
+    upto_offset: int | None
+    """None if nobody knows how many there were."""
     reason: str
+    records: int | None = None
+    """How many there were, None if nobody knows."""
 
 
 @dataclass(slots=True)
@@ -52,7 +57,7 @@ class _Scan:
     problem: str = ""
 
 
-def rebuild(files: Files, log: KeptLog, known: Known, *, accept_loss: bool, dry_run: bool = False) -> list[Loss]:
+def rebuild(files: Files, log: KeptLog, known: Known, *, accept_loss: bool, dry_run: bool = False) -> list[LostRange]:
     """Fill in what ``log`` holds from the segments in its directory, and make both durable.
 
     Returns what was given up; only a torn end of the last segment unless ``accept_loss``. With ``dry_run`` nothing is
@@ -73,7 +78,7 @@ def rebuild(files: Files, log: KeptLog, known: Known, *, accept_loss: bool, dry_
     for epoch, start in known.epochs:
         if start < trusted_end:
             history.begin(epoch, start)
-    losses: list[Loss] = []
+    losses: list[LostRange] = []
     for position, base in enumerate(bases):
         is_last = position == len(bases) - 1
         if not is_last and bases[position + 1] <= trusted_end:
@@ -89,7 +94,7 @@ def rebuild(files: Files, log: KeptLog, known: Known, *, accept_loss: bool, dry_
             if not is_last and not accept_loss:
                 raise Corrupt(f"{path} is damaged at byte {scan.size}: {scan.problem}")
             later = bases[position + 1 :]
-            losses.append(Loss(log.name, scan.next_offset, f"{path}, byte {scan.size}: {scan.problem}"))
+            losses.append(LostRange(log.name, scan.next_offset, None, f"{path}, byte {scan.size}: {scan.problem}"))
             if not dry_run:
                 _cut(files, log, path, scan.size, later)
             is_last = True
@@ -129,11 +134,11 @@ def _scan(files: Files, directory: str, base_offset: int) -> _Scan:
     """Read a segment up to its end or to the first thing that is not a whole, undamaged batch."""
     path = segment_path(directory, base_offset)
     scan = _Scan(SegmentIndex(base_offset), 0, base_offset)
-    for whole in SegmentReader(files, path, base_offset, _NO_CEILING, file_size(files, path)).batches():
-        if isinstance(whole, str):
-            scan.problem = whole
-        else:
-            _note(scan, whole)
+    for part in SegmentReader(files, path, base_offset, _NO_CEILING, file_size(files, path)).parts():
+        if isinstance(part, Damage):
+            scan.problem = part.reason
+            break
+        _note(scan, part.header)
     return scan
 
 
