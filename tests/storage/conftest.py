@@ -40,6 +40,13 @@ class Appends:
             done=self.done,
         )
 
+    async def outcome(self, log, *values, **options):
+        """Append a batch when all before it were reported; tell why it failed, None if it did not."""
+        count = len(self.reports) + 1
+        self.add(log, *values, **options)
+        await self.reported(count)
+        return self.reports[-1][1]
+
     def done(self, base_offset, error):
         self.reports.append((base_offset, error))
         for count, reported in self._waiting:
@@ -118,5 +125,5 @@ async def sim(new_uuid):
     simulated = Simulated(new_uuid)
     await simulated.open()
     yield simulated
-    simulated.disk.before = lambda operation, path: None
+    simulated.work_again()
     await simulated.engine.close()

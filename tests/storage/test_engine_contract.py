@@ -10,13 +10,7 @@ import pytest
 from ottla.broker.engine import EpochEnd, OffsetAndTimestamp, OffsetOutOfRange, Unavailable
 from ottla.broker.runtime.reading import in_turns
 from ottla.broker.runtime.reading import read_when_here as read
-from ottla.protocol.records import (
-    HEADER_SIZE,
-    TimestampType,
-    TopicPartition,
-    decode_batch,
-    iter_batches,
-)
+from ottla.protocol.records import HEADER_SIZE, TimestampType, TopicPartition, decode_batch, iter_batches
 
 pytestmark = pytest.mark.asyncio
 
@@ -182,8 +176,7 @@ async def test_a_callback_that_raises_does_not_silence_the_others(opened, append
         raise LookupError("a caller's bug")
 
     log.append(appends.batch([b"v"]), count=1, max_timestamp_ms=1, done=broken)
-    appends.add(log, b"w")
-    await appends.reported(1)
+    await appends.outcome(log, b"w")
     await asyncio.sleep(0)
     assert appends.reports == [(1, None)]
     assert "LookupError" in repr(raised)
@@ -249,16 +242,14 @@ async def test_trim_moves_the_start_and_hides_what_lies_before(opened, appends):
 async def test_a_restart_keeps_everything_and_begins_an_epoch(opened, appends):
     log = await opened.log()
     cluster_id, epoch = opened.engine.cluster_id, opened.engine.leader_epoch
-    appends.add(log, b"a", b"b")
-    await appends.reported(1)
+    await appends.outcome(log, b"a", b"b")
     appends.add(log, b"c")
     await opened.restart()
     assert appends.reports == [(0, None), (2, None)]
     log = await opened.log()
     assert (opened.engine.cluster_id, opened.engine.leader_epoch) == (cluster_id, epoch + 1)
     assert (log.log_end_offset, log.high_watermark, log.leader_epoch) == (3, 3, epoch + 1)
-    appends.add(log, b"d")
-    await appends.reported(3)
+    await appends.outcome(log, b"d")
     assert values(await read(log, 0, max_bytes=10**6)) == [b"a", b"b", b"c", b"d"]
     headers = [header for header, _ in iter_batches(await read(log, 0, max_bytes=10**6))]
     assert [header.partition_leader_epoch for header in headers] == [epoch, epoch, epoch + 1]
@@ -274,8 +265,7 @@ async def test_epochs_end_where_the_next_one_begins(opened, appends):
     log = await opened.log()
     last = log.leader_epoch
     assert last == first + 2
-    appends.add(log, b"c")
-    await appends.reported(2)
+    await appends.outcome(log, b"c")
     assert log.epoch_end(first) == EpochEnd(first, 2)
     # Nothing was written in the epoch between.
     assert log.epoch_end(first + 1) == EpochEnd(first, 2)
@@ -286,8 +276,7 @@ async def test_epochs_end_where_the_next_one_begins(opened, appends):
 
 async def test_the_log_start_survives_a_restart(opened, appends):
     log = await opened.log()
-    appends.add(log, b"a", b"b", b"c")
-    await appends.reported(1)
+    await appends.outcome(log, b"a", b"b", b"c")
     await log.trim(2)
     await opened.restart()
     log = await opened.log()
@@ -312,19 +301,16 @@ async def test_timestamps_survive_a_restart(opened, appends):
 
 async def test_a_deleted_log_is_gone(opened, appends):
     log = await opened.log()
-    appends.add(log, b"a")
-    await appends.reported(1)
+    await appends.outcome(log, b"a")
     await opened.engine.delete_log(log.tp)
     assert log.tp not in opened.engine.logs
     with pytest.raises(Unavailable):
         await read(log, 0, max_bytes=100)
-    appends.add(log, b"b")
-    await appends.reported(2)
+    await appends.outcome(log, b"b")
     assert isinstance(appends.reports[1][1], Unavailable)
     again = await opened.log(topic_id=uuid.UUID(int=8))
     assert again.log_end_offset == 0
-    appends.add(again, b"new")
-    await appends.reported(3)
+    await appends.outcome(again, b"new")
     assert values(await read(again, 0, max_bytes=1000)) == [b"new"]
     await opened.engine.delete_log(TopicPartition("never", 3))
 
@@ -341,8 +327,7 @@ async def test_deleting_fails_what_is_queued_or_reports_it_done(opened, appends)
 
 
 async def test_a_log_of_another_topic_id_is_discarded(opened, appends):
-    appends.add(await opened.log(), b"old", b"old")
-    await appends.reported(1)
+    await appends.outcome(await opened.log(), b"old", b"old")
     await opened.restart()
     log = await opened.log(topic_id=uuid.UUID(int=99))
     assert (log.log_end_offset, log.size_bytes) == (0, 0)
@@ -393,8 +378,7 @@ async def test_after_close_nothing_is_accepted(opened, appends):
     appends.add(log, b"a")
     await opened.engine.close()
     assert appends.reports == [(0, None)]
-    appends.add(log, b"b")
-    await appends.reported(2)
+    await appends.outcome(log, b"b")
     assert isinstance(appends.reports[1][1], Unavailable)
     with pytest.raises(Unavailable):
         await read(log, 0, max_bytes=10)
@@ -429,7 +413,6 @@ async def test_retention_by_time_keeps_records_without_a_timestamp(opened, appen
     log = await opened.log(segment_bytes=1)
     timeless = appends.batch([b"v"], -1)
     log.append(timeless, count=1, max_timestamp_ms=-1, done=appends.done)
-    appends.add(log, b"w", timestamp_ms=5)
-    await appends.reported(2)
+    await appends.outcome(log, b"w", timestamp_ms=5)
     assert log.retention_offset(oldest_ms=10**6) == 0
     assert log.retention_offset(max_bytes=1) == 1

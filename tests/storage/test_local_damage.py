@@ -28,9 +28,8 @@ def read_by_offset(log, start, upto):
 
 async def closed(sim, appends, count=6, **config):
     """The size of a batch of a log that was closed."""
-    log = await sim.log(0, **config)
-    await fill(log, appends, count)
-    await fill(await sim.log(1), appends, 2)
+    log = await sim.filled(appends, count, 0, **config)
+    await sim.filled(appends, 2, 1)
     size = log.size_bytes // count
     await sim.engine.close()
     return size
@@ -100,11 +99,10 @@ async def test_a_closed_segment_that_is_all_damage(sim, appends):
 
 
 async def test_what_is_in_the_journal_alone_comes_behind_the_hole(sim, appends):
-    log = await sim.log(0)
-    await fill(log, appends, 4)
+    log = await sim.filled(appends, 4, 0)
     size = log.size_bytes // 4
     await sim.reopen()
-    await fill(await sim.log(0), appends, 3)
+    await sim.filled(appends, 3, 0)
     sim.disk.kill()
     sim.change(FIRST, flipped(3 * size + 65))
     report = recover_accepting_loss("/data", files=sim.disk)
@@ -117,16 +115,12 @@ async def test_what_is_in_the_journal_alone_comes_behind_the_hole(sim, appends):
 
 @pytest.mark.parametrize("power", [True, False])
 async def test_dying_at_any_step_and_repairing_again(sim, appends, power):
-    log = await sim.log(0)
-    await fill(log, appends, 4)
+    log = await sim.filled(appends, 4, 0)
     size = log.size_bytes // 4
     await sim.reopen()
-    await fill(await sim.log(0), appends, 2)
+    await sim.filled(appends, 2, 0)
     sim.disk.kill()
     sim.change(FIRST, flipped(3 * size + 65))
-    handle = sim.disk.open("/data/" + FIRST)
-    sim.disk.sync(handle)
-    sim.disk.close(handle)
     deaths = 0
     chance = random.Random(3)
     for _ in range(60):
@@ -137,10 +131,7 @@ async def test_dying_at_any_step_and_repairing_again(sim, appends, power):
         except SimulatedCrash:
             deaths += 1
         sim.disk.crash_at = None
-        if power:
-            sim.disk.lose_power()
-        else:
-            sim.disk.kill()
+        sim.disk.end(power=power)
         if not examine("/data", files=sim.disk).problems:
             break
     assert deaths

@@ -46,8 +46,7 @@ async def everything(sim, appends):
         try:
             await step()
         except Unavailable:
-            sim.engine.tick()
-            await sim.settle()
+            await sim.tick()
             await step()
     return log, other
 
@@ -105,20 +104,16 @@ async def test_appends_are_taken_until_a_checkpoint_is_due_and_again_when_it_can
     log = await sim.log()
     at_most(sim, 0)
     await fill(log, appends, 5)
-    sim.engine.tick()
-    await sim.settle()
+    await sim.tick()
     assert len(appends.acknowledged()) == 5
     assert sim.engine.refusal is None
     sim.now += 60
-    sim.engine.tick()
-    await sim.settle()
+    await sim.tick()
     assert isinstance(sim.engine.refusal, Unavailable)
-    appends.add(log, b"refused")
-    await appends.reported(6)
+    await appends.outcome(log, b"refused")
     assert isinstance(appends.reports[5][1], Unavailable)
     at_most(sim, 100)
-    sim.engine.tick()
-    await sim.settle()
+    await sim.tick()
     assert sim.engine.refusal is None
     await fill(log, appends, 1)
     assert len(values(log)) == 6
@@ -126,8 +121,7 @@ async def test_appends_are_taken_until_a_checkpoint_is_due_and_again_when_it_can
 
 
 async def test_a_reader_without_descriptors_is_refused_and_the_log_is_not_damaged(sim, appends):
-    log = await sim.log(segment_bytes=200)
-    await fill(log, appends, 3)
+    log = await sim.filled(appends, 3, segment_bytes=200)
     await sim.reopen()
     log = await sim.log()
     at_most(sim, 0)

@@ -29,8 +29,7 @@ def frame(lsn, body, synced_lsn=0, kind=Kind.BATCH):
 
 def file_of(content):
     disk = SimulatedDisk(seed=0)
-    handle = disk.open("/data/file", create=True)
-    disk.write(handle, [content], 0)
+    disk.put("/data/file", content)
     return Window(disk, "/data/file")
 
 

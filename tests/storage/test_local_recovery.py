@@ -4,11 +4,7 @@ import asyncio
 
 import pytest
 
-from ottla.broker.engine import (
-    Corrupt,
-    Durability,
-    OffsetAndTimestamp,
-)
+from ottla.broker.engine import Corrupt, Durability, OffsetAndTimestamp
 from ottla.broker.storage.local.operations import Barrier
 from ottla.protocol.records import parse_header
 from ottla.protocol.steps import finished
@@ -47,8 +43,7 @@ def overwritten(position, data):
 
 @pytest.mark.parametrize("cut", [39, 40, 41, 100])
 async def test_a_torn_tail_is_cut_and_reported(sim, appends, cut):
-    log = await sim.log()
-    await fill(log, appends, 3)
+    log = await sim.filled(appends, 3)
     sim.disk.kill()
     path, first_lsn, end, frames = journal_end(sim)
     torn = sim.content(path)[frames[-1] : end]
@@ -71,8 +66,7 @@ async def test_a_torn_tail_is_cut_and_reported(sim, appends, cut):
 
 async def test_a_group_that_came_to_the_disk_without_its_beginning_does_not_come_back(sim, appends):
     """Frames of one write may be there in any subset: what follows a gap was acknowledged no more than the gap."""
-    log = await sim.log()
-    await fill(log, appends, 2)
+    log = await sim.filled(appends, 2)
     for number in range(5):
         appends.add(log, b"group %d" % number)
     await appends.reported(7)
@@ -92,9 +86,8 @@ async def test_a_group_that_came_to_the_disk_without_its_beginning_does_not_come
 
 
 async def test_damage_to_what_was_acknowledged_is_refused_and_named(sim, appends):
-    log, other = await sim.log(0), await sim.log(1)
-    await fill(log, appends, 3)
-    await fill(other, appends, 1)
+    await sim.filled(appends, 3)
+    await sim.filled(appends, 1, 1)
     sim.disk.kill()
     path, first_lsn, _, frames = journal_end(sim)
     before = {name: sim.content(f"journal/{name}") for name in sim.disk.list("/data/journal")}
@@ -117,7 +110,7 @@ async def test_damage_to_what_was_acknowledged_is_refused_and_named(sim, appends
 
 @pytest.mark.parametrize("is_vouched_for", [True, False])
 async def test_a_mark_tells_damage_to_the_last_group_from_a_torn_write(sim, appends, is_vouched_for):
-    await fill(await sim.log(), appends, 2)
+    await sim.filled(appends, 2)
     _, _, _, frames = journal_end(sim)
     if is_vouched_for:
         sim.now += 1
@@ -136,8 +129,7 @@ async def test_a_mark_tells_damage_to_the_last_group_from_a_torn_write(sim, appe
 
 
 async def test_segments_are_the_same_after_a_crash(sim, appends):
-    log = await sim.log(segment_bytes=200)
-    await fill(log, appends, 3)
+    log = await sim.filled(appends, 3, segment_bytes=200)
     await log.roll()
     await fill(log, appends, 1)
     await log.roll()
@@ -151,27 +143,22 @@ async def test_segments_are_the_same_after_a_crash(sim, appends):
 
 
 async def test_a_journal_that_is_gone_is_missed(sim, appends):
-    await fill(await sim.log(), appends, 2)
+    await sim.filled(appends, 2)
     sim.disk.kill()
     path, _, _, _ = journal_end(sim)
     content = sim.content(path)
     sim.disk.remove("/data/" + path)
     with pytest.raises(Corrupt, match="is missing"):
         await sim.open()
-    handle = sim.disk.open("/data/" + path, create=True)
-    sim.disk.write(handle, [content], 0)
-    sim.disk.close(handle)
+    sim.disk.put("/data/" + path, content)
     await sim.open()
     assert len(values(await sim.log())) == 2
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
 async def test_a_checkpoint_that_is_damaged_or_gone_is_missed(sim, appends, is_clean):
-    await fill(await sim.log(), appends, 2)
-    if is_clean:
-        await sim.engine.close()
-    else:
-        sim.disk.kill()
+    await sim.filled(appends, 2)
+    await sim.end(kill=not is_clean)
     content = sim.content("checkpoint")
     for position in (5, 40, len(content) // 2, len(content) - 2):
         sim.change("checkpoint", flipped(position))
@@ -181,9 +168,7 @@ async def test_a_checkpoint_that_is_damaged_or_gone_is_missed(sim, appends, is_c
     sim.disk.remove("/data/checkpoint")
     with pytest.raises(Corrupt, match="checkpoint is missing"):
         await sim.open()
-    handle = sim.disk.open("/data/checkpoint", create=True)
-    sim.disk.write(handle, [content], 0)
-    sim.disk.close(handle)
+    sim.disk.put("/data/checkpoint", content)
     await sim.open()
     assert len(values(await sim.log())) == 2
 
@@ -199,8 +184,7 @@ async def test_batches_larger_than_the_read_buffer_are_recovered(sim, appends):
 
 
 async def test_nothing_below_the_checkpoint_is_read_after_a_crash(sim, appends):
-    log = await sim.log(segment_bytes=300)
-    await fill(log, appends, 20)
+    log = await sim.filled(appends, 20, segment_bytes=300)
     await log.roll()
     await fill(log, appends, 2)
     sim.disk.kill()
@@ -228,10 +212,7 @@ async def test_an_index_that_makes_no_sense_is_rebuilt(sim, appends, suffix, dam
         appends.add(log, b"v", timestamp_ms=number)
     await appends.reported(100)
     await sim.settle()
-    if kill:
-        sim.disk.kill()
-    else:
-        await sim.engine.close()
+    await sim.end(kill=kill)
     for name in sim.disk.list("/data/logs/t-0"):
         if name.endswith("." + suffix):
             sim.change(f"logs/t-0/{name}", damage)
@@ -244,8 +225,7 @@ async def test_an_index_that_makes_no_sense_is_rebuilt(sim, appends, suffix, dam
 
 
 async def test_a_log_that_changed_after_a_clean_close_is_read_again(sim, appends):
-    log = await sim.log()
-    await fill(log, appends, 3)
+    log = await sim.filled(appends, 3)
     await sim.engine.close()
     sim.change("logs/t-0/00000000000000000000.log", lambda content: content + b"more")
     await sim.open()
@@ -255,7 +235,7 @@ async def test_a_log_that_changed_after_a_clean_close_is_read_again(sim, appends
 
 
 async def test_segments_that_disappeared_after_a_clean_close_are_missed(sim, appends):
-    await fill(await sim.log(), appends, 3)
+    await sim.filled(appends, 3)
     await sim.engine.close()
     sim.disk.remove("/data/logs/t-0/00000000000000000000.log")
     await sim.open()
@@ -264,25 +244,21 @@ async def test_segments_that_disappeared_after_a_clean_close_are_missed(sim, app
 
 
 async def test_trimmed_segments_are_removed_and_so_are_those_that_a_crash_left(sim, appends):
-    log = await sim.log(segment_bytes=1)
-    await fill(log, appends, 6)
+    log = await sim.filled(appends, 6, segment_bytes=1)
     old = sim.content("logs/t-0/00000000000000000001.log")
     await log.trim(4)
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    names = [name for name in sim.disk.list("/data/logs/t-0") if name.endswith(".log")]
-    assert sorted(names) == ["00000000000000000004.log", "00000000000000000005.log"]
-    handle = sim.disk.open("/data/logs/t-0/00000000000000000001.log", create=True)
-    sim.disk.write(handle, [old], 0)
+    assert sim.bases() == [4, 5]
+    sim.disk.put("/data/logs/t-0/00000000000000000001.log", old)
     await sim.reopen(kill=True)
     log = await sim.log(segment_bytes=1)
     assert (log.log_start_offset, values(log)) == (4, [b"value 4", b"value 5"])
-    assert "00000000000000000001.log" not in sim.disk.list("/data/logs/t-0")
+    assert sim.bases() == [4, 5]
 
 
 async def test_trimming_everything_frees_the_space_and_keeps_the_offsets(sim, appends):
-    log = await sim.log()
-    await fill(log, appends, 3)
+    log = await sim.filled(appends, 3)
     assert log.retention_offset(oldest_ms=10**6) == 3
     await log.trim(3)
     await asyncio.sleep(0)
@@ -298,8 +274,7 @@ async def test_trimming_everything_frees_the_space_and_keeps_the_offsets(sim, ap
 
 
 async def test_a_trim_makes_durable_what_it_leaves(sim, appends):
-    log = await sim.log(durability=Durability.OS)
-    await fill(log, appends, 5)
+    log = await sim.filled(appends, 5, durability=Durability.OS)
     await log.trim(4)
     sim.disk.lose_power()
     await sim.open()
@@ -309,9 +284,8 @@ async def test_a_trim_makes_durable_what_it_leaves(sim, appends):
 
 @pytest.mark.parametrize("damage", [lambda content: content[:100], lambda content: bytearray()])
 async def test_a_segment_that_is_shorter_than_it_was_is_missed(sim, appends, damage):
-    log, other = await sim.log(0), await sim.log(1)
-    await fill(log, appends, 5)
-    await fill(other, appends, 1)
+    await sim.filled(appends, 5)
+    await sim.filled(appends, 1, 1)
     await sim.engine.close()
     sim.change("logs/t-0/00000000000000000000.log", damage)
     await sim.open()
@@ -343,8 +317,7 @@ async def test_handles_are_few_however_many_logs_there_are(new_uuid, appends):
 async def test_the_index_of_a_complete_segment_is_let_go_and_read_again(new_uuid, appends):
     sim = Simulated(new_uuid)
     await sim.open(most_readers=1)
-    log = await sim.log(segment_bytes=200, index_interval_bytes=0)
-    await fill(log, appends, 5)
+    log = await sim.filled(appends, 5, segment_bytes=200, index_interval_bytes=0)
     for offset in (0, 4, 2, 4):
         log.read(offset, max_bytes=1)
     trace = sim.watch()

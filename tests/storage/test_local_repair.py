@@ -18,9 +18,7 @@ def stored(disk, directory="/data"):
         try:
             found |= stored(disk, path)
         except FileNotFoundError:
-            handle = disk.open(path)
-            found[path] = disk.read(handle, disk.size(handle), 0)
-            disk.close(handle)
+            found[path] = disk.content(path)
     return found
 
 
@@ -38,11 +36,8 @@ def lost(report):
 
 @pytest.mark.parametrize("kill", [True, False])
 async def test_a_sound_directory_is_left_alone(sim, appends, kill):
-    await fill(await sim.log(), appends, 3)
-    if kill:
-        sim.disk.kill()
-    else:
-        await sim.engine.close()
+    await sim.filled(appends, 3)
+    await sim.end(kill=kill)
     before = stored(sim.disk)
     for repair in (examine, recover_accepting_loss):
         report = repair("/data", files=sim.disk)
@@ -88,8 +83,7 @@ async def test_only_the_logs_with_a_gap_lose_anything(sim, appends):
 
 
 async def test_a_journal_that_is_gone_is_done_without(sim, appends):
-    log = await sim.log()
-    await fill(log, appends, 3)
+    log = await sim.filled(appends, 3)
     await log.roll()
     await fill(log, appends, 2)
     sim.disk.kill()
@@ -121,9 +115,8 @@ async def test_without_a_checkpoint_the_segments_are_read(sim, appends, is_there
 
 
 async def test_a_segment_that_is_cut_off_ends_its_log(sim, appends):
-    log, other = await sim.log(0), await sim.log(1)
-    await fill(log, appends, 5)
-    await fill(other, appends, 2)
+    log = await sim.filled(appends, 5)
+    await sim.filled(appends, 2, 1)
     size = log.size_bytes // 5
     await sim.engine.close()
     sim.change("logs/t-0/00000000000000000000.log", lambda content: content[: 2 * size + 10])

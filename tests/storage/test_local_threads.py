@@ -25,6 +25,15 @@ SIZES = Sizes(
 )
 
 
+async def open_logs(engine):
+    """A log for each policy."""
+    config = {"segment_bytes": 20_000, "index_interval_bytes": 500}
+    return [
+        await engine.open_log("t", TOPIC_ID, partition, LogConfig(**config, durability=durability))
+        for partition, durability in enumerate(Durability)
+    ]
+
+
 class Busy:
     """Logs that are appended to, read, compacted and trimmed all at the same time."""
 
@@ -34,20 +43,6 @@ class Busy:
         self.gone = {log: set() for log in self.logs}
         self.reads = self.compactions = 0
         self.is_over = False
-
-    @classmethod
-    async def on(cls, engine, seed):
-        """Open the logs."""
-        logs = [
-            await engine.open_log(
-                "t",
-                TOPIC_ID,
-                partition,
-                LogConfig(segment_bytes=20_000, index_interval_bytes=500, durability=durability),
-            )
-            for partition, durability in enumerate(Durability)
-        ]
-        return cls(logs, seed)
 
     async def write(self, log, batches):
         loop = asyncio.get_running_loop()
@@ -102,7 +97,7 @@ class Busy:
 async def test_readers_see_everything_while_everything_goes_on(tmp_path, new_uuid):
     engine = LocalEngine(str(tmp_path), node_id=1, new_uuid=new_uuid, sizes=SIZES)
     await engine.open()
-    busy = await Busy.on(engine, seed=3)
+    busy = Busy(await open_logs(engine), seed=3)
     others = [
         asyncio.ensure_future(job) for log in busy.logs for job in (busy.read(log), busy.read(log), busy.compact(log))
     ]
@@ -123,7 +118,7 @@ async def test_readers_see_everything_while_everything_goes_on(tmp_path, new_uui
     again = LocalEngine(str(tmp_path), node_id=1, new_uuid=new_uuid, sizes=SIZES)
     await again.open()
     assert again.was_clean
-    logs = (await Busy.on(again, seed=0)).logs
+    logs = await open_logs(again)
     assert [log.log_start_offset for log in logs] == starts
     assert [log.log_end_offset for log in logs] == ends
     assert [log.read(log.log_start_offset, max_bytes=10**9) for log in logs] == held
