@@ -1,4 +1,4 @@
-"""What to say of stored data at a start: what is damaged and what to do about it, what was mended or closed."""
+"""Messages about stored data at a start: damage and what to do about it, mended writes, closed directories."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ottla.broker.engine import Corrupt, DamagedLog, Engine
 from ottla.protocol.stored.names import CATALOG_NAME
 
 MOST_PLACES = 3
-"""So many damaged places are named when a start is refused."""
+"""The most damaged places that are named when a start is refused."""
 
 
 def with_next_step(error: Exception, engine: Engine, directory: Path | None) -> str:
-    """What is wrong; and where something is damaged, the command that helps, on a line of its own."""
+    """The error as text, with the command that helps on a line of its own where something is damaged."""
     text = _places_of(error, engine) if isinstance(error, DamagedLog) else str(error)
     if directory is None or not isinstance(error, Corrupt | BadCatalog) or "ottla recover" in text:
         return text
@@ -35,7 +35,7 @@ def tell_start(engine: Engine, log: Any) -> None:
 
 
 def _places_of(error: DamagedLog, engine: Engine) -> str:
-    """Where a log is damaged that cannot be loaded: files, bytes and offsets."""
+    """The damaged places of a log that cannot be loaded: files, bytes and offsets."""
     try:
         places = engine.damage_of(error.tp)
     except OSError:

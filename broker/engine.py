@@ -44,7 +44,7 @@ class Corrupt(EngineError):
 
 
 class DamagedLog(Corrupt):
-    """What was acknowledged of one log cannot be read."""
+    """Acknowledged records of one log cannot be read."""
 
     def __init__(self, tp: TopicPartition, reason: str) -> None:
         super().__init__(f"{tp.topic}-{tp.partition} is damaged: {reason}")
@@ -64,15 +64,15 @@ class OffsetOutOfRange(EngineError):
 
 
 class NotHere(Later, Exception):
-    """What was asked for lies elsewhere: the engine has begun to fetch it. Ask again when it has come.
+    """The records lie elsewhere, and the engine has begun to fetch them. Ask again when they have come.
 
-    Nothing is wrong, so this is no ``EngineError``. If it cannot be fetched, or the engine closes, it comes all the
-    same, and asking again says why. What has come stays for a while; whoever asks too late may be told so again.
+    This is no ``EngineError``, as nothing is wrong. If they cannot be fetched, or the engine closes, that counts as
+    having come, and the next call raises the error. What has come stays for a while; a late call may raise this again.
     """
 
 
 class Durability(StrEnum):
-    """When an append counts as durable (``ottla.durability`` of a topic)."""
+    """The moment at which an append counts as durable (``ottla.durability`` of a topic)."""
 
     FSYNC = "fsync"
     """Once synced to the disk: survives power loss."""
@@ -84,7 +84,7 @@ class Durability(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
-    """What an engine needs to know of a topic's config; the defaults are Kafka's but for ``durability``."""
+    """The settings of a topic that concern its logs; the defaults are Kafka's but for ``durability``."""
 
     segment_bytes: int = 1024 * 1024 * 1024
     """``segment.bytes``: a segment that would grow beyond it is ended before the append."""
@@ -200,7 +200,7 @@ class Log(Protocol):
         ...
 
     def epoch_end(self, leader_epoch: int) -> EpochEnd:
-        """Where ``leader_epoch`` ended, as OffsetForLeaderEpoch answers it (KIP-320)."""
+        """The end of ``leader_epoch``, as OffsetForLeaderEpoch answers it (KIP-320)."""
         ...
 
     def retention_offset(self, *, oldest_ms: int | None = None, max_bytes: int | None = None) -> int:
@@ -211,7 +211,7 @@ class Log(Protocol):
         ...
 
     def segments(self) -> Sequence[SegmentInfo]:
-        """What the log consists of, oldest first. An empty log has none."""
+        """The segments of the log, oldest first. An empty log has none."""
         ...
 
     async def roll(self) -> None:
@@ -262,11 +262,11 @@ class Catalog(Protocol):
 
 
 def ignore_appended(tp: TopicPartition) -> None:
-    """Nobody waits for new records."""
+    """Do nothing about new records."""
 
 
 class Cut(NamedTuple):
-    """What opening an engine cut off: nobody was told that it was durable."""
+    """A write that opening an engine cut off, as it was never acknowledged."""
 
     path: str
     cut_bytes: int
@@ -307,7 +307,7 @@ class Engine(Protocol):
     """22 characters of URL-safe base64; given once and kept."""
     leader_epoch: int
     recovered: list[Cut]
-    """What opening the engine and its logs cut off."""
+    """Unfinished writes that opening the engine and its logs cut off."""
     closed_to_others: ClosedToOthers | None
     """Set by ``open`` if others could read what is stored."""
     on_appended: Callable[[TopicPartition], None]
@@ -317,12 +317,12 @@ class Engine(Protocol):
 
     @property
     def catalog(self) -> Catalog:
-        """Where the topics are kept."""
+        """The catalog of topics."""
         ...
 
     @property
     def refusal(self) -> EngineError | None:
-        """Why no appends are taken at the moment, None while they are. Once ``on_fatal`` was called it says nothing."""
+        """The reason why appends are refused now, None while they are taken. Means nothing after ``on_fatal``."""
         ...
 
     @property

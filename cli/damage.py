@@ -1,4 +1,4 @@
-"""What is damaged in a data directory, for the commands that tell of it."""
+"""Damage in a data directory, for the commands that report it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.protocol.stored.names import CATALOG_NAME, parse_directory_name
 
 
 def catalog_problem(data_dir: Path) -> str | None:
-    """Why a broker could not read the catalog of a directory that has logs; None if it can."""
+    """The reason why a broker could not read the catalog of a directory that has logs; None if it can."""
     from ottla.broker.core.topics.catalog import BadCatalog, Catalog
     from ottla.broker.engine import Corrupt
     from ottla.broker.storage.local.layout import decode_catalog

@@ -98,14 +98,14 @@ def _print_frame(row: dict[str, Any], batch: StoredBatch | None, name: str, with
 
 
 class JournalFaults(NamedTuple):
-    """What checking a journal found."""
+    """The result of checking a journal."""
 
     frames: int
     first_lsn: int
     end_lsn: int
-    """Where the frames that follow each other end."""
+    """The end of the frames that follow each other."""
     synced_lsn: int
-    """How far it was certainly on the disk."""
+    """It was certainly on the disk up to here."""
     path: Path | None
     """The file in which they end."""
     position: int

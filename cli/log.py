@@ -64,7 +64,7 @@ def command() -> None:
 
 @dataclass(frozen=True)
 class Wish:
-    """What to print. ``decode`` is None to go by the name of the directory."""
+    """The options of printing. ``decode`` is None to go by the name of the directory."""
 
     with_records: bool
     decode: bool | None

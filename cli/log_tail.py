@@ -42,7 +42,7 @@ class Follower:
             return ()  # nothing was written yet, or the topic is gone
 
     def poll(self) -> list[StoredBatch]:
-        """What is new and whole. Raises `Unreadable` where it is damaged."""
+        """The new batches that are whole. Raises `Unreadable` where one is damaged."""
         found: list[StoredBatch] = []
         # What was listed behind a segment was begun after its last batch: reading up to its end gives all of it.
         for path in self._segments():

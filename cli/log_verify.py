@@ -27,7 +27,7 @@ from ottla.protocol.stored.journal import JournalView, Trusted, data_directory_o
 
 @dataclass
 class Verdict:
-    """What was found in one segment."""
+    """The result of checking one segment."""
 
     partition: PartitionFiles
     path: Path
@@ -40,7 +40,7 @@ class Verdict:
     """File, first bad byte, what is wrong."""
     remark: str = ""
     in_journal: int | None = None
-    """How many records of the partition come after this and are in the journal alone; None but for its last segment."""
+    """The number of records behind this segment that are in the journal alone; None but for the last segment."""
 
     def as_json(self) -> dict[str, Any]:
         return {

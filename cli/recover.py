@@ -113,7 +113,7 @@ def _print(report: RepairReport, data_dir: Path, accepted: bool) -> None:
 
 
 def _print_catalog(data_dir: Path) -> None:
-    """What can be done where the catalog is lost: it is the only place with the settings and the ids given out."""
+    """Say what to do about a lost catalog: no other file has the settings and the ids given out."""
     say(
         "",
         "The catalog has the topics with their settings, and which producer ids were given: no other file has them, "

@@ -1,4 +1,4 @@
-"""What stands in for a log that is damaged."""
+"""A stand-in for a log that is damaged."""
 
 from __future__ import annotations
 

@@ -11,9 +11,9 @@ from ottla.protocol.records import HEADER_SIZE, BatchError, BatchHeader, Timesta
 from ottla.protocol.steps import NEXT_IN_LINE, Steps
 
 PIECE_BYTES: Final = 64 * 1024
-"""So much of a batch is searched without a pause: a few milliseconds at worst."""
+"""Bytes of a batch searched without a pause: a few milliseconds at worst."""
 TRIED_BYTES: Final = 16 * 1024
-"""Smaller batches are decompressed at once, in the hope that they are small then, too."""
+"""Smaller batches are decompressed at once, as most are small then, too."""
 
 
 class Searchable(Protocol):

@@ -9,7 +9,7 @@ from ottla.protocol.stored.journal import JournalView
 
 
 class Journal(JournalView):
-    """What a data directory says besides its segments, at the moment when this is made.
+    """The journal at the moment when this is made.
 
     Raises:
         SourceError: the checkpoint cannot be read.
@@ -28,7 +28,7 @@ class Journal(JournalView):
 
     @property
     def damage(self) -> str:
-        """Why not all of the journal can be read; "" if it can."""
+        """The reason why not all of the journal can be read; "" if all can."""
         if not self.is_damaged:
             return ""
         return f"{self.data_dir / 'journal'} is damaged at lsn {self.followed.reader.end_lsn}, and more was on the disk"

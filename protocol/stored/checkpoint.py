@@ -40,7 +40,7 @@ class LogState:
     offset_of_max: int = 0
     index_entries: int = 0
     time_entries: int = 0
-    """How many entries of its index files are on the disk."""
+    """Numbers of entries of its index files that are on the disk."""
 
     @property
     def uuid(self) -> UUID:
@@ -53,7 +53,7 @@ class Checkpoint:
 
     lsn: int = 0
     synced_lsn: int = 0
-    """How far the journal was on the disk when this was written."""
+    """The journal was on the disk up to here when this was written."""
     epoch: int = -1
     next_log_id: int = 1
     clean: bool = False

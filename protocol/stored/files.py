@@ -10,7 +10,7 @@ _LOCKS: Final = (("LOCK", fcntl.flock), (".lock", fcntl.lockf))
 
 
 class ReadableFiles(Protocol):
-    """What reading takes. Everything raises ``OSError``."""
+    """The operations that reading takes. All raise ``OSError``."""
 
     def open(self, path: str) -> int: ...
     def close(self, handle: int) -> None: ...
@@ -51,12 +51,12 @@ class DiskFiles:
 
 
 def in_use(path: Path) -> bool:
-    """Whether a broker has the data directory open that a file or directory belongs to."""
+    """Tell whether a broker has the data directory open that a file or directory belongs to."""
     return any(is_locked(directory) for directory in path.absolute().parents[:3])
 
 
 def is_locked(directory: Path) -> bool:
-    """Whether a broker, Ottla or Kafka, has this data directory open. Tries a shared lock for a moment."""
+    """Tell whether a broker, Ottla or Kafka, has this data directory open. Tries a shared lock for a moment."""
     for name, lock in _LOCKS:
         try:
             handle = os.open(directory / name, os.O_RDONLY | os.O_CLOEXEC)

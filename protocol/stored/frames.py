@@ -28,18 +28,18 @@ _HEADER: Final = struct.Struct(">HBBIQQIIII")
 _AFTER_COVERED: Final = struct.Struct(">II")
 _MAGIC_BYTES: Final = MAGIC.to_bytes(2, "big")
 PADDING: Final = tuple(bytes(-size % 8) for size in range(8))
-"""What follows a body of ``size % 8``."""
+"""The padding behind a body, by ``size % 8``."""
 
 
 class Kind(IntEnum):
-    """What a frame is."""
+    """The kinds of frames."""
 
     BATCH = 1
     """A record batch as it lies in a segment."""
     LOG = 2
     """A log begins: its id, its topic's id and its directory's name. Comes before its first batch."""
     MARK = 3
-    """Nothing but a later ``synced_lsn``: vouches for the last group before the journal fell idle."""
+    """Has only a later ``synced_lsn``: vouches for the last group before the journal fell idle."""
 
 
 class Frame(NamedTuple):
@@ -69,7 +69,7 @@ class Frame(NamedTuple):
 
 
 def frame_bytes(length: int) -> int:
-    """What a body of ``length`` bytes takes in the journal."""
+    """The bytes of a frame with a body of ``length`` bytes."""
     return (HEADER_BYTES + length + 7) & ~7
 
 
@@ -170,7 +170,7 @@ def consecutive_frames(window: Window, first_lsn: int, position: int) -> Iterato
 
 
 def claimed_bytes(window: Window, first_lsn: int, position: int) -> int:
-    """How much the frame that seems to have been begun at ``position`` would take, 0 if nothing was."""
+    """The bytes that the frame begun at ``position`` would take, 0 if none was begun."""
     head = window.read(position, HEADER_BYTES)
     if len(head) < HEADER_BYTES:
         return 0

@@ -45,7 +45,7 @@ class JournalReader:
         self.first_lsn = -1
         """The file that was read last."""
         self.end_lsn = -1
-        """Where the frames that follow each other end."""
+        """The end of the frames that follow each other."""
         self.synced_lsn = -1
         """The furthest that any frame met so far vouches for."""
 
@@ -88,7 +88,7 @@ class JournalReader:
                 window.close()
 
     def torn_bytes(self) -> int:
-        """How much of a frame there is at the end."""
+        """The bytes of an unfinished frame at the end."""
         if self.first_lsn < 0:
             return 0
         window = Window(self._files, self.paths[self.first_lsn])
@@ -108,7 +108,7 @@ class JournalReader:
 
 
 class Place(NamedTuple):
-    """Where a batch lies in the journal."""
+    """The place of a batch in the journal."""
 
     path: Path
     position: int
@@ -150,7 +150,7 @@ class Followed:
 
 
 class Trusted(NamedTuple):
-    """How far the segments of a log count.
+    """The extent to which the segments of a log count.
 
     Attributes:
         last_base: the base offset of the last one that counts.
@@ -161,7 +161,7 @@ class Trusted(NamedTuple):
     length: int
 
     def end_of(self, base_offset: int) -> int | None:
-        """How many bytes count of a segment that does, None if all."""
+        """The bytes that count of a segment that does, None if all."""
         return self.length if base_offset == self.last_base and self.length >= 0 else None
 
 
@@ -175,7 +175,7 @@ def data_directory_of(path: Path) -> Path | None:
 
 
 class JournalView:
-    """What the journal of a data directory has beyond its checkpoint. What was asked for once does not change.
+    """The journal of a data directory beyond its checkpoint. It is read once, when first asked for.
 
     Attributes:
         in_use: a broker has the directory open: segments can be read to their ends.
@@ -208,7 +208,7 @@ class JournalView:
         return JournalReader(DiskFiles(), str(self.data_dir / JOURNAL_NAME))
 
     def trusted(self, name: str) -> Trusted | None:
-        """How far the segments of a log count, by the name of its directory; None if all of them do."""
+        """The extent to which a log's segments count, by the name of its directory; None if all do."""
         if self.in_use or self.is_clean:
             return None
         state = self.states.get(name)
@@ -228,7 +228,7 @@ class JournalView:
 
     @property
     def is_damaged(self) -> bool:
-        """Whether frames that were on the disk are missing. While a broker writes nobody can tell."""
+        """Whether frames that were on the disk are missing. False while a broker writes: nothing tells it then."""
         reader = self.followed.reader
         if self.is_clean or self.in_use:
             return False

@@ -156,7 +156,7 @@ class Committer(Executor):
         return True
 
     def _is_full(self, front: Front, append: Append) -> bool:
-        """Whether a batch must go to a new segment. Age is told by the records' timestamps, as in Kafka."""
+        """Tell whether a batch must begin a new segment. The timestamps of records tell the age, as in Kafka."""
         config = append.config
         assert front.active_base is not None
         if not front.size:

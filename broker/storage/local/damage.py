@@ -16,19 +16,19 @@ from ottla.protocol.batch import MAGIC_AT
 from ottla.protocol.records import HEADER_SIZE, MAGIC, BatchError, BatchHeader, check_crc, parse_header
 
 KEPT_SUFFIX: Final = ".kept"
-"""The damaged file as it was, beside the one that has taken its place."""
+"""Ends the name of a copy of the damaged file, beside the one that replaced it."""
 UNDO_SUFFIX: Final = ".undo"
-"""What a kept copy is called until a checkpoint speaks of the file in its place."""
+"""Ends the name of a kept copy until a checkpoint has recorded the file in its place."""
 _MENDED_SUFFIX: Final = ".mended"
 _CHUNK_BYTES: Final = 1024 * 1024
 _INDEX_INTERVAL: Final = 4096
 
 Progress = Callable[[int], None]
-"""Told how many bytes more have been read."""
+"""Called with the number of bytes read since the last call."""
 
 
 class Place(NamedTuple):
-    """Where a whole batch begins, and its header."""
+    """The position of a whole batch, and its header."""
 
     position: int
     header: BatchHeader
@@ -101,7 +101,7 @@ class SegmentReader:
         return header
 
     def _next_whole(self, handle: int, begin: int, due: int) -> int:
-        """Where the next whole batch begins; the end of the file if there is none."""
+        """Find the next whole batch; return its position, or the end of the file if there is none."""
         claimed = self._claimed(handle, begin)
         if claimed is not None:
             after = begin + claimed.size
@@ -120,7 +120,7 @@ class SegmentReader:
         return self._size
 
     def _claimed(self, handle: int, position: int) -> BatchHeader | None:
-        """What a damaged batch says of itself, if it may be true."""
+        """The header of a damaged batch, if it is plausible."""
         try:
             header = parse_header(self._bytes(handle, position, HEADER_SIZE))
         except BatchError:

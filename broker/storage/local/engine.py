@@ -56,7 +56,7 @@ class LocalCatalog:
         await operation.future
 
     def loaded(self, data: bytes | None) -> None:
-        """This is what the file says."""
+        """Take over the content of the file."""
         self._state = data
 
 
@@ -410,7 +410,7 @@ class LocalEngine:
     # --- the ways back ---
 
     def _report(self, receive: Callable[..., None]) -> Callable[..., None]:
-        """How a thread tells the event loop."""
+        """A function with which a thread calls ``receive`` on the event loop."""
 
         def report(*what: object) -> None:
             assert self._loop is not None

@@ -16,7 +16,7 @@ JOIN_BELOW: Final = 64 * 1024
 """A piece smaller than this costs less to copy than to mention."""
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 NO_HANDLE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
-"""Nothing is wrong with the file: there is nothing to open it with at the moment."""
+"""Errors that say nothing about the file: no handle can be opened at the moment."""
 
 
 class SyncFailed(Exception):
@@ -154,7 +154,7 @@ def _open(path: str, flags: int) -> int:
 
 
 def engine_error(error: OSError, doing: str) -> EngineError:
-    """What an operating system's error means to a caller of the engine."""
+    """Turn an operating system's error into one of the engine's."""
     text = f"{doing}: {error.strerror or error}"
     return StorageFull(text) if error.errno in _NO_ROOM else Unavailable(text)
 

@@ -27,12 +27,12 @@ from ottla.protocol.compression import Buffer
 from ottla.protocol.stored.names import journal_name, parse_journal_name
 
 SyncFile = Callable[[Files, int, str], None]
-"""See ``files.sync``."""
+"""Syncs a file as ``files.sync`` does."""
 
 KEPT_SUFFIX: Final = ".kept"
-"""What recovery could not use: batches of a log whose directory is damaged, or was deleted."""
+"""Ends the name of a file with batches that recovery could not use: their log is damaged or deleted."""
 DAMAGED_SUFFIX: Final = ".damaged"
-"""What a repair could not use."""
+"""Ends the name of a file that a repair could not use."""
 _SPARE_PREFIX: Final = "spare-"
 _ZEROS: Final = bytes(1024 * 1024)
 _MOST_SPARES: Final = 2
@@ -71,11 +71,11 @@ class Journal:
         self.sync_file: SyncFile = sync
         """May be replaced by something that does the same and looks at its watch."""
         self.end_lsn = 0
-        """Where the next frame goes."""
+        """The lsn of the next frame."""
         self.synced_lsn = 0
         """Everything below is on the disk."""
         self.limit_lsn = 0
-        """Where the present file ends: no frame reaches beyond."""
+        """The end of the present file: no frame reaches beyond."""
 
     # --- the thread that writes ---
 

@@ -13,7 +13,7 @@ from ottla.protocol.stored.names import LOG_SUFFIX
 
 
 class Batch(Protocol):
-    """What the keeper wants to know of a batch that the journal has."""
+    """A batch of the journal, as far as the keeper needs it."""
 
     @property
     def base_offset(self) -> int: ...

@@ -45,7 +45,7 @@ _COPY_BELOW: Final = 32 * 1024
 
 
 class Ways(Protocol):
-    """How a log reaches the threads."""
+    """The ways from a log to the threads."""
 
     def commit(self, operation: Operation) -> None: ...
     def keep(self, operation: Operation) -> None: ...
@@ -363,7 +363,7 @@ class LocalLog:
             self.log_end_offset = self.high_watermark
 
     def hand_over(self) -> list[Append]:
-        """What of the tail the keeper has not been given yet."""
+        """Take the part of the tail that the keeper has not been given yet."""
         queued = self._tail[self._handed :]
         self._handed = len(self._tail)
         return queued

@@ -39,7 +39,7 @@ class Written:
     """Of the segment."""
     next_offset: int
     count: int
-    """How many batches."""
+    """Number of batches."""
     size_bytes: int
     """Of the batches."""
 

@@ -9,7 +9,7 @@ from ottla.broker.storage.local.segment import TIME_ENTRY_BYTES, Readers, Segmen
 
 
 def open_segments(files: Files, readers: Readers, kept: KeptLog) -> tuple[list[Segment], list[Cut]]:
-    """What is on the disk of a log, and what had to be cut off. Raises ``Corrupt`` and ``Unavailable``."""
+    """Open the segments of a log; return them and the cuts it took. Raises ``Corrupt`` and ``Unavailable``."""
     if kept.damage:
         raise Corrupt(kept.damage)
     try:
@@ -35,7 +35,7 @@ def open_segments(files: Files, readers: Readers, kept: KeptLog) -> tuple[list[S
 
 
 def front_of(kept: KeptLog) -> Front:
-    """Where the log's next batch goes."""
+    """The front of a log that is opened."""
     front = Front(kept.log_id, kept.name, kept.uuid.bytes)
     front.is_known = kept.exists
     front.active_base = kept.segment

@@ -1,4 +1,4 @@
-"""What the event loop asks of the two threads. An operation travels there and back and belongs to one side at a time.
+"""Operations that the event loop gives the two threads. One travels there and back, and has one owner at a time.
 
 ``complete`` runs on the event loop, in the order in which the operations were queued.
 """
@@ -21,12 +21,12 @@ class Operation:
     error: EngineError | None = field(default=None, init=False)
 
     def fail(self, error: EngineError) -> None:
-        """It is not done, because of ``error``, unless it has failed before."""
+        """Let it fail with ``error``, unless it has failed before."""
         if self.error is None:
             self.error = error
 
     def complete(self) -> None:
-        """Tell whoever asked."""
+        """Report to the caller."""
 
 
 @dataclass(slots=True, eq=False)
@@ -98,7 +98,7 @@ class Append(Operation):
 
 @dataclass(slots=True, eq=False)
 class Barrier(Operation):
-    """Nothing: ``then`` is called when everything queued before is over."""
+    """Does nothing; ``then`` is called when everything queued before is over."""
 
     then: Callable[[EngineError | None], None]
 

@@ -1,4 +1,4 @@
-"""What a start finds: the checkpoint, and what the journal has beyond it.
+"""Recovery at a start: the checkpoint, and the journal beyond it.
 
 Segments are trusted as far as the checkpoint speaks of them and no further; what was appended later is brought there
 again from the journal. Where its frames end, two things may have happened. Either the machine died while a group was
@@ -58,7 +58,7 @@ class ReplayedBatch:
 
 @dataclass(slots=True)
 class Recovered:
-    """What recovery found."""
+    """The result of recovery."""
 
     checkpoint: Checkpoint
     logs: dict[int, KeptLog]
@@ -256,7 +256,7 @@ def settle(files: Files, log: KeptLog) -> tuple[list[int], int]:
 
 
 def is_whole(files: Files, log: KeptLog) -> bool:
-    """Whether the directory has what the log is known to have, without changing it."""
+    """Tell whether the directory has all that the log is known to have; change nothing."""
     try:
         metadata = read_file(files, os.path.join(log.directory, METADATA_NAME))
         bases = segment_bases(files, log.directory)

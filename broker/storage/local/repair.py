@@ -34,7 +34,7 @@ from ottla.protocol.stored.names import METADATA_NAME, decode_metadata, parse_di
 
 @dataclass(slots=True)
 class RepairReport:
-    """What is wrong with a directory, and what is, or would be, given up."""
+    """The problems of a directory, and the records that are, or would be, given up."""
 
     data_dir: str
     problems: list[str] = field(default_factory=list)
@@ -278,7 +278,7 @@ class _Repair:
             )
 
     def _follows(self, frame: Frame) -> bool:
-        """Whether the batch is the next one of its log: what comes after a gap is given up."""
+        """Tell whether the batch is the next one of its log. Batches behind a gap are given up."""
         try:
             header = parse_header(frame.body)
         except BatchError:

@@ -23,7 +23,7 @@ _INDEX_INTERVAL: Final = 4096
 
 @dataclass(slots=True)
 class Known:
-    """What is known of a log besides its segments."""
+    """Facts about a log that its segments do not tell."""
 
     log_start_offset: int = 0
     recovery_point: int = 0
@@ -39,10 +39,10 @@ class LostRange:
     """``topic-partition``"""
     from_offset: int
     upto_offset: int | None
-    """None if nobody knows how many there were."""
+    """None if the end is unknown."""
     reason: str
     records: int | None = None
-    """How many there were, None if nobody knows."""
+    """The number of records, None if unknown."""
 
 
 @dataclass(slots=True)

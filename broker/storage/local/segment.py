@@ -81,7 +81,7 @@ class SegmentIndex:
             self.times.append(self.max_timestamp_ms)
 
     def position_of(self, offset: int) -> int:
-        """Where to begin to look for ``offset``: at a batch, none before it contains a later offset."""
+        """The position of a batch to begin a search for ``offset`` at: no earlier one contains it."""
         entry = bisect_right(self.offsets, offset - self.base_offset) - 1
         return self.positions[entry] if entry >= 0 else 0
 
@@ -91,12 +91,12 @@ class SegmentIndex:
         return self.positions[entry] if entry >= 0 else 0
 
     def position_for_timestamp(self, timestamp_ms: int) -> int:
-        """Where to begin to look for a record with this timestamp or a later one."""
+        """The position of a batch to begin a search for a record of this time or later at."""
         entry = bisect_left(self.times, timestamp_ms) - 1
         return self.position_of(self.base_offset + self.time_offsets[entry]) if entry >= 0 else 0
 
     def encode(self, from_entry: int = 0, from_time: int = 0) -> tuple[bytes, bytes]:
-        """What the ``.index`` and the ``.timeindex`` file hold, from these entries on."""
+        """The content of the ``.index`` and the ``.timeindex`` file, from these entries on."""
         offsets, positions = self.offsets[from_entry:], self.positions[from_entry:]
         entries = array("i", bytes(OFFSET_ENTRY_BYTES * len(offsets)))
         entries[0::2] = offsets
@@ -259,7 +259,7 @@ class Readers:
                     raise
 
     def gives_way(self, error: OSError, *, but: int = 0) -> bool:
-        """Whether a handle was closed for a file that could not be opened; not one of the ``but`` used last."""
+        """Close a handle if none is left to open a file with, but not the last ``but`` used; tell whether one was."""
         if error.errno not in NO_HANDLE or len(self._handles) <= but:
             return False
         self.close(next(iter(self._handles)))
@@ -356,7 +356,7 @@ class Segment:
         self.next_offset = next_offset
 
     def close(self) -> None:
-        """Nothing will be added any more, and the index lies in files."""
+        """Mark it as complete: the index lies in files."""
         self.is_closed = True
         self._entries = None
 

@@ -1,4 +1,4 @@
-"""How operations get to whoever executes them: a thread of its own, or the event loop, for simulations."""
+"""Executors of operations, and the lanes to them: in a thread of its own, or on the event loop for simulations."""
 
 import queue
 import threading
@@ -154,7 +154,7 @@ class Gate:
         self._is_open = False
 
     def less(self, size_bytes: int) -> None:
-        """So much is in segments now."""
+        """Note that these bytes are in segments now."""
         self.held_bytes -= size_bytes
         self._changed.set()
 
