@@ -334,13 +334,9 @@ class MemoryEngine:
         if log is not None and log.topic_id == topic_id:
             log.reopened(config)
         else:
-            log = self.new_log(tp, topic_id, config)
+            log = MemoryLog(self, tp, topic_id, config)
         self._stored[tp] = self._open[tp] = log
         return log
-
-    def new_log(self, tp: TopicPartition, topic_id: UUID, config: LogConfig) -> MemoryLog:
-        """Make an empty log."""
-        return MemoryLog(self, tp, topic_id, config)
 
     async def delete_log(self, tp: TopicPartition) -> None:
         log = self._open.pop(tp, None)

@@ -12,7 +12,7 @@ from ottla.broker.storage.local.engine import LocalEngine
 from ottla.broker.storage.local.sizes import Sizes
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.records import Record, build_batch
-from tests.storage.late_engine import LateEngine
+from tests.storage.late_engine import LateEngine, LateLocalEngine
 from tests.storage.simulated_disk import SimulatedDisk
 from tests.storage.simulated_engine import SMALL, Simulated
 
@@ -96,12 +96,15 @@ def new_uuid():
     return lambda: uuid.UUID(int=next(numbers))
 
 
-@pytest.fixture(params=["memory", "late", "local", "local-inline", "simulated"])
+@pytest.fixture(params=["memory", "late", "local", "late-local", "local-inline", "simulated"])
 def harness(request, tmp_path, new_uuid):
     """Every kind of engine, not yet open."""
     if request.param in ("memory", "late"):
         engine = MemoryEngine(new_uuid=new_uuid) if request.param == "memory" else LateEngine(seed=1, new_uuid=new_uuid)
         return Harness(lambda: engine)
+    if request.param == "late-local":
+        directory = str(tmp_path / "data")
+        return Harness(lambda: LateLocalEngine(directory, seed=1, node_id=1, new_uuid=new_uuid))
     files = SimulatedDisk(seed=1) if request.param == "simulated" else None
     directory = "/data" if files else str(tmp_path / "data")
     threaded = request.param == "local"

@@ -304,12 +304,12 @@ class LocalEngine:
                 delete.error = error
                 delete.complete()
 
-        # What is queued for it comes to its end first: the checkpoint that forgets the log lies behind all its frames.
+        # Its queued appends end first, so that the checkpoint which forgets the log lies behind all its frames.
         self.commit(Barrier(queue_is_over))
         try:
             await delete.future
         finally:
-            # What of it waited for its segment waits no more.
+            # Its tail waits for no segment any more.
             self._gate.less(log.drop_tail())
 
     async def remove_orphans(self) -> list[TopicPartition]:
