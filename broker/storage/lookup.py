@@ -21,7 +21,6 @@ class Searchable(Protocol):
 
     def batch_for_timestamp(self, timestamp_ms: int, from_offset: int) -> bytes | None:
         """The first batch at or after an offset whose largest timestamp is at least ``timestamp_ms``."""
-        ...
 
 
 def search(log: Searchable, timestamp_ms: int, from_offset: int) -> Steps[OffsetAndTimestamp | None]:

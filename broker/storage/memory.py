@@ -27,6 +27,7 @@ from ottla.broker.engine import (
 from ottla.broker.storage.cluster_id import new_cluster_id
 from ottla.broker.storage.epochs import EpochHistory
 from ottla.broker.storage.lookup import search
+from ottla.broker.storage.replacement import check_replacement
 from ottla.protocol.batch import LEADER_EPOCH_AT, MAGIC_AT, NO_TIMESTAMP, parse_header
 from ottla.protocol.compression import Buffer
 from ottla.protocol.records import TopicPartition
@@ -199,18 +200,11 @@ class MemoryLog:
         bounds = self._bounds
         if first_offset not in bounds or next_offset not in bounds or first_offset >= next_offset:
             raise ValueError(f"{first_offset} to {next_offset} are not ends of closed segments")
-        headers = [parse_header(batch) for batch in batches]
-        reached = first_offset
-        for header in headers:
-            if header.base_offset < reached:
-                raise ValueError(f"the batch at {header.base_offset} lies below {reached}")
-            reached = header.last_offset + 1
-        if reached > next_offset:
-            raise ValueError(f"the batches reach to {reached}, beyond {next_offset}")
+        check_replacement(first_offset, next_offset, batches)
         self._bounds = [bound for bound in bounds if not first_offset < bound < next_offset]
         first, last = bisect_left(self._last_offsets, first_offset), bisect_left(self._last_offsets, next_offset)
         self._batches[first:last] = map(bytes, batches)
-        self._last_offsets[first:last] = [header.last_offset for header in headers]
+        self._last_offsets[first:last] = [parse_header(batch).last_offset for batch in batches]
         self._recount()
 
     def mark_cleaned(self, offset: int) -> None:

@@ -32,29 +32,23 @@ class Files(ReadableFiles, Protocol):
 
     def open(self, path: str, *, create: bool = False) -> int:
         """Open to read and write; the handle is for ``close`` and everything that takes one."""
-        ...
 
     def write(self, handle: int, pieces: Sequence[Buffer], offset: int) -> int:
         """Write at most 1024 pieces one after the other; how many bytes were written may be fewer than there are."""
-        ...
 
     def truncate(self, handle: int, size: int) -> None: ...
 
     def sync(self, handle: int) -> None:
         """Make the content and its length durable."""
-        ...
 
     def open_directory(self, path: str) -> int:
         """Open a directory for ``sync_directory``."""
-        ...
 
     def sync_directory(self, handle: int) -> None:
         """Make the names in a directory durable."""
-        ...
 
     def make_directory(self, path: str) -> None:
         """Make one level; ``FileExistsError`` if there is something of that name."""
-        ...
 
     def rename(self, old: str, new: str) -> None: ...
 
@@ -64,15 +58,12 @@ class Files(ReadableFiles, Protocol):
 
     def allocate(self, handle: int, size: int) -> None:
         """Take room for ``size`` bytes, so that the file has them."""
-        ...
 
     def free_space(self, path: str) -> tuple[int, int]:
         """Bytes that are free on the disk, and all that it has."""
-        ...
 
     def lock(self, path: str) -> int:
         """Open the file, making it if need be, and lock it until the handle is closed; ``BlockingIOError`` if taken."""
-        ...
 
 
 class OsFiles(DiskFiles):

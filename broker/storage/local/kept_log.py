@@ -15,20 +15,13 @@ from ottla.protocol.stored.names import LOG_SUFFIX
 class Batch(Protocol):
     """A batch of the journal, as far as the keeper needs it."""
 
-    @property
-    def base_offset(self) -> int: ...
-    @property
-    def count(self) -> int: ...
-    @property
-    def max_timestamp_ms(self) -> int: ...
-    @property
-    def body(self) -> Sequence[Buffer]: ...
-    @property
-    def size(self) -> int: ...
-    @property
-    def begins_segment(self) -> bool: ...
-    @property
-    def config(self) -> LogConfig: ...
+    base_offset: int
+    count: int
+    max_timestamp_ms: int
+    body: Sequence[Buffer]
+    size: int
+    begins_segment: bool
+    config: LogConfig
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -27,15 +27,13 @@ from ottla.broker.storage.local.materialise import Written
 from ottla.broker.storage.local.operations import Append, EndSegment, Front, Operation
 from ottla.broker.storage.local.segment import Readers, Segment
 from ottla.broker.storage.lookup import search
+from ottla.broker.storage.replacement import check_replacement
 from ottla.protocol.compression import Buffer
 from ottla.protocol.records import (
-    HEADER_SIZE,
     LOG_OVERHEAD,
     MAGIC_AT,
     NO_TIMESTAMP,
-    BatchError,
     TopicPartition,
-    parse_header,
 )
 from ottla.protocol.steps import Steps
 
@@ -299,7 +297,7 @@ class LocalLog:
                 or not all(info.is_closed for info in closed)
             ):
                 raise ValueError(f"{first_offset} and {next_offset} are not ends of closed segments")
-            _check_replacement(first_offset, next_offset, batches)
+            check_replacement(first_offset, next_offset, batches)
             if self._tail and self._tail[0].base_offset < next_offset:
                 # Only what lies in files can be held fast for readers.
                 await self._ways.flush()
@@ -443,16 +441,3 @@ class LocalLog:
     def _check_open(self) -> None:
         if self._closed is not None:
             raise self._closed
-
-
-def _check_replacement(first_offset: int, next_offset: int, batches: Sequence[Buffer]) -> None:
-    """Raises ``ValueError`` unless the batches rise and lie between the ends."""
-    due = first_offset
-    for batch in batches:
-        try:
-            header = parse_header(bytes(batch[:HEADER_SIZE]))
-        except BatchError as error:
-            raise ValueError(f"what should replace a segment is no batch: {error}") from None
-        if header.base_offset < due or header.last_offset >= next_offset or header.size != len(batch):
-            raise ValueError(f"the batch at {header.base_offset} does not lie in its place")
-        due = header.last_offset + 1

@@ -8,7 +8,7 @@ touched and the start is refused. Frames say how far the journal was synced when
 
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -20,6 +20,7 @@ from ottla.broker.storage.local.layout import Layout
 from ottla.broker.storage.local.materialise import Materialiser
 from ottla.broker.storage.local.replace import finish_replacing
 from ottla.broker.storage.local.segment import remove_segment, segment_bases
+from ottla.protocol.compression import Buffer
 from ottla.protocol.records import MAGIC
 from ottla.protocol.stored.checkpoint import BadCheckpoint, Checkpoint, decode_checkpoint
 from ottla.protocol.stored.frames import (
@@ -51,7 +52,7 @@ class ReplayedBatch:
         if magic != MAGIC:
             raise struct.error(f"magic {magic}")
         self.count = last_delta + 1
-        self.body = (body,)
+        self.body: Sequence[Buffer] = (body,)
         self.size = len(body)
         self.begins_segment = begins_segment
 

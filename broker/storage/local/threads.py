@@ -73,7 +73,6 @@ class Lane(Protocol):
     def submit(self, operation: Operation) -> None: ...
     def join(self) -> None:
         """Wait for the end after a ``Close``."""
-        ...
 
 
 class ThreadLane:
