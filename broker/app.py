@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from random import randrange
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 from ottla.broker.core.fetch_sessions import LARGEST_ID, FetchSessions
@@ -20,7 +20,8 @@ from ottla.broker.core.quotas.limits import ClientQuotas
 from ottla.broker.core.topics.catalog import BadCatalog, NewTopic, Refusal
 from ottla.broker.core.topics.partition import Topic
 from ottla.broker.core.transactions.config import TransactionConfig
-from ottla.broker.damage_words import CATALOG, tell_start, with_next_step
+from ottla.broker.damage_words import tell_start, with_next_step
+from ottla.broker.engine import Engine, EngineError
 from ottla.broker.handlers import fetch
 from ottla.broker.handlers.services import Node, Services
 from ottla.broker.logger import Silent
@@ -38,14 +39,11 @@ from ottla.broker.runtime.quota_keeper import QuotaKeeper
 from ottla.broker.runtime.topics import TopicManager
 from ottla.broker.runtime.transaction_needs import TransactionNeeds
 from ottla.broker.settings import Settings
-from ottla.broker.storage.engine import Engine, EngineError
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.errors import MalformedFrame
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.records import TopicPartition
-
-if TYPE_CHECKING:
-    from ottla.broker.storage.local.engine import LocalEngine
+from ottla.protocol.stored.names import CATALOG_NAME, LOGS_NAME
 
 EVERYWHERE = ("", "::", "0.0.0.0")  # what stands for all interfaces
 PRODUCERS = "producers"
@@ -66,6 +64,7 @@ class Broker:
         topics: (name, partitions) to create if they are not there.
         log: a structlog logger; nothing is logged without one.
         observing: observes the broker; nobody does by default.
+        engine: keeps the logs, in place of the one that suits ``directory``; not open yet.
 
     Attributes:
         on_fatal: called when the storage cannot make anything durable any more; the process should end at once.
@@ -82,6 +81,7 @@ class Broker:
         topics: Sequence[tuple[str, int]] = (),
         log: Any = None,
         observing: Observing | None = None,
+        engine: Engine | None = None,
     ) -> None:
         self.settings = settings
         self.host, self.port = host, port
@@ -91,8 +91,7 @@ class Broker:
         self._directory = directory
         self._advertised = advertised
         self._wanted = topics
-        self._engine: Engine
-        self._local: LocalEngine | None = None
+        self._engine = engine or self._new_engine()
         self._producer_states: ProducerStates
         self._topics: TopicManager
         self._host: Host
@@ -128,7 +127,6 @@ class Broker:
         self.observing.ready(address, self._listener)
 
     async def _start(self) -> None:
-        self._engine = self._new_engine()
         self._engine.on_fatal = self._storage_failed
         try:
             await self._engine.open()
@@ -142,7 +140,7 @@ class Broker:
                 self._engine, self.settings, self._clock, self.log, producer_states=self._producer_states
             )
             await self._topics.start()
-            self._tell_recovered()
+            tell_start(self._engine, self.log)
             self._topics.on_changed = self.observing.topic_changed
             await self.observing.begin(self._engine, self._topics)
             self._compose()
@@ -213,13 +211,12 @@ class Broker:
             return MemoryEngine(new_uuid=uuid4, node_id=self.settings.node_id)
         from ottla.broker.storage.local.engine import LocalEngine
 
-        self._local = LocalEngine(
+        return LocalEngine(
             str(self._directory),
             new_uuid=uuid4,
             node_id=self.settings.node_id,
             interval_ms=self.settings.ottla_durability_interval_ms,
         )
-        return self._local
 
     def _compose(self) -> None:
         settings, clock = self.settings, self._clock
@@ -313,15 +310,11 @@ class Broker:
     def _connection_wait_ms(self, address: str) -> int:
         return self._quotas.addresses.opened(address, self._clock.monotonic_ms())
 
-    def _tell_recovered(self) -> None:
-        if self._local is not None:
-            tell_start(self._local, self.log)
-
     def _miss_no_catalog(self) -> None:
         """Without a catalog every log would be taken for one of a deleted topic."""
         directory = self._directory
-        if directory is not None and self._engine.catalog.load() is None and any((directory / "logs").iterdir()):
-            raise BadCatalog(f"{directory / CATALOG} is missing, and there are logs of topics")
+        if directory is not None and self._engine.catalog.load() is None and any((directory / LOGS_NAME).iterdir()):
+            raise BadCatalog(f"{directory / CATALOG_NAME} is missing, and there are logs of topics")
 
     async def _create_wanted(self) -> None:
         missing = [NewTopic(name, count) for name, count in self._wanted if name not in self._topics.topics]

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from ottla.broker.clock import Clock
     from ottla.broker.core.groups.coordinator import GroupCoordinator
     from ottla.broker.core.topics.partition import Topic
+    from ottla.broker.engine import Engine
     from ottla.broker.net.listener import Listener
     from ottla.broker.runtime.topics import TopicManager
-    from ottla.broker.storage.engine import Engine
     from ottla.protocol.records import TopicPartition
 
 

@@ -111,7 +111,7 @@ def _configured(
 
 
 def _of_directory(directory: Path) -> list[Finding]:
-    from ottla.cli.in_use import in_use
+    from ottla.protocol.stored.files import in_use
 
     findings = [check_directory(directory, lambda path: in_use(path / "any"))]
     if findings[0].verdict == OK and (directory / "meta.properties").exists() and not in_use(directory / "any"):
@@ -121,7 +121,7 @@ def _of_directory(directory: Path) -> list[Finding]:
 
 def _of_its_content(directory: Path) -> Finding:
     """Whether a broker could open what is there; segments are not read."""
-    from ottla.broker.storage.engine import EngineError
+    from ottla.broker.engine import EngineError
     from ottla.broker.storage.local.repair import examine
 
     try:

@@ -11,8 +11,7 @@ from typing import Any
 import click
 
 from ottla.cli.common import Duration
-from ottla.cli.in_use import in_use
-from ottla.cli.journal import WAL, JournalView, data_directory_of, print_journal
+from ottla.cli.journal import print_journal
 from ottla.cli.log_rows import (
     BATCH_HEADING,
     INTERNAL,
@@ -26,8 +25,6 @@ from ottla.cli.log_tail import Follower
 from ottla.cli.log_verify import verify
 from ottla.cli.output import Refused, note, print_json, say
 from ottla.cli.segment_indexes import (
-    INDEX,
-    TIME_INDEX,
     TRANSACTION_INDEX,
     read_offset_index,
     read_time_index,
@@ -36,6 +33,8 @@ from ottla.cli.segment_indexes import (
 from ottla.cli.segments import PartitionFiles, StoredBatch, Unreadable
 from ottla.cli.stored_logs import StoredLog, stored_logs
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
+from ottla.protocol.stored.journal import JournalView, data_directory_of
+from ottla.protocol.stored.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX, WAL_SUFFIX
 
 paths_argument = click.argument(
     "paths", metavar="PATH…", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path)
@@ -65,7 +64,7 @@ def command() -> None:
 
 @dataclass(frozen=True)
 class Wish:
-    """What to print. ``decode`` is None to go by the name of the directory."""
+    """The options of printing. ``decode`` is None to go by the name of the directory."""
 
     with_records: bool
     decode: bool | None
@@ -91,7 +90,7 @@ def _must_exist(path: Path) -> None:
     if path.exists():
         return
     root = data_directory_of(path)
-    if root is not None and path.name in JournalView(root, in_use=in_use(root / "logs")).names():
+    if root is not None and path.name in JournalView(root).places:
         raise Refused(
             f"{path} is not there yet: the records of {path.name} are in the journal. Print them with:",
             f"ottla log dump {root} --print-data-log",
@@ -120,10 +119,10 @@ def dump(
     try:
         for path in paths:
             _must_exist(path)
-            if path.suffix in (INDEX, TIME_INDEX, TRANSACTION_INDEX):
+            if path.suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX):
                 _print_index(path, wish)
                 continue
-            if path.suffix == WAL:
+            if path.suffix == WAL_SUFFIX:
                 print_journal(path, wish.with_records, wish.as_json)
                 continue
             for log in stored_logs(path):
@@ -153,7 +152,7 @@ class _Printer:
 
     def _print_part(self, partition: PartitionFiles, path: Path, batches: Iterator[StoredBatch]) -> None:
         if not self.wish.as_json:
-            where = "  (in the journal, not yet in a segment)" if path.suffix == WAL else ""
+            where = "  (in the journal, not yet in a segment)" if path.suffix == WAL_SUFFIX else ""
             say(f"{partition.name}  {path}{where}", bold=True)
             say(f"  {BATCH_HEADING}")
         try:
@@ -174,7 +173,7 @@ class _Printer:
         decode_as = wish.decode_as(partition.topic)
         if wish.as_json:
             row = {"topic": partition.topic, "partition": partition.partition, "file": str(path), **batch_json(batch)}
-            row["in_journal"] = path.suffix == WAL
+            row["in_journal"] = path.suffix == WAL_SUFFIX
             if wish.with_records:
                 row["records"] = [record_json(record, batch, decode_as) for record in records]
             print_json(row, indent=None)
@@ -191,8 +190,8 @@ class _Printer:
 def _print_index(path: Path, wish: Wish) -> None:
     """The entries of an index file."""
     read: dict[str, Callable[[Path], Sequence[Any]]] = {
-        INDEX: read_offset_index,
-        TIME_INDEX: read_time_index,
+        INDEX_SUFFIX: read_offset_index,
+        TIME_INDEX_SUFFIX: read_time_index,
         TRANSACTION_INDEX: read_transaction_index,
     }
     try:

@@ -60,7 +60,7 @@ def codec_name(batch: StoredBatch) -> str:
 
 
 def batch_json(batch: StoredBatch) -> dict[str, Any]:
-    """What the header of a batch says."""
+    """The header of a batch."""
     header = batch.header
     return {
         "position": batch.position,

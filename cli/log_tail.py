@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ottla.cli.journal import JournalView, data_directory_of, log_name
 from ottla.cli.output import Refused
 from ottla.cli.segments import PartitionFiles, StoredBatch, Unreadable, base_offset_of, find_partitions, read_batches
 from ottla.protocol.batch import BatchError, parse_header
+from ottla.protocol.stored.frames import Kind
+from ottla.protocol.stored.journal import JournalView, data_directory_of
 
 
 class Follower:
@@ -41,7 +42,7 @@ class Follower:
             return ()  # nothing was written yet, or the topic is gone
 
     def poll(self) -> list[StoredBatch]:
-        """What is new and whole. Raises `Unreadable` where it is damaged."""
+        """The new batches that are whole. Raises `Unreadable` where one is damaged."""
         found: list[StoredBatch] = []
         # What was listed behind a segment was begun after its last batch: reading up to its end gives all of it.
         for path in self._segments():
@@ -96,9 +97,7 @@ class _JournalFollower:
 
     def poll(self, next_offset: int) -> list[StoredBatch]:
         """Those that are new and go on from ``next_offset``."""
-        from ottla.broker.storage.local.frames import Kind
-
-        view = JournalView(self._root, in_use=True)
+        view = JournalView(self._root)
         if view.checkpoint is None:
             return []
         self._names |= {state.log_id: state.name for state in view.checkpoint.logs}
@@ -108,7 +107,7 @@ class _JournalFollower:
         reader = view.reader()
         for frame in reader.frames(self._lsn):
             if frame.kind == Kind.LOG:
-                self._names[frame.log_id] = log_name(frame)
+                self._names[frame.log_id] = frame.log_name
             if frame.kind == Kind.BATCH and self._names.get(frame.log_id) == self._name:
                 try:
                     batch = StoredBatch(0, parse_header(frame.body), frame.body)

@@ -9,8 +9,7 @@ from typing import Any
 import click
 
 from ottla.cli.common import format_option
-from ottla.cli.in_use import in_use
-from ottla.cli.journal import JournalView, check_journal, data_directory_of
+from ottla.cli.journal import check_journal, journal_batches, with_journal
 from ottla.cli.log_rows import records_of
 from ottla.cli.output import Cell, Refused, Styled, note, print_json, print_table
 from ottla.cli.segment_indexes import Outline, check_indexes
@@ -19,15 +18,16 @@ from ottla.cli.segments import (
     Unreadable,
     base_offset_of,
     find_partitions,
-    partition_of,
     read_batches,
 )
 from ottla.protocol.batch import HEADER_SIZE, BatchError, parse_header
+from ottla.protocol.stored.files import in_use
+from ottla.protocol.stored.journal import JournalView, Trusted, data_directory_of
 
 
 @dataclass
 class Verdict:
-    """What was found in one segment."""
+    """The result of checking one segment."""
 
     partition: PartitionFiles
     path: Path
@@ -40,7 +40,7 @@ class Verdict:
     """File, first bad byte, what is wrong."""
     remark: str = ""
     in_journal: int | None = None
-    """How many records of the partition come after this and are in the journal alone; None but for its last segment."""
+    """The number of records behind this segment that are in the journal alone; None but for the last segment."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -113,7 +113,7 @@ def verify_path(path: Path, *, deep: bool = False) -> list[Verdict]:
     """The segments below a path and, of a whole data directory, the journal."""
     _must_be_a_segment(path)
     root = data_directory_of(path)
-    journal = None if root is None else JournalView(root, in_use=in_use(root / "logs"))
+    journal = None if root is None else JournalView(root)
     verdicts: list[Verdict] = []
     if journal is not None and path.absolute() == root and (found := _verify_journal(journal)) is not None:
         verdicts.append(found)
@@ -124,10 +124,7 @@ def verify_path(path: Path, *, deep: bool = False) -> list[Verdict]:
             raise
         partitions = []
     if journal is not None and path.absolute() == root:
-        known = {partition.path.name for partition in partitions}
-        for name in sorted(journal.names() - known):
-            if named := partition_of(name):
-                partitions.append(PartitionFiles(root / "logs" / name, *named, ()))
+        partitions = with_journal(partitions, journal)
     for partition in partitions:
         trusted = None if journal is None else journal.trusted(partition.path.name)
         of_partition = verify_partition(partition, trusted, deep=deep)
@@ -140,7 +137,7 @@ def verify_path(path: Path, *, deep: bool = False) -> list[Verdict]:
 def _count_in_journal(journal: JournalView, partition: PartitionFiles, verdicts: list[Verdict]) -> None:
     """Note how many records of a partition the journal holds beyond what its segments have."""
     ends = [verdict.last_offset + 1 for verdict in verdicts if verdict.last_offset is not None]
-    batches = journal.batches(partition.path.name, max(ends, default=0))
+    batches = journal_batches(journal, partition.path.name, max(ends, default=0))
     count = sum(batch.header.record_count for _, batch in batches)
     if count and not verdicts:
         verdicts.append(Verdict(partition, partition.path, remark="it has no segment yet"))
@@ -176,23 +173,18 @@ def _verify_journal(journal: JournalView) -> Verdict | None:
     return verdict
 
 
-def verify_partition(
-    partition: PartitionFiles, trusted: tuple[int, int] | None = None, *, deep: bool = False
-) -> list[Verdict]:
-    """The segments of a partition, each for itself and in their order.
-
-    ``trusted`` is the last segment, and how many bytes of it, that count; what follows comes from the journal.
-    """
+def verify_partition(partition: PartitionFiles, trusted: Trusted | None = None, *, deep: bool = False) -> list[Verdict]:
+    """The segments of a partition, each for itself and in their order. What is not ``trusted`` is in the journal."""
     verdicts: list[Verdict] = []
     for number, path in enumerate(partition.segments):
         verdict = Verdict(partition, path)
         base = base_offset_of(path) or 0
-        if trusted is not None and base > trusted[0]:
+        if trusted is not None and base > trusted.last_base:
             verdict.remark = "begun after the last checkpoint: a broker that starts makes it anew from the journal"
         else:
             is_last = number == len(partition.segments) - 1
             ceiling = None if is_last else base_offset_of(partition.segments[number + 1])
-            end = trusted[1] if trusted is not None and base == trusted[0] and trusted[1] >= 0 else None
+            end = None if trusted is None else trusted.end_of(base)
             _verify_segment(verdict, end, is_last=is_last, ceiling=ceiling, deep=deep)
         verdicts.append(verdict)
     return verdicts

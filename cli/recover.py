@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.cli.common import format_option
-from ottla.cli.damage import CATALOG, catalog_problem, reading_progress, topics_by_directory
+from ottla.cli.damage import catalog_problem, reading_progress, topics_by_directory
 from ottla.cli.output import Cell, Refused, print_json, print_table, say
+from ottla.protocol.stored.names import CATALOG_NAME
 
 if TYPE_CHECKING:
     from ottla.broker.storage.local.repair import RepairReport
@@ -28,7 +29,7 @@ def command(data_dir: Path, accept_loss: bool, output_format: str) -> None:
     This reads every batch of every log. Damage within a log costs the batches that it hit. Damage in the journal, or at
     the end of a log, costs everything from the first missing record on. Damaged files are kept.
     """
-    from ottla.broker.storage.engine import EngineError
+    from ottla.broker.engine import EngineError
     from ottla.broker.storage.local.repair import examine, recover_accepting_loss
 
     catalog = catalog_problem(data_dir)
@@ -112,12 +113,12 @@ def _print(report: RepairReport, data_dir: Path, accepted: bool) -> None:
 
 
 def _print_catalog(data_dir: Path) -> None:
-    """What can be done where the catalog is lost: it is the only place with the settings and the ids given out."""
+    """Say what to do about a lost catalog: no other file has the settings and the ids given out."""
     say(
         "",
         "The catalog has the topics with their settings, and which producer ids were given: no other file has them, "
         "and --accept-loss cannot make it again.",
-        f"Restore {data_dir / CATALOG} from a backup. Until then the logs are not touched, and can be read:",
+        f"Restore {data_dir / CATALOG_NAME} from a backup. Until then the logs are not touched, and can be read:",
         f"  ottla log dump {data_dir} --print-data-log",
     )
     if topics := topics_by_directory(data_dir):

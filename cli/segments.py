@@ -16,15 +16,14 @@ from typing import NamedTuple
 from ottla.cli.output import Refused
 from ottla.protocol.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, MAGIC_AT, BatchHeader, CorruptBatch, check_crc
 from ottla.protocol.batch import parse_header as parse_batch_header
+from ottla.protocol.stored.names import LOG_SUFFIX, parse_directory_name, parse_numbered_name
 
-LOG = ".log"
 _CHUNK = 1 << 20
-_DIGITS = 20
 _LENGTH = struct.Struct(">8xi")
 
 
 class Unreadable(Exception):
-    """What stands at a place of a file is no batch, or one that is damaged.
+    """There is no batch at a position of a file, or a damaged one.
 
     Attributes:
         position: the first bad byte, or the beginning of the bad batch.
@@ -71,7 +70,7 @@ class PartitionFiles(NamedTuple):
 
 def base_offset_of(path: Path) -> int | None:
     """The offset that a segment or index file is named after, None for other files."""
-    return int(path.stem) if len(path.stem) == _DIGITS and path.stem.isdecimal() else None
+    return parse_numbered_name(path.name, path.suffix)
 
 
 def read_batches(path: Path, position: int = 0, *, end: int | None = None) -> Iterator[StoredBatch]:
@@ -143,18 +142,18 @@ def find_partitions(path: Path) -> list[PartitionFiles]:
         Refused: there are none.
     """
     if path.is_file():
-        topic, partition = partition_of(path.absolute().parent.name) or ("", 0)
+        topic, partition = parse_directory_name(path.absolute().parent.name) or ("", 0)
         return [PartitionFiles(path.parent, topic, partition, (path,))]
     if not path.is_dir():
         raise Refused(f"{path} does not exist.", "Name a data directory, a partition's directory, or a segment file.")
     own = _segments(path)
-    named = partition_of(path.absolute().name)
+    named = parse_directory_name(path.absolute().name)
     if own or (named is not None and not (path / "logs").is_dir()):
         return [PartitionFiles(path, *(named or ("", 0)), own)]
     found = []
     root = path / "logs" if (path / "logs").is_dir() else path
     for directory in root.iterdir():
-        named = partition_of(directory.name)
+        named = parse_directory_name(directory.name)
         if named is not None and directory.is_dir():
             found.append(PartitionFiles(directory, *named, _segments(directory)))
     if not found:
@@ -165,14 +164,8 @@ def find_partitions(path: Path) -> list[PartitionFiles]:
     return sorted(found, key=lambda one: (one.topic, one.partition))
 
 
-def partition_of(name: str) -> tuple[str, int] | None:
-    """``orders-3`` as topic and partition, None for other names, those of deleted logs among them."""
-    topic, dash, partition = name.rpartition("-")
-    return (topic, int(partition)) if dash and topic and partition.isdecimal() else None
-
-
 def _segments(directory: Path) -> tuple[Path, ...]:
-    return tuple(sorted(path for path in directory.glob(f"*{LOG}") if base_offset_of(path) is not None))
+    return tuple(sorted(path for path in directory.glob(f"*{LOG_SUFFIX}") if base_offset_of(path) is not None))
 
 
 def segment_with(partition: PartitionFiles, offset: int) -> int:

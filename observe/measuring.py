@@ -7,11 +7,11 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.clock import Clock
+from ottla.broker.engine import Engine, Sync
 from ottla.broker.handlers.services import Services
 from ottla.broker.net.listener import Listener
 from ottla.broker.runtime.topics import TopicManager
 from ottla.broker.settings import Settings
-from ottla.broker.storage.engine import Engine
 from ottla.observe.metrics.counters import Counters
 from ottla.observe.metrics.dispatcher import MeasuredDispatcher
 from ottla.observe.metrics.histogram import Durations
@@ -48,8 +48,7 @@ class Measuring:
     def begin(self, engine: Engine, topics: TopicManager, clock: Clock) -> None:
         """Begin: the topics are there, and nothing is appended yet."""
         self._engine, self._clock = engine, clock
-        if (watch_syncs := getattr(engine, "watch_syncs", None)) is not None:
-            watch_syncs(self._timed)
+        engine.watch_syncs(self._timed)
         now_ms = clock.wall_ms()
         for topic in topics.topics.values():
             for partition in topic.partitions:
@@ -107,15 +106,10 @@ class Measuring:
         )
         return Metrics(sources, [name.strip() for name in settings.ottla_metrics_compat.split(",") if name.strip()])
 
-    def _timed(self, sync: Callable[[Any, int, str], None]) -> Callable[[Any, int, str], None]:
-        """The same sync, timed. It runs in the journal's thread, which is the only one that counts here."""
-        durations = self._syncs
-
-        def timed(files: Any, handle: int, path: str) -> None:
-            began_ns = perf_counter_ns()
-            try:
-                sync(files, handle, path)
-            finally:
-                durations.add(perf_counter_ns() - began_ns)
-
-        return timed
+    def _timed(self, sync: Sync) -> None:
+        """Time a sync. This runs in the journal's thread, which is the only one that counts here."""
+        began_ns = perf_counter_ns()
+        try:
+            sync()
+        finally:
+            self._syncs.add(perf_counter_ns() - began_ns)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.clock import Clock
 from ottla.broker.core.events import Observer, TopicChanged
+from ottla.broker.engine import StorageFull
 from ottla.broker.logger import Silent
 from ottla.broker.observing import Address, Observing
 from ottla.broker.runtime.group_events import GroupEventLog, topic_configs
 from ottla.broker.settings import Settings
-from ottla.broker.storage.engine import StorageFull
 from ottla.observe.group_events import GroupEvents
 from ottla.observe.lines import CoordinatorLines
 from ottla.observe.observers import Observers
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from ottla.broker.core.groups.coordinator import GroupCoordinator
     from ottla.broker.core.topics.partition import Topic
     from ottla.broker.dispatch import Dispatcher
+    from ottla.broker.engine import Engine
     from ottla.broker.handlers.services import Explain, Services
     from ottla.broker.net.listener import Listener
     from ottla.broker.runtime.topics import TopicManager
-    from ottla.broker.storage.engine import Engine
     from ottla.observe.http.server import HttpPort
     from ottla.observe.measuring import Measuring
     from ottla.observe.sentinels import Sentinels

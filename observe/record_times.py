@@ -10,9 +10,10 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections import OrderedDict
+from contextlib import suppress
 
 from ottla.broker.core.topics.partition import Partition
-from ottla.broker.storage.engine import EngineError
+from ottla.broker.engine import EngineError, NotHere
 from ottla.protocol.records import BatchError, TimestampType, TopicPartition, parse_header
 
 POINTS = 256
@@ -133,8 +134,9 @@ class RecordTimes:
         if key not in self._read:
             if len(self._read) >= CACHED:
                 del self._read[next(iter(self._read))]
-            self._read[key] = _timestamp_ms(partition, offset)
-        stored_ms = self._read[key]
+            with suppress(NotHere):  # it is here when somebody asks again
+                self._read[key] = _timestamp_ms(partition, offset)
+        stored_ms = self._read.get(key)
         if between is None:
             return stored_ms
         return between[1] if stored_ms is None else min(max(stored_ms, between[0]), between[1])
@@ -146,6 +148,7 @@ class RecordTimes:
 
 
 def _timestamp_ms(partition: Partition, offset: int) -> int | None:
+    """The time of a stored record, None if it has none or cannot be read. Raises ``NotHere``."""
     try:
         batch = partition.log.read(offset, max_bytes=1)
         header = parse_header(batch) if batch else None

@@ -10,10 +10,10 @@ from uuid import uuid4
 
 from ottla.broker.clock import Clock
 from ottla.broker.core.groups.config import GroupConfig
+from ottla.broker.engine import Engine
 from ottla.broker.logger import Logger
 from ottla.broker.observing import CannotObserve
 from ottla.broker.settings import Settings
-from ottla.broker.storage.engine import Engine
 from ottla.observe.recorder import Recorder
 from ottla.observe.recorder_hashes import Hashes
 

@@ -11,6 +11,7 @@ from ottla.broker.context import RequestContext
 from ottla.broker.core.quotas.entities import IP, Entity, QuotaChange, entity_of, plan
 from ottla.broker.core.refusal import Refusal
 from ottla.broker.core.topics.catalog import Catalog
+from ottla.broker.engine import EngineError
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.alter_client_quotas import (
@@ -43,7 +44,7 @@ async def handle(
 
     try:
         refusals = await services.topics.change(planned)
-    except services.topics.storage_error as error:
+    except EngineError as error:
         refusals = dict.fromkeys(
             (change.entity for change in changes), Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
         )

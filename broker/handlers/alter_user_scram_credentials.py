@@ -8,6 +8,7 @@ from ottla.broker.context import RequestContext
 from ottla.broker.core.refusal import Refusal
 from ottla.broker.core.security.scram import Deletion, Upsertion, plan
 from ottla.broker.core.topics.catalog import Catalog
+from ottla.broker.engine import EngineError
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.alter_user_scram_credentials import (
@@ -36,7 +37,7 @@ async def handle(
 
     try:
         refusals = await services.topics.change(planned)
-    except services.topics.storage_error as error:
+    except EngineError as error:
         refusals = dict.fromkeys(_users(request), Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
     return AlterUserScramCredentialsResponse(
         results=[

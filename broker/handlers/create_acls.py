@@ -6,6 +6,7 @@ from ottla.broker.context import RequestContext
 from ottla.broker.core.refusal import Refusal
 from ottla.broker.core.security.acls import UNKNOWN, Acl, add, is_filter
 from ottla.broker.core.topics.catalog import Catalog
+from ottla.broker.engine import EngineError
 from ottla.broker.handlers.authorized import NO_AUTHORIZER
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode, MalformedFrame
@@ -41,7 +42,7 @@ async def handle(request: CreateAclsRequest, ctx: RequestContext, services: Serv
 
     try:
         refusals = await services.topics.change(planned)
-    except services.topics.storage_error as error:
+    except EngineError as error:
         refusals = [Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) for _ in wanted]
     return CreateAclsResponse(
         results=[

@@ -6,6 +6,7 @@ from ottla.broker.context import RequestContext
 from ottla.broker.core.refusal import Refusal
 from ottla.broker.core.security.acls import UNKNOWN, Acl, AclFilter, remove
 from ottla.broker.core.topics.catalog import Catalog
+from ottla.broker.engine import EngineError
 from ottla.broker.handlers.authorized import NO_AUTHORIZER
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode, MalformedFrame
@@ -46,7 +47,7 @@ async def handle(request: DeleteAclsRequest, ctx: RequestContext, services: Serv
 
     try:
         outcomes = await services.topics.change(planned)
-    except services.topics.storage_error as error:
+    except EngineError as error:
         outcomes = [Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) for _ in filters]
     return DeleteAclsResponse(filter_results=[_result(outcome) for outcome in outcomes])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.context import RequestContext
+from ottla.broker.engine import EngineError
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.delete_records import (
@@ -48,7 +49,7 @@ async def _trim(name: str, want: DeleteRecordsPartition, services: Services) -> 
         try:
             row.low_watermark = await partition.log.trim(offset)
             partition.transactions.aborted.forget_below(row.low_watermark)
-        except services.topics.storage_error:
+        except EngineError:
             row.error_code = ErrorCode.KAFKA_STORAGE_ERROR
             return row
         services.host.touched(partition.tp)

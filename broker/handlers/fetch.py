@@ -14,6 +14,7 @@ list of the aborted transactions whose batches they must skip (KIP-98).
 
 from __future__ import annotations
 
+from functools import partial
 from typing import cast
 
 from ottla.broker.context import MeteredContext, RequestContext
@@ -31,6 +32,7 @@ from ottla.broker.core.fetch_sessions import (
 )
 from ottla.broker.core.fetches import Parked
 from ottla.broker.core.topics.partition import Partition
+from ottla.broker.engine import NotHere
 from ottla.broker.handlers.partition_reads import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
@@ -84,10 +86,12 @@ class _Fetch:
         partitions: all that there are.
         size: of the records.
         hurry: there is something that must not wait for more bytes.
+        away: what to wait for in partitions whose records are not here yet.
     """
 
     __slots__ = (
         "asked",
+        "away",
         "ctx",
         "hurry",
         "limit",
@@ -105,6 +109,7 @@ class _Fetch:
     partitions: list[Partition]
     size: int
     hurry: bool
+    away: list[tuple[TopicPartition, NotHere]]
 
     def __init__(
         self,
@@ -218,6 +223,8 @@ def _park(fetch: _Fetch, services: Services, deadline_ms: int) -> None:
     ctx.on_close = lambda: services.host.drop(parked)
     fetch.rows = fetch.unserved = []  # what was read is read again: nobody counts it while it waits
     services.host.park(parked)
+    for tp, later in fetch.away:
+        later.then(partial(services.host.touched, tp))
 
 
 def _answer(fetch: _Fetch, services: Services) -> FetchResponse:
@@ -305,6 +312,7 @@ def _read(fetch: _Fetch, services: Services) -> None:
     rows: list[Row] = []
     unserved: list[Row] = []
     partitions: list[Partition] = []
+    away: list[tuple[TopicPartition, NotHere]] = []
     size = nameless = 0
     hurry = False
     for item in fetch.asked.values():
@@ -343,8 +351,8 @@ def _read(fetch: _Fetch, services: Services) -> None:
             row.error_code = ErrorCode.INCONSISTENT_TOPIC_ID
         elif is_follower:
             row.error_code = no_replica(partition, want.current_leader_epoch)
-        else:
-            read_partition(row, want, partition, left, size == 0, topics, committed)
+        elif later := read_partition(row, want, partition, left, size == 0, committed):
+            away.append((partition.tp, later))
         if row.error_code or row.diverging_epoch.end_offset >= 0:
             row.aborted_transactions = None
             hurry = True
@@ -355,7 +363,7 @@ def _read(fetch: _Fetch, services: Services) -> None:
             size += taken
             left = max(0, left - taken)
     fetch.rows, fetch.unserved, fetch.partitions = rows, unserved, partitions
-    fetch.size = size
+    fetch.size, fetch.away = size, away
     fetch.hurry = hurry or (size > 0 and limit < fetch.limit)  # there may be more, but there is no room for it now
     reads.took(size)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from ottla.broker.context import RequestContext
+from ottla.broker.engine import EngineError
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -26,7 +27,7 @@ async def handle(
     # its sequences begin at 0 with either.
     try:
         producer_id = await services.topics.new_producer_id()
-    except services.topics.storage_error:
+    except EngineError:
         return failed(request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
 

@@ -13,7 +13,8 @@ from enum import IntEnum
 from functools import partial
 
 from ottla.broker.context import RequestContext
-from ottla.broker.core.topics.partition import OffsetAndTimestamp, Partition
+from ottla.broker.core.topics.partition import Partition
+from ottla.broker.engine import EngineError, OffsetAndTimestamp
 from ottla.broker.handlers.partition_reads import READ_COMMITTED, fence
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
@@ -134,7 +135,7 @@ def _looking_up(
 ) -> Steps[None]:
     try:
         yield from _look_up(row, want, partition, committed)
-    except services.topics.storage_error:
+    except EngineError:
         row.error_code = ErrorCode.KAFKA_STORAGE_ERROR
 
 

@@ -20,6 +20,7 @@ from ottla.broker.core.topics.accept import DECOMPRESSED_BYTES, allowance
 from ottla.broker.core.topics.partition import ADDS_PARTITIONS, Partition
 from ottla.broker.core.topics.transactions import Verification
 from ottla.broker.core.transactions.requests import Question
+from ottla.broker.engine import EngineError
 from ottla.broker.handlers.services import Services
 from ottla.protocol.compression import Buffer
 from ottla.protocol.errors import ErrorCode
@@ -253,7 +254,7 @@ def _append(
             steps = partition.produce(data.records, version, wall_ms, settled, verified, answer.allowance)
         except BatchError as error:
             _refuse(answer, row, partition, error)
-        except services.topics.storage_error:
+        except EngineError:
             _fail_stored(answer, row, partition, services)
         if steps is None:
             return
@@ -291,7 +292,7 @@ def _append_later(
             yield from steps
     except BatchError as error:
         _refuse(answer, row, partition, error)
-    except services.topics.storage_error:
+    except EngineError:
         _fail_stored(answer, row, partition, services)
 
 

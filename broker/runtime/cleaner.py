@@ -15,11 +15,12 @@ from ottla.broker.core.cleaning.compaction import AbortedTransaction, KeyScan, L
 from ottla.broker.core.cleaning.retention import expired
 from ottla.broker.core.topics.configs import TopicConfig
 from ottla.broker.core.topics.partition import Partition
+from ottla.broker.engine import Corrupt, Engine, EngineError, Log, SegmentInfo
 from ottla.broker.logger import Logger
+from ottla.broker.runtime.reading import read_when_here
 from ottla.broker.runtime.spool import Spool
 from ottla.broker.runtime.topics import TopicManager
 from ottla.broker.settings import INT64_MAX, Settings
-from ottla.broker.storage.engine import Corrupt, Engine, EngineError, Log, SegmentInfo
 from ottla.protocol.records import BatchError, BatchHeader, TopicPartition, iter_batches
 from ottla.protocol.steps import Steps
 
@@ -223,7 +224,7 @@ class Cleaner:
         async for partition, log in self._logs():
             if partition.topic.config.compacted and not self._is_left_alone(partition):
                 try:
-                    dirt = self._dirt(partition, log)
+                    dirt = await self._dirt(partition, log)
                 except (EngineError, BatchError) as error:
                     self._resting.add(partition.tp)
                     self._failed("a log could not be looked at", partition.tp, error)
@@ -235,7 +236,7 @@ class Cleaner:
     def _is_left_alone(self, partition: Partition) -> bool:
         return partition.tp in self._resting or self.uncleanable.get(partition.tp) == partition.topic.topic_id
 
-    def _dirt(self, partition: Partition, log: Log) -> Dirt | None:
+    async def _dirt(self, partition: Partition, log: Log) -> Dirt | None:
         config, wall_ms = partition.topic.config, self._clock.wall_ms()
         segments = log.segments()
         from_offset = cleanable_from(log.cleaned_offset, log.log_start_offset, log.log_end_offset)
@@ -244,7 +245,8 @@ class Cleaner:
         )
         first_dirty_ms = None
         if config.max_compaction_lag_ms < INT64_MAX and from_offset < upto_offset:
-            for header, _ in iter_batches(log.read(from_offset, max_bytes=1, upto_offset=upto_offset)):
+            data = await read_when_here(log, from_offset, max_bytes=1, upto_offset=upto_offset)
+            for header, _ in iter_batches(data):
                 first_dirty_ms = header.max_timestamp
         return dirt_of(
             segments,
@@ -330,7 +332,7 @@ class Cleaner:
     async def _batches(self, log: Log, offset: int, upto_offset: int) -> AsyncIterator[tuple[BatchHeader, memoryview]]:
         """The batches of a log from ``offset`` to an end of a segment."""
         while offset < upto_offset:
-            data = log.read(offset, max_bytes=READ_BYTES, upto_offset=upto_offset)
+            data = await read_when_here(log, offset, max_bytes=READ_BYTES, upto_offset=upto_offset)
             if not data:
                 return
             self.counters.bytes_read += len(data)

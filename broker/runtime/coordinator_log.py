@@ -16,8 +16,9 @@ from ottla.broker.clock import Clock
 from ottla.broker.core.coordination.machine import CoordinatorMachine
 from ottla.broker.core.effects import Append
 from ottla.broker.core.topics.partition import Partition
+from ottla.broker.engine import Corrupt, DamagedLog, EngineError
 from ottla.broker.logger import Logger
-from ottla.broker.storage.engine import Corrupt, DamagedLog, EngineError
+from ottla.broker.runtime.reading import read_when_here
 from ottla.protocol.compression import Buffer
 from ottla.protocol.errors import ErrorCode, MalformedFrame
 from ottla.protocol.offsets_topic import CoordinatorRecord
@@ -90,7 +91,7 @@ class CoordinatorLog:
         """Replay a partition and take its shard over. Others get a turn after every `LOAD_BYTES`.
 
         Raises:
-            ottla.broker.storage.engine.DamagedLog: what was acknowledged cannot be read.
+            ottla.broker.engine.DamagedLog: what was acknowledged cannot be read.
             ottla.protocol.errors.MalformedFrame: a record of ours does not parse.
         """
         served = self._served(partition)
@@ -100,7 +101,7 @@ class CoordinatorLog:
         offset = log.log_start_offset
         try:
             # Nothing is read where compaction has emptied the end of the log.
-            while offset < log.high_watermark and (batches := log.read(offset, max_bytes=LOAD_BYTES)):
+            while offset < log.high_watermark and (batches := await read_when_here(log, offset, max_bytes=LOAD_BYTES)):
                 if offset > log.log_start_offset:
                     await asyncio.sleep(0)
                 for header, batch in iter_batches(batches):

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, Protocol
 
 from ottla.broker.clock import Clock, TimerHandle
 from ottla.broker.core.topics.partition import Partition
+from ottla.broker.engine import EngineError
 from ottla.broker.settings import Settings
-from ottla.broker.storage.engine import EngineError
 from ottla.protocol.groups import coordinator_partition
 from ottla.protocol.internal_topics import GROUP_EVENTS_TOPIC
 from ottla.protocol.records import BatchBuilder, TopicPartition

@@ -17,9 +17,9 @@ from ottla.broker.core.effects import Append, Reply, WriteMarker
 from ottla.broker.core.fetches import FetchPurgatory, Parked, Wake
 from ottla.broker.core.topics.partition import Partition
 from ottla.broker.core.topics.producers import Settled, TransactionMarker
+from ottla.broker.engine import EngineError
 from ottla.broker.logger import Logger
 from ottla.broker.runtime.coordinator_log import CoordinatorLog, Defer
-from ottla.broker.storage.engine import EngineError
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import TopicPartition
 

@@ -9,7 +9,8 @@ from functools import partial
 from typing import Any, Protocol
 
 from ottla.broker.context import RequestContext
-from ottla.protocol.steps import NEXT_IN_LINE, Step, Steps
+from ottla.broker.runtime.reading import come
+from ottla.protocol.steps import NEXT_IN_LINE, Later, Step, Steps
 
 
 class ErrorLog(Protocol):
@@ -90,7 +91,7 @@ class LongWork:
                     else:
                         step = steps.send(result)
                 else:
-                    await asyncio.sleep(0)
+                    await (come(step) if isinstance(step, Later) else asyncio.sleep(0))
                     step = next(steps)
         except StopIteration:
             return True

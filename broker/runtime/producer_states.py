@@ -22,9 +22,9 @@ from ottla.broker.clock import Clock
 from ottla.broker.core.topics.partition import Partition
 from ottla.broker.core.topics.snapshot import NotUsable, restore, take
 from ottla.broker.logger import Logger
+from ottla.broker.runtime.reading import in_turns, read_when_here
 from ottla.protocol.crc import crc32c
 from ottla.protocol.records import LAST_OFFSET_DELTA_AT, LOG_OVERHEAD, PRODUCER_ID_AT, TopicPartition
-from ottla.protocol.steps import finished
 
 READ_BYTES = 4 << 20
 """How much of a log is read at a time."""
@@ -79,10 +79,10 @@ class ProducerStates:
         if offset is None:
             offset = log.log_start_offset
             if since_ms is not None:
-                found = finished(log.offset_for_timestamp(since_ms))
+                found = await in_turns(log.offset_for_timestamp(since_ms))
                 offset = log.high_watermark if found is None else found.offset
         now_ms = self._clock.wall_ms()
-        while offset < log.high_watermark and (batches := log.read(offset, max_bytes=READ_BYTES)):
+        while offset < log.high_watermark and (batches := await read_when_here(log, offset, max_bytes=READ_BYTES)):
             offset = _replay(partition, batches, now_ms)
             await asyncio.sleep(0)
 

@@ -25,17 +25,20 @@ from ottla.broker.core.topics.catalog import (
 )
 from ottla.broker.core.topics.configs import TopicConfig
 from ottla.broker.core.topics.partition import Partition, Topic
+from ottla.broker.engine import Corrupt, Durability, Engine, EngineError, LogConfig
 from ottla.broker.logger import Logger
 from ottla.broker.runtime.offline_log import OfflineLog
 from ottla.broker.runtime.producer_states import ProducerStates
 from ottla.broker.settings import Settings
-from ottla.broker.storage.engine import Corrupt, Durability, Engine, EngineError, LogConfig
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.internal_topics import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.protocol.records import BatchError, TopicPartition
 
 CONFIGURED_TOPICS = 100
 """Topics that are told of a change of the broker's settings in one turn of the loop."""
+
+OPENED_LOGS = 20
+"""Logs that are opened in one turn of the loop."""
 
 COORDINATED = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
 """Without every one of their logs the broker would answer wrongly; of any other topic it serves what it can."""
@@ -63,8 +66,6 @@ class TopicManager:
         on_deleted: told of each topic that was deleted, when nobody can see it any more, to drop its offsets.
         on_quotas: told of the quotas of clients when they have changed.
     """
-
-    storage_error = EngineError
 
     def __init__(
         self,
@@ -95,6 +96,7 @@ class TopicManager:
         self._producer_ids: Iterator[int] = iter(())
         self._tasks: set[asyncio.Task[None]] = set()
         self._deleted: dict[str, None] = {}
+        self._opened = 0
 
     @property
     def broker_ids(self) -> Collection[int]:
@@ -114,7 +116,7 @@ class TopicManager:
         if OFFSETS_TOPIC not in self._catalog.topics:
             await self._store(self._catalog.changed(put=[self._offsets_topic()]))
         for entry in self._catalog.topics.values():
-            topic = self._serve(entry)
+            topic = await self._serve(entry)
             if not topic.is_internal:
                 for partition in topic.partitions:
                     await self._rebuild(partition)
@@ -160,7 +162,7 @@ class TopicManager:
             if name not in self.topics:
                 entry = TopicEntry(name, self._new_topic_id(), partition_count, configs)
                 await self._store(self._catalog.changed(put=[entry]))
-                self._serve(entry)
+                await self._serve(entry)
 
     async def _rebuild(self, partition: Partition) -> None:
         """Rebuild what a partition remembers of producers and transactions.
@@ -186,7 +188,7 @@ class TopicManager:
                         reason=str(error))  # fmt: skip
         partition.offline = True
 
-    def _serve(self, entry: TopicEntry) -> Topic:
+    async def _serve(self, entry: TopicEntry) -> Topic:
         """Open the logs of a topic, or those that it has more now, and show it."""
         config = TopicConfig.of(entry.configs, self._settings)
         topic = self.topics.get(entry.name)
@@ -194,14 +196,21 @@ class TopicManager:
             is_internal = entry.name in INTERNAL_TOPICS
             topic = Topic(entry.name, entry.topic_id, is_internal=is_internal, overrides=entry.configs, config=config)
         for index in range(len(topic.partitions), entry.partition_count):
+            self._opened += 1
+            if not self._opened % OPENED_LOGS:
+                await asyncio.sleep(0)
+            log_config = self._log_config(config)
             try:
-                log = self._engine.open_log(entry.name, entry.topic_id, index, self._log_config(config))
+                log = await self._engine.open_log(entry.name, entry.topic_id, index, log_config)
                 partition = topic.add_partition(log)
                 partition.producers.expiration_ms = self._settings.producer_id_expiration_ms
             except Corrupt as error:
                 if entry.name in COORDINATED:
                     raise
-                self._take_offline(topic.add_partition(OfflineLog(self._engine.leader_epoch)), error)
+                offline = OfflineLog(
+                    TopicPartition(entry.name, index), entry.topic_id, log_config, self._engine.leader_epoch
+                )
+                self._take_offline(topic.add_partition(offline), error)
         self.topics[entry.name] = topic
         self.by_id[entry.topic_id] = topic
         self._deleted.pop(entry.name, None)
@@ -335,7 +344,7 @@ class TopicManager:
         try:
             await self._store(self._catalog.changed(put=entries))
             for entry in entries:
-                self._serve(entry)
+                await self._serve(entry)
         except EngineError as error:
             self._log.error("topics could not be changed", topics=[entry.name for entry in entries], reason=str(error))
             failed = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error))

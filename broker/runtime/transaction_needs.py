@@ -13,10 +13,10 @@ from typing import Any
 from ottla.broker.core.coordination.shard import ShardState
 from ottla.broker.core.transactions.config import TransactionConfig
 from ottla.broker.core.transactions.coordinator import TransactionCoordinator
+from ottla.broker.engine import EngineError
 from ottla.broker.logger import Logger
 from ottla.broker.runtime.host import Host
 from ottla.broker.runtime.topics import TopicManager
-from ottla.broker.storage.engine import EngineError
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.internal_topics import TRANSACTIONS_TOPIC
 

@@ -9,10 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from ottla.pipeline.codec import Aborted, Chunk, Damage, Transactions, walk
-from ottla.pipeline.source.journal import Journal, Place
+from ottla.pipeline.source.journal import Journal
 from ottla.pipeline.source.logs import Broken, SourceError
 from ottla.pipeline.source.segments import GULP, Segment, batch_places, end_offset, entries, position_of, segments_of
 from ottla.protocol.records import HEADER_SIZE, LOG_OVERHEAD, TRANSACTIONAL_BIT, TopicPartition
+from ottla.protocol.stored.journal import Place
 
 _LENGTH_AND_ATTRIBUTES = struct.Struct(">i9xh").unpack_from
 _MOST_LOOKS = 10

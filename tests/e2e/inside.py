@@ -1,6 +1,6 @@
 """What only an embedded broker can tell: the tests that use it say something that no client shows."""
 
-from ottla.broker.storage.engine import Log
+from ottla.broker.runtime.reading import read_when_here
 from ottla.protocol.records import BatchHeader, TopicPartition, iter_batches
 from ottla.testing import Broker
 
@@ -15,8 +15,9 @@ def generation(broker: Broker, group: str) -> int:
 def stored_batches(broker: Broker, topic: str, partition: int = 0) -> list[BatchHeader]:
     """The headers of all batches of a partition, as they are stored."""
 
-    def read() -> list[BatchHeader]:
-        log: Log = broker._running._engine.logs[TopicPartition(topic, partition)]
-        return [header for header, _ in iter_batches(log.read(log.log_start_offset, max_bytes=64 << 20))]
+    async def read() -> list[BatchHeader]:
+        log = broker._running._engine.logs[TopicPartition(topic, partition)]
+        batches = await read_when_here(log, log.log_start_offset, max_bytes=64 << 20)
+        return [header for header, _ in iter_batches(batches)]
 
-    return broker.run(read)
+    return broker.call(read())

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from ottla.broker.core.configs.alterations import Operation
-from ottla.broker.storage.engine import Durability, StorageFull
+from ottla.broker.engine import Durability, StorageFull
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages import alter_configs, incremental_alter_configs
 from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource

@@ -5,7 +5,7 @@ import uuid
 
 import pytest
 
-from ottla.broker.storage.engine import StorageFull
+from ottla.broker.engine import StorageFull
 from ottla.broker.storage.local.engine import LocalEngine
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages import alter_client_quotas as altering

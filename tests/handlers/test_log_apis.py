@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from ottla.broker.core.topics.catalog import PRODUCER_ID_BLOCK
-from ottla.broker.storage.engine import Unavailable
+from ottla.broker.engine import Unavailable
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest

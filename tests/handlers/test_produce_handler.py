@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from ottla.broker.storage.engine import StorageFull, Unavailable
+from ottla.broker.engine import StorageFull, Unavailable
 from ottla.protocol.compression import Codec
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest

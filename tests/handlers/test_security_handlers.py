@@ -5,10 +5,10 @@ import uuid
 import pytest
 import pytest_asyncio
 
+from ottla.broker.engine import StorageFull
 from ottla.broker.handlers import handler
 from ottla.broker.handlers.api_versions import handle as api_versions
 from ottla.broker.settings import Settings
-from ottla.broker.storage.engine import StorageFull
 from ottla.broker.storage.local.engine import LocalEngine
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, MalformedFrame

@@ -6,7 +6,7 @@ import uuid
 import pytest
 
 from ottla.broker.core.topics.catalog import NewTopic
-from ottla.broker.storage.engine import Unavailable
+from ottla.broker.engine import Unavailable
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,

@@ -5,7 +5,7 @@ import uuid
 import pytest
 
 from ottla.broker.core.topics.catalog import BadCatalog
-from ottla.broker.storage.engine import Corrupt
+from ottla.broker.engine import Corrupt
 from ottla.broker.storage.local.engine import LocalEngine
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic

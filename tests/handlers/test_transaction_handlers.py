@@ -141,7 +141,7 @@ async def test_a_failing_storage(world):
 
 
 async def failing(state):
-    from ottla.broker.storage.engine import EngineError
+    from ottla.broker.engine import EngineError
 
     raise EngineError("no")
 

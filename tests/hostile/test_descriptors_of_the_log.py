@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from ottla.broker.app import Broker
+from ottla.broker.engine import Unknown
 from ottla.broker.settings import Settings
-from ottla.broker.storage.engine import Unknown
 from ottla.observe import logs
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode

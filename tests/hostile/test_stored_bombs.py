@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.storage.engine import Corrupt, OffsetAndTimestamp
+from ottla.broker.engine import Corrupt, OffsetAndTimestamp
 from ottla.broker.storage.lookup import PIECE_BYTES, search
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.batch import parse_header

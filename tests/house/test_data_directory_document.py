@@ -7,7 +7,7 @@ import tomllib
 
 import pytest
 
-from ottla.broker.storage.engine import Corrupt
+from ottla.broker.engine import Corrupt
 from ottla.broker.storage.local.layout import FORMAT, decode_meta, encode_meta
 from tests.house.sources import ROOT
 

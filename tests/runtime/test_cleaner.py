@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from ottla.broker.core.configs.alterations import Alteration, Change, Operation
+from ottla.broker.engine import OffsetOutOfRange, StorageFull
 from ottla.broker.runtime.cleaner import MOST_JOINED
-from ottla.broker.storage.engine import OffsetOutOfRange, StorageFull
 from ottla.broker.storage.local.sizes import Sizes
 from ottla.protocol.records import Record, TopicPartition, build_batch, iter_batches
 from tests.handlers.conftest import NOW_MS

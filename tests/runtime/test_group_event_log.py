@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ottla.broker.engine import EngineError, StorageFull, Unavailable
 from ottla.broker.runtime.group_events import BATCH_BYTES, LINGER_MS, GroupEventLog, topic_configs
 from ottla.broker.settings import Settings
-from ottla.broker.storage.engine import EngineError, StorageFull, Unavailable
 from ottla.observe.group_events import Put
 from ottla.protocol.groups import coordinator_partition
 from ottla.protocol.internal_topics import GROUP_EVENTS_TOPIC

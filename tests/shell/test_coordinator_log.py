@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ottla.broker.core.effects import Append
+from ottla.broker.engine import StorageFull, Unavailable
 from ottla.broker.runtime.coordinator_log import FULL_BYTES, CoordinatorLog
-from ottla.broker.storage.engine import StorageFull, Unavailable
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.offsets_topic import CoordinatorRecord
 from ottla.protocol.records import decode_batch, parse_header

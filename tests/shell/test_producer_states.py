@@ -11,10 +11,10 @@ from ottla.broker.core.topics.configs import TopicConfig
 from ottla.broker.core.topics.partition import Topic
 from ottla.broker.core.topics.producers import TransactionMarker
 from ottla.broker.core.topics.snapshot import NotUsable, restore, take
+from ottla.broker.engine import LogConfig, Unavailable
 from ottla.broker.runtime import producer_states
 from ottla.broker.runtime.producer_states import ProducerStates
 from ottla.broker.settings import Settings
-from ottla.broker.storage.engine import LogConfig, Unavailable
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import Record, TopicPartition, build_batch
@@ -51,7 +51,7 @@ class World:
     async def open(self):
         await self.engine.open()
         topic = Topic("t", UUID(int=2), is_internal=False, overrides={}, config=TopicConfig.of({}, Settings()))
-        self.partition = topic.add_partition(self.engine.open_log("t", UUID(int=2), 0, LogConfig()))
+        self.partition = topic.add_partition(await self.engine.open_log("t", UUID(int=2), 0, LogConfig()))
         self.reads = []
         log = self.partition.log
         read = type(log).read.__get__(log)
@@ -201,7 +201,7 @@ async def test_those_that_grew_most_get_one_when_all_together_grew_much(world, m
     monkeypatch.setattr(producer_states, "CHECK_MS", 1)
     await world.open()
     topic = world.partition.topic
-    partitions = [world.partition, topic.add_partition(world.engine.open_log("t", UUID(int=2), 1, LogConfig()))]
+    partitions = [world.partition, topic.add_partition(await world.engine.open_log("t", UUID(int=2), 1, LogConfig()))]
     for partition, count in zip(partitions, (1, 3), strict=True):
         for _ in range(count):
             partition.append_marker(TransactionMarker(1, 0, 0, True), WALL_MS, lambda offset, error: None)

@@ -21,13 +21,13 @@ from ottla.broker.core.topics.partition import Topic
 from ottla.broker.core.transactions.config import TransactionConfig
 from ottla.broker.core.transactions.coordinator import TransactionCoordinator
 from ottla.broker.dispatch import Dispatcher, Route
+from ottla.broker.engine import EngineError, LogConfig, StorageFull, Unavailable
 from ottla.broker.handlers.services import Node as BrokerNode
 from ottla.broker.handlers.services import Services
 from ottla.broker.net.connection import Connection
 from ottla.broker.runtime.host import Host
 from ottla.broker.runtime.member_connections import MemberConnections
 from ottla.broker.settings import Settings
-from ottla.broker.storage.engine import EngineError, LogConfig, StorageFull, Unavailable
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.apis import api
 from ottla.protocol.headers import RequestHeader
@@ -112,7 +112,7 @@ class DrivenNode(UnboundedHost, Node):
         config = TopicConfig.of({"cleanup.policy": "compact"}, Settings())
         topic = Topic(OFFSETS_TOPIC, UUID(int=2), is_internal=True, overrides={}, config=config)
         for partition in range(world.plan.partitions):
-            topic.add_partition(self._engine.open_log(OFFSETS_TOPIC, topic.topic_id, partition, LogConfig()))
+            topic.add_partition(_run(self._engine.open_log(OFFSETS_TOPIC, topic.topic_id, partition, LogConfig())))
         self.offsets_topic = topic
         self.coordinator = coordinator = WatchedCoordinator(world, self.name)
         coordinator.start()
@@ -285,10 +285,10 @@ class DrivenEndpoint:
     abort = close
 
 
-def _run(work: Coroutine[Any, Any, None]) -> None:
+def _run(work: Coroutine[Any, Any, Any]) -> Any:
     """Run what is declared async and never waits."""
     try:
         work.send(None)
-    except StopIteration:
-        return
+    except StopIteration as done:
+        return done.value
     raise AssertionError("it waited")

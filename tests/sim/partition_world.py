@@ -18,8 +18,8 @@ from ottla.broker.core.topics.partition import Partition, Topic
 from ottla.broker.core.topics.producers import TransactionMarker
 from ottla.broker.core.topics.snapshot import restore, take
 from ottla.broker.core.topics.transactions import Verification
+from ottla.broker.engine import EngineError, LogConfig, Unavailable
 from ottla.broker.settings import Settings
-from ottla.broker.storage.engine import EngineError, LogConfig, Unavailable
 from ottla.broker.storage.memory import MemoryEngine, MemoryLog
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import (
@@ -103,7 +103,7 @@ class PartitionWorld:
     def _open(self) -> None:
         _run(self.engine.open())
         topic = Topic("t", TOPIC_ID, is_internal=False, overrides={}, config=TopicConfig.of({}, Settings()))
-        log = self.engine.open_log("t", TOPIC_ID, 0, LogConfig())
+        log = _run(self.engine.open_log("t", TOPIC_ID, 0, LogConfig()))
         assert isinstance(log, MemoryLog)
         self.log = log
         self.partition = topic.add_partition(log)

@@ -6,7 +6,7 @@ import random
 import sys
 import uuid
 
-from ottla.broker.storage.engine import Durability, LogConfig
+from ottla.broker.engine import Durability, LogConfig
 from ottla.broker.storage.local.engine import LocalEngine
 from ottla.protocol.records import Record, build_batch
 
@@ -18,7 +18,7 @@ async def main(directory, seed):
     engine = LocalEngine(directory, node_id=1, new_uuid=lambda: uuid.UUID(int=1))
     await engine.open()
     logs = [
-        engine.open_log("t", TOPIC_ID, partition, LogConfig(segment_bytes=20_000, durability=durability))
+        await engine.open_log("t", TOPIC_ID, partition, LogConfig(segment_bytes=20_000, durability=durability))
         for partition, durability in enumerate(Durability)
     ]
     number = 0

@@ -7,12 +7,13 @@ import uuid
 import pytest
 import pytest_asyncio
 
-from ottla.broker.storage.engine import LogConfig
+from ottla.broker.engine import LogConfig
 from ottla.broker.storage.local.engine import LocalEngine
-from ottla.broker.storage.local.simulated import SimulatedDisk
 from ottla.broker.storage.local.sizes import Sizes
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.records import Record, build_batch
+from tests.storage.late_engine import LateEngine, LateLocalEngine
+from tests.storage.simulated_disk import SimulatedDisk
 from tests.storage.simulated_engine import SMALL, Simulated
 
 TOPIC_ID = uuid.UUID(int=7)
@@ -38,6 +39,13 @@ class Appends:
             max_timestamp_ms=timestamp_ms + len(values) - 1,
             done=self.done,
         )
+
+    async def outcome(self, log, *values, **options):
+        """Append a batch when all before it were reported; tell why it failed, None if it did not."""
+        count = len(self.reports) + 1
+        self.add(log, *values, **options)
+        await self.reported(count)
+        return self.reports[-1][1]
 
     def done(self, base_offset, error):
         self.reports.append((base_offset, error))
@@ -73,8 +81,8 @@ class Harness:
         self.engine = self.make()
         return await self.open()
 
-    def log(self, topic="t", partition=0, topic_id=TOPIC_ID, **config):
-        return self.engine.open_log(topic, topic_id, partition, LogConfig(**config))
+    async def log(self, topic="t", partition=0, topic_id=TOPIC_ID, **config):
+        return await self.engine.open_log(topic, topic_id, partition, LogConfig(**config))
 
 
 @pytest.fixture
@@ -88,12 +96,15 @@ def new_uuid():
     return lambda: uuid.UUID(int=next(numbers))
 
 
-@pytest.fixture(params=["memory", "local", "local-inline", "simulated"])
+@pytest.fixture(params=["memory", "late", "local", "late-local", "local-inline", "simulated"])
 def harness(request, tmp_path, new_uuid):
     """Every kind of engine, not yet open."""
-    if request.param == "memory":
-        engine = MemoryEngine(new_uuid=new_uuid)
+    if request.param in ("memory", "late"):
+        engine = MemoryEngine(new_uuid=new_uuid) if request.param == "memory" else LateEngine(seed=1, new_uuid=new_uuid)
         return Harness(lambda: engine)
+    if request.param == "late-local":
+        directory = str(tmp_path / "data")
+        return Harness(lambda: LateLocalEngine(directory, seed=1, node_id=1, new_uuid=new_uuid))
     files = SimulatedDisk(seed=1) if request.param == "simulated" else None
     directory = "/data" if files else str(tmp_path / "data")
     threaded = request.param == "local"
@@ -117,5 +128,5 @@ async def sim(new_uuid):
     simulated = Simulated(new_uuid)
     await simulated.open()
     yield simulated
-    simulated.disk.before = lambda operation, path: None
+    simulated.work_again()
     await simulated.engine.close()

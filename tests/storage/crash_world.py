@@ -10,14 +10,14 @@ import random
 import uuid
 from dataclasses import dataclass, field
 
-from ottla.broker.storage.engine import Corrupt, Durability, EngineError, LogConfig, StorageFull, Unavailable
-from ottla.broker.storage.local.checkpoint import decode_checkpoint
-from ottla.broker.storage.local.engine import LocalEngine
+from ottla.broker.engine import Corrupt, Durability, EngineError, LogConfig, StorageFull, Unavailable
 from ottla.broker.storage.local.operations import Barrier
-from ottla.broker.storage.local.recovery import JournalReader
-from ottla.broker.storage.local.simulated import SimulatedCrash, SimulatedDisk
 from ottla.broker.storage.local.sizes import Sizes
 from ottla.protocol.records import Record, build_batch, decode_batch, iter_batches
+from ottla.protocol.stored.checkpoint import BadCheckpoint, decode_checkpoint
+from ottla.protocol.stored.journal import JournalReader
+from tests.storage.simulated_disk import SimulatedCrash, SimulatedDisk
+from tests.storage.simulated_engine import engine_on
 
 LOGS = 3
 LIVES = 6
@@ -113,15 +113,7 @@ class World:
         return life.result()
 
     async def work(self):
-        engine = LocalEngine(
-            "/data",
-            node_id=1,
-            new_uuid=self.new_id,
-            files=self.disk,
-            threaded=False,
-            monotonic=lambda: self.now,
-            sizes=self.sizes,
-        )
+        engine = engine_on(self.disk, self.new_id, lambda: self.now, self.sizes)
         fatal = []
         engine.on_fatal = fatal.append
         await engine.open()
@@ -134,7 +126,7 @@ class World:
             self.catalogs.index(engine.catalog.load()) >= self.catalogs.index(self.catalog), "an old catalog came back"
         )
         self.catalog = engine.catalog.load()
-        logs = [engine.open_log("t", model.topic_id, i, self.config) for i, model in enumerate(self.models)]
+        logs = [await engine.open_log("t", model.topic_id, i, self.config) for i, model in enumerate(self.models)]
         for log, model in zip(logs, self.models, strict=True):
             self.check_log(log, model)
         for _ in range(self.random.randrange(40)):
@@ -302,7 +294,7 @@ class World:
         self.models[index] = Model(self.new_id())
         with contextlib.suppress(EngineError):
             await engine.delete_log(logs[index].tp)
-        logs[index] = engine.open_log("t", self.models[index].topic_id, index, self.config)
+        logs[index] = await engine.open_log("t", self.models[index].topic_id, index, self.config)
 
     async def store(self, engine):
         self.catalogs.append({"number": len(self.catalogs)})
@@ -356,8 +348,8 @@ class World:
     def damage_what_was_acknowledged(self):
         """Flip a bit of what a later frame vouches for; return what puts it right, None if there is no such thing."""
         try:
-            checkpoint = decode_checkpoint(self.content("/data/checkpoint"), "")
-        except (OSError, Corrupt):
+            checkpoint = decode_checkpoint(self.disk.content("/data/checkpoint"), "")
+        except (OSError, BadCheckpoint):
             return None
         if checkpoint.clean or checkpoint.epoch < 0:
             return None
@@ -378,33 +370,20 @@ class World:
         position = frame.lsn - first_lsn + self.random.randrange(40 + len(frame.body))
         return self.flip(reader.paths[first_lsn], position)
 
-    def content(self, path):
-        handle = self.disk.open(path)
-        try:
-            return self.disk.read(handle, self.disk.size(handle), 0)
-        finally:
-            self.disk.close(handle)
-
     def flip(self, path, position):
         bit = 1 << self.random.randrange(8)
 
         def change():
-            handle = self.disk.open(path)
-            byte = self.disk.read(handle, 1, position)[0] ^ bit
-            self.disk.short_writes, short_writes = 0, self.disk.short_writes
-            self.disk.write(handle, [bytes([byte])], position)
-            self.disk.short_writes = short_writes
-            self.disk.sync(handle)
-            self.disk.close(handle)
+            content = bytearray(self.disk.content(path))
+            content[position] ^= bit
+            self.disk.put(path, content)
 
         change()
         return change
 
     async def is_refused(self):
         """Whether the directory is refused as damaged."""
-        engine = LocalEngine(
-            "/data", node_id=1, new_uuid=self.new_id, files=self.disk, threaded=False, sizes=self.sizes
-        )
+        engine = engine_on(self.disk, self.new_id, sizes=self.sizes)
         try:
             await engine.open()
         except Corrupt as error:

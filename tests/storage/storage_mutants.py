@@ -14,7 +14,7 @@ class StorageMutant(Mutant):
 
     def function(self):
         module, _, path = self.where.partition(":")
-        found = import_module(f"{ROOT}.{module}")
+        found = import_module(module if module.startswith("ottla.") else f"{ROOT}.{module}")
         for name in path.split("."):
             found = inspect.getattr_static(found, name)
         assert isinstance(found, FunctionType)
@@ -22,10 +22,10 @@ class StorageMutant(Mutant):
 
 
 MUTANTS = [
-    StorageMutant("a group is not synced", "committer:Committer._commit", "if must_sync:", "if False:"),
+    StorageMutant("a group is not synced", "committer:Committer.execute", "if must_sync:", "if False:"),
     StorageMutant(
         "a group is acknowledged and then synced",
-        "committer:Committer._commit",
+        "committer:Committer.execute",
         "if must_sync:\n        self._sync()",
         "if must_sync:\n        self._sync_at = self._monotonic()",
     ),
@@ -38,8 +38,8 @@ MUTANTS = [
     ),
     StorageMutant(
         "after a failed sync the next group is acknowledged",
-        "committer:Committer._give_up",
-        "self._failure = Unavailable",
+        "threads:Executor.give_up",
+        "self.failure = Unavailable",
         "_ = Unavailable",
     ),
     StorageMutant(
@@ -50,13 +50,13 @@ MUTANTS = [
     ),
     StorageMutant(
         "the CRC of a frame is not looked at",
-        "frames:consecutive_frames",
+        "ottla.protocol.stored.frames:consecutive_frames",
         "if crc32c(body, crc32c(chunk[at : at + _COVERED.size])) != crc:",
         "if False:",
     ),
     StorageMutant(
         "frames of an earlier use of a file count",
-        "frames:consecutive_frames",
+        "ottla.protocol.stored.frames:consecutive_frames",
         " or lsn != first_lsn + position + at",
         "",
     ),
@@ -90,8 +90,8 @@ MUTANTS = [
     StorageMutant(
         "the journal is let go before the checkpoint is written",
         "keeper:Keeper._checkpoint",
-        "prepared(changes, self)",
-        "prepared(changes, self)\n    self.journal.retire(lsn)",
+        "prepared(changes, self.materialiser)",
+        "prepared(changes, self.materialiser)\n    self.journal.retire(lsn)",
     ),
     StorageMutant(
         "the checkpoint goes further than what lies in segments",
@@ -102,7 +102,7 @@ MUTANTS = [
     StorageMutant(
         "a checkpoint is taken although batches wait for room",
         "keeper:Keeper._checkpoint",
-        "if self._waiting:",
+        "if self.materialiser.waiting:",
         "if False:",
     ),
     StorageMutant(
@@ -137,7 +137,7 @@ MUTANTS = [
         "segments are replaced that the journal brings back",
         "changes:Replace.finish",
         "if self.kept.is_deleted:",
-        "keeper.files.remove(keeper.layout.checkpoint)\n    if self.kept.is_deleted:",
+        "materialiser.files.remove(materialiser.layout.checkpoint)\n    if self.kept.is_deleted:",
     ),
     StorageMutant(
         "a trim is forgotten",
@@ -157,10 +157,10 @@ MUTANTS = [
         "self._handed = len(self._tail)",
         "del self._tail[:], self._tail_ends[:]",
     ),
-    StorageMutant("segments are trusted beyond the checkpoint", "recovery:_cut", "if size > log.size:", "if False:"),
+    StorageMutant("segments are trusted beyond the checkpoint", "recovery:_cut", "if size > log.length:", "if False:"),
     StorageMutant(
         "the journal begins again where it ended",
-        "recovery:recover",
+        "recovery:at_checkpoint",
         "max(checkpoint.lsn, reader.limit_lsn())",
         "checkpoint.lsn",
     ),

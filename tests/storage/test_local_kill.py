@@ -9,7 +9,7 @@ import uuid
 
 import pytest
 
-from ottla.broker.storage.engine import LogConfig
+from ottla.broker.engine import LogConfig
 from ottla.broker.storage.local.engine import LocalEngine
 from ottla.protocol.records import decode_batch, iter_batches
 
@@ -42,7 +42,7 @@ async def read_all(directory):
     await engine.open()
     found = []
     for partition in range(3):
-        log = engine.open_log("t", uuid.UUID(int=3), partition, LogConfig())
+        log = await engine.open_log("t", uuid.UUID(int=3), partition, LogConfig())
         data = b""
         offset = log.log_start_offset
         while offset < log.high_watermark:

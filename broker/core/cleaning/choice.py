@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ottla.broker.core.cleaning.segments import Segment
 from ottla.broker.core.topics.configs import TopicConfig
+from ottla.broker.engine import SegmentInfo
 from ottla.broker.settings import INT32_MAX
 
 
@@ -30,7 +30,7 @@ def cleanable_from(cleaned_offset: int, log_start_offset: int, log_end_offset: i
 
 
 def cleanable_upto(
-    segments: Sequence[Segment], config: TopicConfig, *, from_offset: int, stable_offset: int, wall_ms: int
+    segments: Sequence[SegmentInfo], config: TopicConfig, *, from_offset: int, stable_offset: int, wall_ms: int
 ) -> int:
     """Where compaction has to stop: at an end of a closed segment.
 
@@ -49,7 +49,7 @@ def cleanable_upto(
 
 
 def dirt_of(
-    segments: Sequence[Segment],
+    segments: Sequence[SegmentInfo],
     config: TopicConfig,
     *,
     from_offset: int,
@@ -79,7 +79,7 @@ def dirt_of(
     return Dirt(from_offset, upto_offset, dirty_bytes, ratio, overdue)
 
 
-def joins(first: Segment, segment: Segment, written_bytes: int, segment_bytes: int) -> bool:
+def joins(first: SegmentInfo, segment: SegmentInfo, written_bytes: int, segment_bytes: int) -> bool:
     """Whether a segment may become one with those before it, from ``first`` on, of which so many bytes have stayed."""
     fits = written_bytes + segment.size_bytes <= segment_bytes
     return fits and segment.next_offset - first.base_offset <= INT32_MAX

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ottla.broker.core.cleaning.segments import Segment
 from ottla.broker.core.topics.configs import TopicConfig
+from ottla.broker.engine import SegmentInfo
 
 
 class Expired(NamedTuple):
@@ -25,7 +25,7 @@ class Expired(NamedTuple):
 
 
 def expired(
-    segments: Sequence[Segment], config: TopicConfig, *, high_watermark: int, log_start_offset: int, wall_ms: int
+    segments: Sequence[SegmentInfo], config: TopicConfig, *, high_watermark: int, log_start_offset: int, wall_ms: int
 ) -> Expired | None:
     """The part of a log to remove, or None. Nothing goes unless ``cleanup.policy`` says delete."""
     if not config.deletes:
@@ -48,7 +48,7 @@ def expired(
     return Expired(last.next_offset, not last.is_closed, min(too_large, gone), max(gone - too_large, 0))
 
 
-def _too_large(segments: Sequence[Segment], retention_bytes: int) -> int:
+def _too_large(segments: Sequence[SegmentInfo], retention_bytes: int) -> int:
     """How many segments go so that the rest still has at least ``retention_bytes``."""
     if retention_bytes < 0:
         return 0

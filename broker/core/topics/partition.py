@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from ottla.broker.core.topics.accept import accept
 from ottla.broker.core.topics.configs import TopicConfig
 from ottla.broker.core.topics.producers import Change, ProducedBatch, Producers, Settled, TransactionMarker, Verdict
 from ottla.broker.core.topics.transactions import Transactions, Verification
+from ottla.broker.engine import EngineError, Log
 from ottla.protocol.compression import Buffer
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import (
@@ -33,50 +34,6 @@ _REASONS = {
 
 ADDS_PARTITIONS = 12
 """From this Produce version on the broker adds partitions to the transaction itself (KIP-890)."""
-
-
-class OffsetAndTimestamp(Protocol):
-    """A record's offset and its time in Unix ms."""
-
-    @property
-    def offset(self) -> int: ...
-    @property
-    def timestamp_ms(self) -> int: ...
-
-
-class EpochEnd(Protocol):
-    """A leader epoch and the offset at which it ends; -1 and -1 if unknown."""
-
-    @property
-    def leader_epoch(self) -> int: ...
-    @property
-    def end_offset(self) -> int: ...
-
-
-class Log(Protocol):
-    """What the data plane needs of a partition's log. The storage boundary has the full contract."""
-
-    leader_epoch: int
-
-    @property
-    def log_start_offset(self) -> int: ...
-    @property
-    def log_end_offset(self) -> int: ...
-    @property
-    def high_watermark(self) -> int: ...
-    @property
-    def size_bytes(self) -> int: ...
-
-    def append(
-        self, batch: Buffer, *, count: int, max_timestamp_ms: int, done: Callable[[int, Exception | None], None]
-    ) -> int: ...
-    def read(
-        self, start_offset: int, *, max_bytes: int, upto_offset: int | None = None, min_one_batch: bool = True
-    ) -> bytes: ...
-    def offset_for_timestamp(self, timestamp_ms: int) -> Steps[OffsetAndTimestamp | None]: ...
-    def max_timestamp(self) -> Steps[OffsetAndTimestamp | None]: ...
-    def epoch_end(self, leader_epoch: int) -> EpochEnd: ...
-    async def trim(self, offset: int) -> int: ...
 
 
 class Topic:
@@ -395,7 +352,7 @@ class _Appending:
         self.producer_id = -1
         self.batch: ProducedBatch | None = None
 
-    def __call__(self, base_offset: int, error: Exception | None) -> None:
+    def __call__(self, base_offset: int, error: EngineError | None) -> None:
         code = ErrorCode.NONE
         if error is not None:
             code = ErrorCode.KAFKA_STORAGE_ERROR

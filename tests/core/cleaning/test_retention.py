@@ -4,7 +4,7 @@ import pytest
 
 from ottla.broker.core.cleaning.retention import Expired, expired
 from ottla.broker.core.topics.configs import TopicConfig
-from ottla.broker.storage.engine import SegmentInfo
+from ottla.broker.engine import SegmentInfo
 
 NOW = 10_000
 

@@ -22,12 +22,12 @@ from ottla.broker.core.topics.configs import TopicConfig
 from ottla.broker.core.topics.partition import Partition, Topic
 from ottla.broker.core.transactions.config import TransactionConfig
 from ottla.broker.core.transactions.coordinator import TransactionCoordinator
+from ottla.broker.engine import LogConfig, StorageFull
 from ottla.broker.handlers import handler
 from ottla.broker.handlers.services import Node, Services
 from ottla.broker.runtime.host import Host
 from ottla.broker.runtime.member_connections import MemberConnections
 from ottla.broker.settings import Settings
-from ottla.broker.storage.engine import LogConfig, StorageFull
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
@@ -111,7 +111,7 @@ class World:
             is_internal = name != TOPIC
             topic = Topic(name, UUID(int=number), is_internal=is_internal, overrides={}, config=_config(settings))
             for index in range(count):
-                partition = topic.add_partition(self.engine.open_log(name, topic.topic_id, index, LogConfig()))
+                partition = topic.add_partition(_run(self.engine.open_log(name, topic.topic_id, index, LogConfig())))
                 if not is_internal:
                     self._replay(partition)
             self.topics[name] = topic

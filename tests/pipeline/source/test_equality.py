@@ -92,11 +92,11 @@ def test_the_directory_of_a_broker_has_the_rows_that_the_broker_told(both: tuple
     assert len(told[7]) < sum(row["topic"] == "orders" for row in told[5])
     end()
     journal = Journal(path)
-    assert journal.clean is (end == broker.stop)
+    assert journal.is_clean is (end == broker.stop)
     assert bool(journal.places) is (end == broker.kill), "what the killed broker wrote last is in its journal alone"
     for options, rows, stored in zip(READS, told, everything(path), strict=True):
         assert stored == rows, options
-    if journal.clean:
+    if journal.is_clean:
         # One of Apache Kafka's has the partitions' directories right below.
         kafka = shutil.copytree(path / "logs", path.parent / "kafka-logs")
         assert everything(kafka) == told

@@ -11,33 +11,35 @@ import struct
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
+from uuid import UUID
 
-from ottla.broker.storage.local.files import Files
 from ottla.protocol.compression import Buffer
 from ottla.protocol.crc import crc32c
+from ottla.protocol.stored.files import ReadableFiles
 
 MAGIC: Final = 0x4F4A
 HEADER_BYTES: Final = 40
 NEW_SEGMENT: Final = 1
 """Flag of a batch: it is the first of a new segment."""
 _WINDOW: Final = 1024 * 1024
+_TOPIC_ID_BYTES: Final = 16
 _COVERED: Final = struct.Struct(">HBBIQQII")
 _HEADER: Final = struct.Struct(">HBBIQQIIII")
 _AFTER_COVERED: Final = struct.Struct(">II")
 _MAGIC_BYTES: Final = MAGIC.to_bytes(2, "big")
 PADDING: Final = tuple(bytes(-size % 8) for size in range(8))
-"""What follows a body of ``size % 8``."""
+"""The padding behind a body, by ``size % 8``."""
 
 
 class Kind(IntEnum):
-    """What a frame is."""
+    """The kinds of frames."""
 
     BATCH = 1
     """A record batch as it lies in a segment."""
     LOG = 2
     """A log begins: its id, its topic's id and its directory's name. Comes before its first batch."""
     MARK = 3
-    """Nothing but a later ``synced_lsn``: vouches for the last group before the journal fell idle."""
+    """Has only a later ``synced_lsn``: vouches for the last group before the journal fell idle."""
 
 
 class Frame(NamedTuple):
@@ -55,9 +57,19 @@ class Frame(NamedTuple):
     def end_lsn(self) -> int:
         return self.lsn + frame_bytes(len(self.body))
 
+    @property
+    def log_name(self) -> str:
+        """Of a ``LOG`` frame: the name of the directory of the log that begins."""
+        return self.body[_TOPIC_ID_BYTES:].decode(errors="replace")
+
+    @property
+    def topic_id(self) -> UUID:
+        """Of a ``LOG`` frame: the id of the topic."""
+        return UUID(bytes=self.body[:_TOPIC_ID_BYTES])
+
 
 def frame_bytes(length: int) -> int:
-    """What a body of ``length`` bytes takes in the journal."""
+    """The bytes of a frame with a body of ``length`` bytes."""
     return (HEADER_BYTES + length + 7) & ~7
 
 
@@ -79,7 +91,7 @@ def header(
 class Window:
     """A file seen through a buffer."""
 
-    def __init__(self, files: Files, path: str) -> None:
+    def __init__(self, files: ReadableFiles, path: str) -> None:
         self._files = files
         self._handle = files.open(path)
         self.path = path
@@ -158,7 +170,7 @@ def consecutive_frames(window: Window, first_lsn: int, position: int) -> Iterato
 
 
 def claimed_bytes(window: Window, first_lsn: int, position: int) -> int:
-    """How much the frame that seems to have been begun at ``position`` would take, 0 if nothing was."""
+    """The bytes that the frame begun at ``position`` would take, 0 if none was begun."""
     head = window.read(position, HEADER_BYTES)
     if len(head) < HEADER_BYTES:
         return 0

@@ -20,7 +20,7 @@ from uuid import UUID
 
 from ottla.protocol.compression import Buffer
 from ottla.protocol.records import TopicPartition
-from ottla.protocol.steps import Steps
+from ottla.protocol.steps import Later, Steps
 
 
 class EngineError(Exception):
@@ -44,7 +44,7 @@ class Corrupt(EngineError):
 
 
 class DamagedLog(Corrupt):
-    """What was acknowledged of one log cannot be read."""
+    """Acknowledged records of one log cannot be read."""
 
     def __init__(self, tp: TopicPartition, reason: str) -> None:
         super().__init__(f"{tp.topic}-{tp.partition} is damaged: {reason}")
@@ -63,8 +63,16 @@ class OffsetOutOfRange(EngineError):
     """The offset lies before ``log_start_offset`` or after what the call allows."""
 
 
+class NotHere(Later, Exception):
+    """The records lie elsewhere, and the engine has begun to fetch them. Ask again when they have come.
+
+    This is no ``EngineError``, as nothing is wrong. If they cannot be fetched, or the engine closes, that counts as
+    having come, and the next call raises the error. What has come stays for a while; a late call may raise this again.
+    """
+
+
 class Durability(StrEnum):
-    """When an append counts as durable (``ottla.durability`` of a topic)."""
+    """The moment at which an append counts as durable (``ottla.durability`` of a topic)."""
 
     FSYNC = "fsync"
     """Once synced to the disk: survives power loss."""
@@ -76,7 +84,7 @@ class Durability(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
-    """What an engine needs to know of a topic's config; the defaults are Kafka's but for ``durability``."""
+    """The settings of a topic that concern its logs; the defaults are Kafka's but for ``durability``."""
 
     segment_bytes: int = 1024 * 1024 * 1024
     """``segment.bytes``: a segment that would grow beyond it is ended before the append."""
@@ -134,22 +142,18 @@ class Log(Protocol):
     @property
     def log_start_offset(self) -> int:
         """The first offset that may be read."""
-        ...
 
     @property
     def log_end_offset(self) -> int:
         """The next offset to be given. Falls back to ``high_watermark`` when appends fail."""
-        ...
 
     @property
     def high_watermark(self) -> int:
         """Everything below is durable under the log's policy and may be shown."""
-        ...
 
     @property
     def size_bytes(self) -> int:
         """Bytes of batches held, trimmed ones included until their segment is gone."""
-        ...
 
     def append(self, batch: Buffer | Sequence[Buffer], *, count: int, max_timestamp_ms: int, done: Done) -> int:
         """Queue exactly one record batch of ``count`` offsets and return its base offset at once.
@@ -158,12 +162,11 @@ class Log(Protocol):
         batch header, and must not change any more, as the engine may keep it for readers. The engine writes base
         offset and leader epoch into what it stores. ``max_timestamp_ms`` is the batch's. ``done`` is called later,
         never within this call, in the order of the appends: with None once durable, else with ``StorageFull``,
-        ``Unavailable`` or ``Unknown``.
+        ``Unavailable`` or ``Unknown``. That may take long: an engine that is not sure goes on asking until it is.
 
         An append that fails takes every later one with it that was queued before ``done`` reported the failure: their
         offsets were counted from its own. Appends after that get the offsets anew.
         """
-        ...
 
     def read(
         self, start_offset: int, *, max_bytes: int, upto_offset: int | None = None, min_one_batch: bool = True
@@ -172,16 +175,14 @@ class Log(Protocol):
 
         Shows no batch that reaches to ``upto_offset`` or beyond (default and most: ``high_watermark``), and no more
         than ``max_bytes``, except that the first batch is returned however large it is when ``min_one_batch`` (KIP-74).
-        Raises ``OffsetOutOfRange`` below ``log_start_offset`` or above ``log_end_offset``, and ``Corrupt``.
+        Raises ``OffsetOutOfRange`` below ``log_start_offset`` or above ``log_end_offset``, ``Corrupt`` and ``NotHere``.
         """
-        ...
 
     def offset_for_timestamp(self, timestamp_ms: int) -> Steps[OffsetAndTimestamp | None]:
         """The first record below the high watermark whose timestamp is at least ``timestamp_ms`` (KIP-79).
 
-        One step where batches are small. The log may change between steps.
+        One step where batches are small and here; one that is not is a `Later`. The log may change between steps.
         """
-        ...
 
     def max_timestamp(self) -> Steps[OffsetAndTimestamp | None]:
         """The first record below the high watermark that has the largest timestamp (KIP-734).
@@ -189,26 +190,21 @@ class Log(Protocol):
         In steps as `offset_for_timestamp`. May name a record just below ``log_start_offset`` whose batch is still
         there, as Kafka may.
         """
-        ...
 
     def epoch_end(self, leader_epoch: int) -> EpochEnd:
-        """Where ``leader_epoch`` ended, as OffsetForLeaderEpoch answers it (KIP-320)."""
-        ...
+        """The end of ``leader_epoch``, as OffsetForLeaderEpoch answers it (KIP-320)."""
 
     def retention_offset(self, *, oldest_ms: int | None = None, max_bytes: int | None = None) -> int:
         """The offset to ``trim`` to so that storage older than ``oldest_ms`` (Unix time) is gone, or so much that the
         rest is still at least ``max_bytes``. ``log_start_offset`` when there is nothing to do; what may go at a time
         is a segment, or a batch where there are no segments. Records without a timestamp have no age and stay.
         """
-        ...
 
     def segments(self) -> Sequence[SegmentInfo]:
-        """What the log consists of, oldest first. An empty log has none."""
-        ...
+        """The segments of the log, oldest first. An empty log has none."""
 
     async def roll(self) -> None:
         """End the segment that is being written, if it holds anything, so that it is closed. Durable on return."""
-        ...
 
     async def replace(self, first_offset: int, next_offset: int, batches: Sequence[Buffer]) -> None:
         """Put ``batches`` in the place of the closed segments from ``first_offset`` up to ``next_offset``.
@@ -219,23 +215,19 @@ class Log(Protocol):
         watermark stay. Raises ``ValueError`` where the ends do not fit, ``StorageFull`` or ``Unavailable`` when
         nothing was changed. Readers see one or the other.
         """
-        ...
 
     @property
     def cleaned_offset(self) -> int:
         """Compaction has seen everything below. 0 at first; may fall after a crash."""
-        ...
 
     def mark_cleaned(self, offset: int) -> None:
         """Compaction has seen everything below ``offset``; made durable at the engine's leisure."""
-        ...
 
     async def trim(self, offset: int) -> int:
         """Make ``offset`` the log start offset, durably, and return the log start offset.
 
         An offset below the present log start changes nothing. Raises ``OffsetOutOfRange`` above the high watermark.
         """
-        ...
 
 
 class Catalog(Protocol):
@@ -243,18 +235,50 @@ class Catalog(Protocol):
 
     def load(self) -> dict[str, Any] | None:
         """The document of the last ``store`` that succeeded, None if there has been none."""
-        ...
 
     async def store(self, state: Mapping[str, Any]) -> None:
         """Replace the document, durably. Raises ``StorageFull`` or ``Unavailable``, and then the old one stands.
 
         Stores are made in the order of the calls.
         """
-        ...
 
 
 def ignore_appended(tp: TopicPartition) -> None:
-    """Nobody waits for new records."""
+    """Do nothing about new records."""
+
+
+class Cut(NamedTuple):
+    """A write that opening an engine cut off, as it was never acknowledged."""
+
+    path: str
+    cut_bytes: int
+    reason: str
+
+
+class ClosedToOthers(NamedTuple):
+    """A directory that others could read until the engine was opened, and its permissions before and since."""
+
+    path: str
+    before: int
+    now: int
+
+
+class Damage(NamedTuple):
+    """A range of a file's bytes that holds no whole batch."""
+
+    path: str
+    begin: int
+    end: int
+    from_offset: int
+    upto_offset: int
+    """The first offset after the damage; records of compacted logs may have been missing before."""
+    records: int | None
+    """None where nobody can tell."""
+    reason: str
+
+
+Sync = Callable[[], None]
+"""Makes something durable, and raises if that fails."""
 
 
 class Engine(Protocol):
@@ -264,6 +288,10 @@ class Engine(Protocol):
     cluster_id: str
     """22 characters of URL-safe base64; given once and kept."""
     leader_epoch: int
+    recovered: list[Cut]
+    """Unfinished writes that opening the engine and its logs cut off."""
+    closed_to_others: ClosedToOthers | None
+    """Set by ``open`` if others could read what is stored."""
     on_appended: Callable[[TopicPartition], None]
     """Called when a log's high watermark has moved, after the ``Done`` calls that belong to it."""
     on_fatal: Callable[[EngineError], None]
@@ -271,37 +299,39 @@ class Engine(Protocol):
 
     @property
     def catalog(self) -> Catalog:
-        """Where the topics are kept."""
-        ...
+        """The catalog of topics."""
 
     @property
     def refusal(self) -> EngineError | None:
-        """Why no appends are taken at the moment, None while they are. Once ``on_fatal`` was called it says nothing."""
-        ...
+        """The reason why appends are refused now, None while they are taken. Means nothing after ``on_fatal``."""
 
     @property
     def logs(self) -> Mapping[TopicPartition, Log]:
         """Those opened and not deleted."""
-        ...
 
     async def open(self) -> None:
         """Take the storage and raise the epoch. Raises ``InUse``, ``Corrupt``, ``StorageFull`` or ``Unavailable``."""
-        ...
 
     async def close(self) -> None:
         """Wait for what is queued, make everything durable whatever its policy, and let go. May be called twice."""
-        ...
 
-    def open_log(self, topic: str, topic_id: UUID, partition: int, config: LogConfig) -> Log:
+    async def open_log(self, topic: str, topic_id: UUID, partition: int, config: LogConfig) -> Log:
         """Open the log, or begin an empty one; a log left over from another topic id is discarded.
 
         Costs nothing on disk until the first append. Raises ``Corrupt``; ``ValueError`` if it is open already.
         """
-        ...
 
     async def delete_log(self, tp: TopicPartition) -> None:
         """Delete the log durably; what is queued for it fails. Nothing happens if it is not open."""
-        ...
+
+    def watch_syncs(self, watch: Callable[[Sync], None]) -> None:
+        """Have ``watch`` make each sync that appends wait for, in a thread of the engine's choice.
+
+        It must call what it is given, once, and let through what that raises.
+        """
+
+    def damage_of(self, tp: TopicPartition) -> Sequence[Damage]:
+        """Read all of an open log, to say where it is damaged. Raises ``OSError``."""
 
     async def remove_orphans(self) -> list[TopicPartition]:
         """Delete stored logs that nobody has opened since ``open``, and name them.
@@ -309,4 +339,3 @@ class Engine(Protocol):
         For the moment after all logs of the catalog were opened: a crash between a topic's removal from the catalog
         and the deletion of its logs leaves such behind.
         """
-        ...

@@ -1,4 +1,4 @@
-"""A disk in memory that fails when told to and forgets what was not synced, for simulations and tests of recovery.
+"""A disk in memory that fails when told to and forgets what was not synced, for tests of recovery.
 
 It is meaner than a real one. A crash keeps, of what was written since the last sync, any sectors in any order, and any
 length that the file has had since; of the names in a directory it keeps those of any moment since the last sync.
@@ -80,6 +80,25 @@ class SimulatedDisk:
         """The name under which a handle was opened."""
         return self._handles[handle][1]
 
+    # --- behind everybody's back ---
+
+    def content(self, path: str) -> bytes:
+        """The whole of a file."""
+        directory, name = self._parent(path)
+        file = directory.entries.get(name)
+        if not isinstance(file, _File):
+            raise FileNotFoundError(errno.ENOENT, "no such file", path)
+        return bytes(file.content)
+
+    def put(self, path: str, data: bytes) -> None:
+        """Let there be a file with this content, durably."""
+        directory, name = self._parent(path)
+        file = directory.entries.get(name) or _File()
+        assert isinstance(file, _File)
+        file.content, file.durable, file.written, file.lengths = bytearray(data), bytes(data), [], []
+        for names in (directory.entries, directory.durable, *directory.history):
+            names[name] = file
+
     # --- the ends of a process ---
 
     def kill(self) -> None:
@@ -95,6 +114,13 @@ class SimulatedDisk:
         """The machine dies too: of what was not synced, chance decides."""
         self.kill()
         self._settle(self._root)
+
+    def end(self, *, power: bool) -> None:
+        """The process dies, and the machine too if the power fails."""
+        if power:
+            self.lose_power()
+        else:
+            self.kill()
 
     def _settle(self, directory: _Directory) -> None:
         # Names are journalled in order, so what survives is a moment between the last sync and now.

@@ -6,14 +6,17 @@ that it speaks of is on the disk.
 
 import json
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
-from ottla.broker.storage.engine import Corrupt
 from ottla.protocol.crc import crc32c
 
 FORMAT: Final = 2
 _TITLE: Final = f"ottla checkpoint {FORMAT} crc32c="
+
+
+class BadCheckpoint(Exception):
+    """The checkpoint is damaged. Without it nothing tells what was acknowledged from what was not."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -37,7 +40,7 @@ class LogState:
     offset_of_max: int = 0
     index_entries: int = 0
     time_entries: int = 0
-    """How many entries of its index files are on the disk."""
+    """Numbers of entries of its index files that are on the disk."""
 
     @property
     def uuid(self) -> UUID:
@@ -50,7 +53,7 @@ class Checkpoint:
 
     lsn: int = 0
     synced_lsn: int = 0
-    """How far the journal was on the disk when this was written."""
+    """The journal was on the disk up to here when this was written."""
     epoch: int = -1
     next_log_id: int = 1
     clean: bool = False
@@ -59,23 +62,19 @@ class Checkpoint:
 
 
 def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
-    document = {
-        "lsn": checkpoint.lsn,
-        "synced_lsn": checkpoint.synced_lsn,
-        "epoch": checkpoint.epoch,
-        "next_log_id": checkpoint.next_log_id,
-        "clean": checkpoint.clean,
-        "logs": [{name: getattr(log, name) for name in LogState.__slots__} for log in checkpoint.logs],
-    }
-    body = json.dumps(document, separators=(",", ":")).encode() + b"\n"
+    body = json.dumps(checkpoint, default=_fields, separators=(",", ":")).encode() + b"\n"
     return f"{_TITLE}{crc32c(body):08x}\n".encode() + body
 
 
+def _fields(one: Checkpoint | LogState) -> dict[str, Any]:
+    return {name: getattr(one, name) for name in one.__slots__}
+
+
 def decode_checkpoint(data: bytes, path: str) -> Checkpoint:
-    """Raises ``Corrupt``: what was acknowledged cannot be told from what was not without it."""
+    """Raises ``BadCheckpoint``, which names the path."""
     title, _, body = data.partition(b"\n")
     if title != f"{_TITLE}{crc32c(body):08x}".encode():
-        raise Corrupt(f"{path} is damaged: its CRC does not fit, or it is none that this version writes")
+        raise BadCheckpoint(f"{path} is damaged: its CRC does not fit, or it is none that this version writes")
     try:
         document = json.loads(body)
         logs = [LogState(**log) for log in document.pop("logs")]
@@ -83,4 +82,4 @@ def decode_checkpoint(data: bytes, path: str) -> Checkpoint:
             log.epochs = [(int(epoch), int(start)) for epoch, start in log.epochs]
         return Checkpoint(**document, logs=logs)
     except (ValueError, TypeError, KeyError) as error:
-        raise Corrupt(f"{path} cannot be read: {error!r}") from None
+        raise BadCheckpoint(f"{path} cannot be read: {error!r}") from None

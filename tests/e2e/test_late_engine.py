@@ -1,0 +1,58 @@
+"""Clients on an engine whose records are not here when they are asked for, and whose appends take long or fail."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from ottla.broker import app
+from ottla.testing import Broker, BrokerProcess
+from tests.e2e import confluent_client, group_life, ottla_client
+from tests.e2e.cast import Cast
+from tests.e2e.test_produce_and_read import test_a_batch_near_the_limit, test_acks, test_codecs  # noqa: F401
+from tests.storage.late_engine import LateEngine
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture
+def engine() -> LateEngine:
+    return LateEngine(seed=1, new_uuid=uuid4, delay_s=0.02)
+
+
+@pytest.fixture
+def broker(engine: LateEngine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
+    monkeypatch.setattr(app, "Broker", partial(app.Broker, engine=engine))
+    with Broker() as broker:
+        yield broker
+    assert engine.lateness.late_reads
+
+
+@pytest.mark.parametrize(
+    ("kind", "produce"), [("ottla", ottla_client.produce), ("confluent", confluent_client.produce)]
+)
+@pytest.mark.parametrize("failing", [0.0, 0.05])
+def test_life_of_a_group(
+    failing: float, kind: str, produce: group_life.Produce, engine: LateEngine, broker: Broker, cast: Cast
+) -> None:
+    engine.failing = failing
+    group_life.live(kind, produce, broker, cast)
+    assert bool(engine.failed_appends) is (failing > 0)
+
+
+class LateProcess(BrokerProcess):
+    """A broker in a process of its own, on a directory that is read late."""
+
+    def command(self) -> list[str]:
+        return ["tests.storage.late_cli" if word == "ottla.cli" else word for word in super().command()]
+
+
+@pytest.mark.parametrize("on_disk", [True, False])
+def test_a_process(on_disk: bool, tmp_path: Path) -> None:
+    wanted = [str(number) for number in range(200)]
+    with LateProcess(tmp_path if on_disk else None, topics={"t": 1}) as broker:
+        confluent_client.produce(broker.bootstrap_servers, "t", wanted)
+        rows = confluent_client.read_all(broker.bootstrap_servers, "t", {0: len(wanted)})[0]
+    assert [row.value().decode() for row in rows] == wanted
