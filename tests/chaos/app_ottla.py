@@ -9,7 +9,7 @@ from functools import partial
 from ottla.clients import Consumer, ConsumerRecord, KafkaError, Producer, TopicPartition, TransactionFailed
 from tests.chaos.events import Trouble, tell
 from tests.chaos.load import Role, pause, run_tasks
-from tests.chaos.load_ottla import COMMON
+from tests.chaos.load_asyncio import COMMON
 from tests.chaos.pipeline import (
     ABORTS,
     BATCH,

@@ -8,12 +8,12 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Protocol
 
 from ottla.testing import BrokerProcess
 from tests.chaos.crew import Crew
-from tests.e2e.raw import RawClient
+from tests.support.client import Client
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": 200,
@@ -81,14 +81,9 @@ class Killing:
         timer.join()
         self.broker.kill()
 
-    @contextlib.contextmanager
-    def reader(self) -> Iterator[RawClient]:
+    def reader(self) -> Client:
         """A connection to the broker."""
-        client = RawClient(self.broker.port)
-        try:
-            yield client
-        finally:
-            client.close()
+        return Client(self.broker.port)
 
     def wait(self, crew: Crew, condition: Callable[[], bool], what: str, show: Callable[[], object] = str) -> None:
         """Wait until the clients have got somewhere.

@@ -13,9 +13,9 @@ from confluent_kafka import TopicPartition as ConfluentPlace
 from ottla.clients import Consumer, KafkaError, TopicPartition
 from tests.chaos.events import Saw, Trouble, tell
 from tests.chaos.load import Role, role_of, run_tasks
+from tests.chaos.load_asyncio import COMMON
 from tests.chaos.load_confluent import COMMON as CONFLUENT
 from tests.chaos.load_confluent import LOST
-from tests.chaos.load_ottla import COMMON
 from tests.chaos.pipeline import KINDS, PARTITIONS, output_of
 
 WATCHERS = tuple(f"watched by {kind}" for kind in KINDS)

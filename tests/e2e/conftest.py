@@ -11,7 +11,7 @@ import pytest
 
 from ottla.broker.observe.logs import logger
 from ottla.testing import Broker
-from tests.e2e.cast import Cast
+from tests.support.cast import Cast
 
 INITIAL_DELAY_MS = 700
 KAFKAS_DEFAULTS = {

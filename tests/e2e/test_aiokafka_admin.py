@@ -13,8 +13,8 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, Records
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from ottla.testing import Broker
-from tests.e2e import aiokafka_client
-from tests.e2e.cast import Cast
+from tests.support.cast import Cast
+from tests.support.kit import produce
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio]
 
@@ -135,9 +135,8 @@ async def test_groups(broker: Broker, cast: Cast, name: str) -> None:
         await admin.create_topics([NewTopic(name, 2, 1)])
         for partition in range(2):
             values = [f"{partition} {at}" for at in range(10)]
-            await asyncio.to_thread(
-                aiokafka_client.produce, broker.bootstrap_servers, name, values, partition=partition
-            )
+            options = {"kind": "aiokafka", "partition": partition}
+            await asyncio.to_thread(produce, broker.bootstrap_servers, name, values, **options)
         one = cast.join("aiokafka")
         await asyncio.to_thread(
             cast.wait_seen_once, [f"{partition} {at}" for partition in range(2) for at in range(10)]

@@ -10,13 +10,12 @@ from typing import Any
 
 import confluent_kafka
 import pytest
-from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient, TopicPartition
 from kafka import errors as kafka_errors
 
 from ottla.testing import Broker
 from tests.differential.real_kafka import NoJava, jars
-from tests.e2e import confluent_client
+from tests.support.clients import confluent
 
 pytestmark = pytest.mark.e2e
 
@@ -55,7 +54,7 @@ def test_leaders_are_elected_already(admin: KafkaAdminClient, broker: Broker) ->
     told = admin.elect_leaders(0, {"orders": [0, 1]})
     (topic,) = told.replica_election_results
     assert [row.error_code for row in topic.partition_result] == [ELECTION_NOT_NEEDED] * 2
-    client = AdminClient({"bootstrap.servers": broker.bootstrap_servers, **confluent_client.QUIET})
+    client = confluent.admin(broker.bootstrap_servers)
     places = [confluent_kafka.TopicPartition("orders", 0), confluent_kafka.TopicPartition("absent", 0)]
     errors: Any = client.elect_leaders(confluent_kafka.ElectionType.PREFERRED, places).result(30)
     assert {place.topic: error.code() for place, error in errors.items()} == {

@@ -19,22 +19,18 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic, OffsetSpec
 
 from ottla.testing import Broker
-from tests.e2e import confluent_client
-from tests.e2e.cast import Cast
-from tests.e2e.waiting import wait_for
+from tests.support.cast import Cast
+from tests.support.clients import confluent
+from tests.support.clients.confluent import result
+from tests.support.kit import produce
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.e2e
 
 
 @pytest.fixture
 def admin(broker: Broker) -> AdminClient:
-    return AdminClient({"bootstrap.servers": broker.bootstrap_servers, **confluent_client.QUIET})
-
-
-def result(futures: dict[Any, Any]) -> Any:
-    """The result of the only future."""
-    (future,) = futures.values()
-    return future.result(30)
+    return confluent.admin(broker.bootstrap_servers)
 
 
 def refusal(futures: dict[Any, Any]) -> int:
@@ -70,7 +66,7 @@ def test_topics_are_created_grown_and_deleted(admin: AdminClient, broker: Broker
     assert partition_count(admin, name) == 5
     assert refusal(admin.create_partitions([NewPartitions(name, 5)])) == KafkaError.INVALID_PARTITIONS
     assert refusal(admin.create_partitions([NewPartitions(name, 4)])) == KafkaError.INVALID_PARTITIONS
-    assert confluent_client.produce(broker.bootstrap_servers, name, ["a"], partition=4) == [(4, 0)]
+    assert produce(broker.bootstrap_servers, name, ["a"], partition=4) == [(4, 0)]
 
     result(admin.delete_topics([name]))
     assert name not in admin.list_topics(timeout=30).topics
@@ -78,7 +74,7 @@ def test_topics_are_created_grown_and_deleted(admin: AdminClient, broker: Broker
     result(admin.create_topics([NewTopic(name, 1)]))
     described = result(admin.describe_topics(TopicCollection([name])))
     assert described.topic_id != first_id
-    assert confluent_client.produce(broker.bootstrap_servers, name, ["b"]) == [(0, 0)], "it starts at 0 again"
+    assert produce(broker.bootstrap_servers, name, ["b"]) == [(0, 0)], "it starts at 0 again"
 
 
 def test_cluster(admin: AdminClient, broker: Broker) -> None:
@@ -104,7 +100,7 @@ def test_unknown_topics_and_auto_creation(admin: AdminClient, broker: Broker, na
         consumer.close()
     assert name not in admin.list_topics(timeout=30).topics
 
-    assert confluent_client.produce(bootstrap, name, ["first"]) == [(0, 0)], "a producer does"
+    assert produce(bootstrap, name, ["first"]) == [(0, 0)], "a producer does"
     assert partition_count(admin, name) == 1
 
 
@@ -168,11 +164,9 @@ def test_offsets_by_time_and_deleted_records(admin: AdminClient, broker: Broker,
 @pytest.fixture
 def read_group(broker: Broker, cast: Cast, name: str) -> Iterator[Cast]:
     """A group of one member that has read and committed 10 records of each of 2 partitions."""
-    confluent_client.create_topics(broker.bootstrap_servers, {name: 2})
+    confluent.create_topics(broker.bootstrap_servers, {name: 2})
     for partition in range(2):
-        confluent_client.produce(
-            broker.bootstrap_servers, name, [f"{partition} {at}" for at in range(10)], partition=partition
-        )
+        produce(broker.bootstrap_servers, name, [f"{partition} {at}" for at in range(10)], partition=partition)
     one = cast.join("confluent")
     cast.wait_seen_once([f"{partition} {at}" for partition in range(2) for at in range(10)])
     one.commit()
@@ -231,7 +225,7 @@ def test_groups(admin: AdminClient, broker: Broker, read_group: Cast, name: str)
 
 
 def test_a_committed_note_comes_back(broker: Broker, name: str) -> None:
-    confluent_client.create_topics(broker.bootstrap_servers, {name: 1})
+    confluent.create_topics(broker.bootstrap_servers, {name: 1})
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": name})
     try:
         place = TopicPartition(name, 0, 7, "ünïcode", leader_epoch=0)

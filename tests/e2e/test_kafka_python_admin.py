@@ -12,9 +12,9 @@ from kafka.admin import ConfigResource, MemberToRemove
 from kafka.protocol.consumer import OffsetTimestamp
 
 from ottla.testing import Broker
-from tests.e2e import kafka_python_client
-from tests.e2e.cast import Cast
-from tests.e2e.waiting import wait_for
+from tests.support.cast import Cast
+from tests.support.kit import produce
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.e2e
 
@@ -80,7 +80,7 @@ def test_unknown_topics_and_auto_creation(admin: KafkaAdminClient, broker: Broke
     (unknown,) = admin.describe_topics([name])
     assert unknown["error_code"] == kafka_errors.UnknownTopicOrPartitionError.errno
     assert name not in admin.list_topics()
-    assert kafka_python_client.produce(broker.bootstrap_servers, name, ["first"]) == [(0, 0)]
+    assert produce(broker.bootstrap_servers, name, ["first"], kind="kafka-python") == [(0, 0)]
     assert name in admin.list_topics()
 
     consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap_servers)
@@ -152,7 +152,7 @@ def read_group(admin: KafkaAdminClient, broker: Broker, cast: Cast, name: str) -
     create(admin, name, 2)
     for partition in range(2):
         values = [f"{partition} {at}" for at in range(10)]
-        kafka_python_client.produce(broker.bootstrap_servers, name, values, partition=partition)
+        produce(broker.bootstrap_servers, name, values, partition=partition, kind="kafka-python")
     one = cast.join("kafka-python")
     cast.wait_seen_once([f"{partition} {at}" for partition in range(2) for at in range(10)])
     one.commit()

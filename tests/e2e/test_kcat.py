@@ -2,53 +2,39 @@
 
 import json
 import shutil
-import signal
-import subprocess
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
 from ottla.protocol.compression import Codec
 from ottla.testing import Broker
-from tests.e2e import confluent_client
 from tests.e2e.inside import stored_batches
-from tests.e2e.waiting import wait_for
-
-KCAT = shutil.which("kcat")
+from tests.support.clients import confluent
+from tests.support.clients.kcat import Kcat
+from tests.support.kit import Row
+from tests.support.waiting import wait_for
 
 pytestmark = [
     pytest.mark.e2e,
-    pytest.mark.skipif(KCAT is None, reason="kcat is not installed (Debian, Ubuntu: apt-get install kcat)"),
+    pytest.mark.skipif(
+        shutil.which("kcat") is None, reason="kcat is not installed (Debian, Ubuntu: apt-get install kcat)"
+    ),
 ]
-
-Kcat = Callable[..., str]
 
 
 @pytest.fixture
-def kcat(broker: Broker) -> Kcat:
-    """Run kcat against the broker, with what it reads from standard input; give what it writes."""
-
-    def run(*arguments: str, stdin: str = "") -> str:
-        done = subprocess.run(
-            [str(KCAT), "-b", broker.bootstrap_servers, *arguments],
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert done.returncode == 0, f"kcat {' '.join(arguments)}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-        return done.stdout
-
-    return run
+def kcat(broker: Broker) -> Iterator[Kcat]:
+    """kcat and the broker; what still runs when the test is over is ended."""
+    with ExitStack() as closing:
+        yield Kcat(broker.bootstrap_servers, closing)
 
 
 @pytest.fixture
 def topic(broker: Broker, name: str) -> str:
-    confluent_client.create_topics(broker.bootstrap_servers, {name: 2})
+    confluent.create_topics(broker.bootstrap_servers, {name: 2})
     return name
 
 
@@ -92,10 +78,8 @@ def test_idempotent_producer(kcat: Kcat, broker: Broker, topic: str) -> None:
 def test_where_to_begin_and_to_end(kcat: Kcat, broker: Broker, topic: str) -> None:
     now = int(time.time() * 1000)
     times = [now - 5000 + 1000 * at for at in range(5)]
-    producer = confluent_client.Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 50})
-    for at, timestamp in enumerate(times):
-        producer.produce(topic, f"record{at}", partition=0, timestamp=timestamp)
-    assert producer.flush(30) == 0
+    records = [Row(f"record{at}".encode(), timestamp_ms=timestamp) for at, timestamp in enumerate(times)]
+    confluent.KIT(broker.bootstrap_servers).produce(topic, records, partition=0)
 
     def read(*arguments: str) -> list[int]:
         text = kcat("-C", "-t", topic, "-p", "0", "-q", *arguments)
@@ -113,67 +97,21 @@ def test_where_to_begin_and_to_end(kcat: Kcat, broker: Broker, topic: str) -> No
         assert kcat("-Q", "-t", f"{topic}:0:{timestamp}").strip() == f"{topic} [0] offset {offset}"
 
 
-class GroupMember:
-    """``kcat -G``, writing partition, offset and value of what it gets to a file."""
-
-    def __init__(self, broker: Broker, group: str, topic: str, directory: Path) -> None:
-        self._out, self._notes = directory / "out", directory / "notes"
-        options = ["-X", "session.timeout.ms=6000", "-X", "auto.offset.reset=earliest", "-f", "%p %o %s\n"]
-        with self._out.open("wb") as out, self._notes.open("wb") as notes:
-            self.process = subprocess.Popen(
-                [str(KCAT), "-b", broker.bootstrap_servers, "-u", *options, "-G", group, topic],
-                stdout=out,
-                stderr=notes,
-            )
-
-    @property
-    def rows(self) -> list[tuple[int, int, str]]:
-        whole_lines = self._out.read_text().rpartition("\n")[0].splitlines()
-        fields = [line.split(" ", 2) for line in whole_lines]
-        return [(int(partition), int(offset), value) for partition, offset, value in fields]
-
-    @property
-    def notes(self) -> str:
-        return self._notes.read_text()
-
-    def owns(self, count: int) -> bool:
-        """Whether it was last given this many partitions."""
-        given = [line for line in self.notes.splitlines() if "assigned" in line]
-        return bool(given) and given[-1].count("[") == count
-
-
-@pytest.fixture
-def start_member(
-    broker: Broker, topic: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Callable[[], GroupMember]]:
-    members: list[GroupMember] = []
-
-    def start() -> GroupMember:
-        members.append(GroupMember(broker, topic, topic, tmp_path_factory.mktemp("kcat")))
-        return members[-1]
-
-    yield start
-    for member in members:
-        member.process.kill()
-        member.process.wait()
-
-
-def test_balanced_group(kcat: Kcat, topic: str, start_member: Callable[[], GroupMember]) -> None:
-    members = [start_member(), start_member()]
+def test_balanced_group(kcat: Kcat, topic: str) -> None:
+    members = [kcat.member(topic, topic, "-X", "session.timeout.ms=6000") for _ in range(2)]
     first, second = members
 
     def notes() -> str:
         return "\n".join(member.notes for member in members)
 
-    wait_for(lambda: first.owns(1) and second.owns(1), "each to have one partition", show=notes)
+    wait_for(lambda: len(first.owns) == len(second.owns) == 1, "each to have one partition", show=notes)
     for partition in ("0", "1"):
         kcat("-P", "-t", topic, "-p", partition, stdin="a\nb\n")
     wait_for(lambda: len(first.rows) == len(second.rows) == 2, "both to get theirs", show=notes)
     assert sorted(first.rows + second.rows) == [(0, 0, "a"), (0, 1, "b"), (1, 0, "a"), (1, 1, "b")]
 
-    second.process.send_signal(signal.SIGTERM)
-    second.process.wait(30)
-    wait_for(lambda: first.owns(2), "the first to have both", show=notes)
+    second.stop()
+    wait_for(lambda: len(first.owns) == 2, "the first to have both", show=notes)
     for partition in ("0", "1"):
         kcat("-P", "-t", topic, "-p", partition, stdin="c\n")
     wait_for(lambda: len(first.rows) == 4, "the first to get all", show=notes)

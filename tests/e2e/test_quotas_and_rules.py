@@ -51,7 +51,7 @@ from ottla.protocol.messages.alter_client_quotas import (
 )
 from ottla.testing import Broker, BrokerProcess
 from tests.differential.real_kafka import NoJava, jars
-from tests.e2e import confluent_client
+from tests.support.clients import confluent
 
 pytestmark = pytest.mark.e2e
 
@@ -67,7 +67,7 @@ def keeping() -> Iterator[Broker]:
 
 @pytest.fixture
 def admin(keeping: Broker) -> AdminClient:
-    return AdminClient({"bootstrap.servers": keeping.bootstrap_servers, **confluent_client.QUIET})
+    return confluent.admin(keeping.bootstrap_servers)
 
 
 @pytest.fixture
@@ -134,7 +134,7 @@ def test_credentials_with_kafka_python(python_admin: KafkaAdminClient) -> None:
 
 def test_nothing_is_enforced_and_nothing_is_promised(broker: Broker) -> None:
     """Without the setting rules are refused, as Kafka does without an authorizer; of credentials the client knows."""
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, **confluent_client.QUIET})
+    admin = confluent.admin(broker.bootstrap_servers)
     rule = AclBinding(
         ResourceType.TOPIC, "t", ResourcePatternType.LITERAL, "User:u", "*", AclOperation.READ, AclPermissionType.ALLOW
     )
@@ -196,7 +196,7 @@ async def _aiokafka(bootstrap: str, topic: str) -> int:
 
 
 async def _confluent(bootstrap: str, topic: str) -> int:
-    options = {"bootstrap.servers": bootstrap, "client.id": topic, **confluent_client.QUIET}
+    options = {"bootstrap.servers": bootstrap, "client.id": topic, **confluent.QUIET}
     producer = Producer(options)
     for _ in range(RECORDS):
         producer.produce(topic, b"x" * RECORD_BYTES)
@@ -315,7 +315,7 @@ def throttles(process: BrokerProcess, client_id: str) -> list[float]:
             "client.id": client_id,
             "linger.ms": 0,
             "throttle_cb": lambda event: waits.append(event.throttle_time),
-            **confluent_client.QUIET,
+            **confluent.QUIET,
         }
     )
     failed: list[Any] = []

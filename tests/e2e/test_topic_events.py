@@ -1,17 +1,18 @@
 """What becomes of topics is recorded, beside what the coordinator does."""
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import NewPartitions, NewTopic
 from msgspec import msgpack
 
 from ottla.testing import Broker
+from tests.support.clients import confluent
 
 pytestmark = pytest.mark.e2e
 
 
 def test_topics_that_are_created_grow_and_are_deleted() -> None:
     with Broker(topics={"orders": 3}) as broker:
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        admin = confluent.admin(broker.bootstrap_servers)
         admin.create_topics([NewTopic("refunds", 2)])["refunds"].result(30)
         admin.create_topics([NewTopic("nothing", 2)], validate_only=True)["nothing"].result(30)
         admin.create_partitions([NewPartitions("orders", 6)])["orders"].result(30)

@@ -15,7 +15,7 @@ from ottla.broker.observe.why.judge import _REASONS
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from tests.hostile.victim import Victim
-from tests.pitfalls.client import Client
+from tests.support.client import Client
 
 IDS = 15
 LETTERS = 32_000

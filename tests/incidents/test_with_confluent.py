@@ -11,15 +11,16 @@ from urllib.request import urlopen
 
 import msgspec
 import pytest
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import NewPartitions, NewTopic
 
 from ottla.broker.observe.recording import open_recording
 from ottla.broker.observe.why.history import History
 from ottla.broker.observe.why.model import Episode
 from ottla.broker.observe.why.words import verdict
 from ottla.testing import Broker
-from tests.e2e.cast import Cast, places
-from tests.e2e.waiting import wait_for
+from tests.support.cast import Cast, places
+from tests.support.clients import confluent
+from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.e2e]
 
@@ -163,7 +164,7 @@ def test_partitions_that_are_added(tmp_path: Path) -> None:
         Cast(broker.bootstrap_servers, "billing") as cast,
     ):
         members = joined(cast, "one", "two")
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        admin = confluent.admin(broker.bootstrap_servers)
         admin.create_partitions([NewPartitions(TOPIC, 2 * PARTITIONS)])[TOPIC].result(30)
         cast.wait_shared(members, places(TOPIC, 2 * PARTITIONS))
         told = recorded(broker, cast, "topic-metadata-changed")
@@ -217,7 +218,7 @@ def test_a_join_that_waits_for_a_busy_member(broker: Broker, cast: Cast) -> None
 
 @pytest.mark.slow
 def test_a_subscription_that_changes(broker: Broker, cast: Cast) -> None:
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin = confluent.admin(broker.bootstrap_servers)
     admin.create_topics([NewTopic("refunds", 2)])["refunds"].result(30)
     _, two = joined(cast, "one", "two")
     two.ask(lambda consumer: consumer.subscribe([TOPIC, "refunds"]))
@@ -232,7 +233,7 @@ def test_a_subscription_that_changes(broker: Broker, cast: Cast) -> None:
 def test_a_topic_that_matches_a_pattern(broker: Broker, cast: Cast) -> None:
     one = cast.join("confluent", ["^orders.*"], name="one", options=QUICK)
     cast.wait_shared([one], places(TOPIC, PARTITIONS))
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin = confluent.admin(broker.bootstrap_servers)
     admin.create_topics([NewTopic("orders-eu", 3)])["orders-eu"].result(30)
     cast.wait_shared([one], [*places(TOPIC, PARTITIONS), *places("orders-eu", 3)])
     told = recorded(broker, cast, "subscription-changed")

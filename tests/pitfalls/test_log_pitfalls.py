@@ -26,7 +26,8 @@ from ottla.protocol.records import (
     parse_header,
     with_codec,
 )
-from tests.pitfalls.client import Client, TopicPartition, batch, fetch_fields, fresh, of
+from tests.support.client import Client, TopicPartition, batch, fresh, of
+from tests.support.requests import fetch_fields
 
 READ_COMMITTED = 1
 OUT_OF_RANGE = ErrorCode.OFFSET_OUT_OF_RANGE

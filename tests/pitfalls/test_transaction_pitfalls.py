@@ -12,7 +12,7 @@ from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import decode_batch, iter_batches, parse_marker
 from ottla.testing import Broker
-from tests.pitfalls.client import Client, TopicPartition, batch, fresh, of
+from tests.support.client import Client, TopicPartition, batch, fresh, of
 
 READ_COMMITTED = 1
 OUT_OF_ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER

@@ -16,8 +16,7 @@ from kafka.admin import KafkaAdminClient
 
 from tests.interop.connect.processes import Refused, Worker, kill
 from tests.interop.connect.reading import Reader, partitions, topic_config, until
-from tests.interop.kafka_tools.cases import NotHere
-from tests.interop.suite import Run
+from tests.interop.suite import NotHere, Run
 
 GROUP = "connect-cluster"
 TOPIC = "lines"

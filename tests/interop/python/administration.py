@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from tests.e2e.waiting import wait_for
 from tests.interop.python.groups import produce, values
 from tests.interop.python.harness import Scenario, Stage
-from tests.interop.python.kit import Row
 from tests.interop.python.records import UNKNOWN_TOPIC, refusal, rows
+from tests.support.kit import Row
+from tests.support.waiting import wait_for
 
 T = TypeVar("T")
 

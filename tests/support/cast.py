@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from tests.e2e.members import Member, Place, ProcessMember, Role, Watched, member
-from tests.e2e.waiting import wait_for
+from tests.support.members import Member, Place, ProcessMember, Role, Watched, member
+from tests.support.waiting import wait_for
 
 
 class Cast:

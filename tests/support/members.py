@@ -14,28 +14,19 @@ import tempfile
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.e2e.waiting import wait_for
-
-Place = tuple[str, int]
-"""A topic and a partition."""
+from tests.support.kit import Place
+from tests.support.waiting import wait_for
 
 ROOT = Path(__file__).parents[2]
 SESSION_TIMEOUT_MS = 6_000
 """The shortest that Kafka allows by default."""
-
-MODULES = {
-    "confluent": ("tests.e2e.confluent_client", "ConfluentMember"),
-    "kafka-python": ("tests.e2e.kafka_python_client", "KafkaPythonMember"),
-    "aiokafka": ("tests.e2e.aiokafka_client", "AiokafkaMember"),
-    "ottla": ("tests.e2e.ottla_client", "OttlaMember"),
-}
 
 
 class Seen(NamedTuple):
@@ -79,9 +70,44 @@ class Role:
 
 def member(role: Role) -> "Member":
     """A member of the role's kind of client, not started yet."""
-    module, name = MODULES[role.kind]
-    made: Member = getattr(import_module(module), name)(role)
+    made: Member = import_module(f"tests.support.clients.{role.kind.replace('-', '_')}").MEMBER(role)
     return made
+
+
+def python_options(role: Role, assignors: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a consumer of a client in pure Python: but for the session timeout and the start at the beginning
+    the client's defaults.
+    """
+    options: dict[str, Any] = {
+        "bootstrap_servers": role.bootstrap,
+        "group_id": role.group,
+        "client_id": role.name,
+        "session_timeout_ms": role.session_timeout_ms,
+        "auto_offset_reset": "earliest",
+    }
+    if role.instance_id:
+        options["group_instance_id"] = role.instance_id
+    if role.assignor:
+        options["partition_assignment_strategy"] = [assignors[role.assignor]]
+    if not role.auto_commit:
+        options["enable_auto_commit"] = False
+    return options | role.options
+
+
+def listener(base: type, told: "Watched") -> Any:
+    """A client's rebalance listener that passes on what it is called with."""
+
+    class Listener(base):  # type: ignore[misc]
+        def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
+            told.changed("assigned", map(tuple, assigned))
+
+        def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
+            told.changed("revoked", map(tuple, revoked))
+
+        def on_partitions_lost(self, lost: Iterable[Any]) -> None:
+            told.changed("lost", map(tuple, lost))
+
+    return Listener()
 
 
 class Watched:
@@ -98,6 +124,12 @@ class Watched:
 
     def saw(self, topic: str, partition: int, offset: int, value: bytes | None) -> None:
         self.seen.append(Seen(topic, partition, offset, (value or b"").decode(), time.monotonic()))
+
+    def saw_all(self, batches: Mapping[Any, Iterable[Any]]) -> None:
+        """Records by partition, as the clients in pure Python give them."""
+        for records in batches.values():
+            for record in records:
+                self.saw(record.topic, record.partition, record.offset, record.value)
 
     def changed(self, kind: str, places: Iterable[Place]) -> None:
         moved = frozenset(places)
@@ -199,10 +231,12 @@ class ProcessMember(Watched):
     """A member in a process of its own, which tells what happens line by line.
 
     Args:
-        command: a program that takes the role as its last argument and behaves as tests/e2e/member_process.py does.
+        command: a program that takes the role as its last argument and behaves as tests/support/member_process.py does.
     """
 
-    def __init__(self, role: Role, command: Sequence[str] = (sys.executable, "-m", "tests.e2e.member_process")) -> None:
+    def __init__(
+        self, role: Role, command: Sequence[str] = (sys.executable, "-m", "tests.support.member_process")
+    ) -> None:
         super().__init__(role)
         self._errors = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - it lives as long as the process
         self._process = subprocess.Popen(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import socket
 import struct
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from ottla.protocol.apis import ApiKey, api
@@ -15,7 +14,7 @@ PATIENCE_S = 20
 """How long an answer may take that nobody has a reason to wait for."""
 
 
-class ConnectionClosed(Exception):
+class ConnectionClosed(ConnectionError):
     """The broker has closed the connection where an answer was due."""
 
 
@@ -41,9 +40,10 @@ class Peer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self.socket.close()
 
     # Sending
