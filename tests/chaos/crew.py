@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import IO, Self
 
 from tests.chaos.events import Event, Trouble, event_of
@@ -99,8 +98,6 @@ class Crew:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for worker in self.workers.values():
             worker.kill()

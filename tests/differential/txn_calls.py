@@ -18,7 +18,6 @@ from tests.support.requests import fetch_fields
 WHO = "producer"
 TRANSACTIONS_TOPIC = "__transaction_state"
 TRANSACTION_PARTITIONS = 16
-COMPLETE = ("CompleteCommit", "CompleteAbort")
 
 
 class Producer(NamedTuple):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from tests.e2e.test_transactions import PATIENCE_S, producer, send
 from tests.support.cast import Cast, places
 from tests.support.clients import confluent
 from tests.support.kit import produce
+from tests.support.processes import python
 from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.e2e
@@ -29,10 +28,8 @@ SETTINGS = {"group.initial.rebalance.delay.ms": 300}
 
 def replayed(path: Path) -> dict[str, Any]:
     """What `ottla replay` says."""
-    command = [sys.executable, "-m", "ottla.cli", "replay", str(path), "--format", "json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    verdict: dict[str, Any] = json.loads(done.stdout)
-    assert (done.returncode, verdict["differences"]) == (0, []), done.stdout + done.stderr
+    verdict: dict[str, Any] = json.loads(python("ottla.cli", "replay", str(path), "--format", "json"))
+    assert verdict["differences"] == [], verdict
     return verdict
 
 

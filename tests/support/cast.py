@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from types import TracebackType
 from typing import Any, Self
 
 from tests.support.members import Member, Place, ProcessMember, Role, Watched, member
@@ -81,9 +80,7 @@ class Cast:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         for one in self.everyone:
             if isinstance(one, ProcessMember):
                 one.kill()

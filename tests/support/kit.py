@@ -49,10 +49,25 @@ class Got(NamedTuple):
 
 
 class Transactional(ABC):
-    """A transactional producer whose id is initialized."""
+    """A transactional producer whose id is initialized.
 
-    @abstractmethod
-    def begin(self) -> None: ...
+    Args:
+        producer: the client's; all begin and end transactions by the same names.
+        run: waits for what a call gives.
+    """
+
+    def __init__(self, producer: Any, run: Callable[[Any], Any] = lambda given: given) -> None:
+        self._producer = producer
+        self._run = run
+
+    def begin(self) -> None:
+        self._run(self._producer.begin_transaction())
+
+    def commit(self) -> None:
+        self._run(self._producer.commit_transaction())
+
+    def abort(self) -> None:
+        self._run(self._producer.abort_transaction())
 
     @abstractmethod
     def send(self, topic: str, values: Sequence[bytes]) -> None:
@@ -60,12 +75,6 @@ class Transactional(ABC):
 
     @abstractmethod
     def send_offsets(self, group: str, offsets: Mapping[Place, int]) -> None: ...
-
-    @abstractmethod
-    def commit(self) -> None: ...
-
-    @abstractmethod
-    def abort(self) -> None: ...
 
     @abstractmethod
     def close(self) -> None: ...
@@ -100,11 +109,13 @@ class Kit(ABC):
         partition: int | None = None,
         codec: str = "none",
         idempotent: bool = False,
+        one_by_one: bool = False,
         **options: Any,
     ) -> list[Ack]:
         """Produce in one batch a partition, and give partition and offset of each record as acknowledged.
 
         Args:
+            one_by_one: each record when the one before is acknowledged.
             options: the client's own; underscores may stand for the dots in their names.
         """
 
@@ -164,7 +175,15 @@ class WholeKit(Kit):
         """Offset and note."""
 
     @abstractmethod
-    def create(self, topic: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None: ...
+    def create(
+        self,
+        topic: str,
+        partitions: int = 1,
+        configs: Mapping[str, str] | None = None,
+        *,
+        replication: int = 1,
+        validate_only: bool = False,
+    ) -> None: ...
 
     @abstractmethod
     def delete(self, topic: str) -> None: ...
@@ -173,13 +192,15 @@ class WholeKit(Kit):
     def topics(self) -> set[str]: ...
 
     @abstractmethod
-    def partitions(self, topic: str) -> int: ...
+    def leaders(self, topic: str) -> dict[int, int]:
+        """By partition."""
 
     @abstractmethod
     def grow(self, topic: str, partitions: int) -> None: ...
 
     @abstractmethod
-    def configs(self, topic: str) -> dict[str, str | None]: ...
+    def configs(self, name: str, kind: str = "topic") -> dict[str, str | None]:
+        """Of a topic, or of a ``broker`` by its id."""
 
     @abstractmethod
     def alter(self, topic: str, configs: Mapping[str, str]) -> None: ...

@@ -6,8 +6,6 @@ Three connectors read a file each, exactly once, to one topic; one with three ta
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,6 +15,7 @@ from kafka.admin import KafkaAdminClient
 from tests.interop.connect.processes import Refused, Worker, kill
 from tests.interop.connect.reading import Reader, partitions, topic_config, until
 from tests.interop.suite import NotHere, Run
+from tests.support.processes import python
 
 GROUP = "connect-cluster"
 TOPIC = "lines"
@@ -153,10 +152,7 @@ class Connect:
 
     def ottla(self, *words: str) -> str:
         """What `ottla` prints."""
-        command = [sys.executable, "-m", "ottla.cli", *words, "--bootstrap-server", self.run.bootstrap]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-        assert done.returncode == 0, done
-        return done.stdout
+        return python("ottla.cli", *words, "--bootstrap-server", self.run.bootstrap)
 
     def described(self) -> Any:
         """The group of the workers, as `ottla` describes it."""

@@ -31,13 +31,6 @@ class AiokafkaMember(LoopMember):
 
 
 class AiokafkaTransactional(Transactional):
-    def __init__(self, kit: AiokafkaKit, transactional_id: str) -> None:
-        self._run = kit._loop.run
-        self._producer = self._run(kit._made(AIOKafkaProducer, transactional_id=transactional_id))
-
-    def begin(self) -> None:
-        self._run(self._producer.begin_transaction())
-
     def send(self, topic: str, values: Sequence[bytes]) -> None:
         async def send() -> None:
             for future in [await self._producer.send(topic, value, partition=0) for value in values]:
@@ -48,12 +41,6 @@ class AiokafkaTransactional(Transactional):
     def send_offsets(self, group: str, offsets: Mapping[Place, int]) -> None:
         places = {TopicPartition(*place): offset for place, offset in offsets.items()}
         self._run(self._producer.send_offsets_to_transaction(places, group))
-
-    def commit(self) -> None:
-        self._run(self._producer.commit_transaction())
-
-    def abort(self) -> None:
-        self._run(self._producer.abort_transaction())
 
     def close(self) -> None:
         self._run(self._producer.stop())
@@ -89,7 +76,8 @@ class AiokafkaKit(LoopKit, WholeKit):
         return self._loop.run(administer())
 
     def transactional(self, transactional_id: str) -> Transactional:
-        return AiokafkaTransactional(self, transactional_id)
+        producer = self._loop.run(self._made(AIOKafkaProducer, transactional_id=transactional_id))
+        return AiokafkaTransactional(producer, self._loop.run)
 
     def commit(self, group: str, offsets: Mapping[Place, tuple[int, str]]) -> None:
         with self._consumer(group_id=group) as consumer:
@@ -101,9 +89,18 @@ class AiokafkaKit(LoopKit, WholeKit):
         told = self.administer(lambda admin: admin.list_consumer_group_offsets(group))[TopicPartition(*place)]
         return told.offset, told.metadata
 
-    def create(self, topic: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
-        wanted = NewTopic(topic, partitions, 1, topic_configs=dict(configs or {}))
-        check(self.administer(lambda admin: admin.create_topics([wanted])).topic_errors[0][1])
+    def create(
+        self,
+        topic: str,
+        partitions: int = 1,
+        configs: Mapping[str, str] | None = None,
+        *,
+        replication: int = 1,
+        validate_only: bool = False,
+    ) -> None:
+        wanted = [NewTopic(topic, partitions, replication, topic_configs=dict(configs or {}))]
+        told = self.administer(lambda admin: admin.create_topics(wanted, validate_only=validate_only))
+        check(told.topic_errors[0][1])
 
     def delete(self, topic: str) -> None:
         check(self.administer(lambda admin: admin.delete_topics([topic])).topic_error_codes[0][1])
@@ -111,16 +108,16 @@ class AiokafkaKit(LoopKit, WholeKit):
     def topics(self) -> set[str]:
         return set(self.administer(lambda admin: admin.list_topics()))
 
-    def partitions(self, topic: str) -> int:
+    def leaders(self, topic: str) -> dict[int, int]:
         [told] = self.administer(lambda admin: admin.describe_topics([topic]))
-        return len(told["partitions"])
+        return {one["partition"]: one["leader"] for one in told["partitions"]}
 
     def grow(self, topic: str, partitions: int) -> None:
         told = self.administer(lambda admin: admin.create_partitions({topic: NewPartitions(partitions)}))
         check(told.topic_errors[0][1])
 
-    def configs(self, topic: str) -> dict[str, str | None]:
-        wanted = ConfigResource(ConfigResourceType.TOPIC, topic)
+    def configs(self, name: str, kind: str = "topic") -> dict[str, str | None]:
+        wanted = ConfigResource(ConfigResourceType[kind.upper()], name)
         [told] = self.administer(lambda admin: admin.describe_configs([wanted]))
         return {entry[0]: entry[1] for entry in told.resources[0][4]}
 

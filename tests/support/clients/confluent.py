@@ -207,12 +207,9 @@ class Stream:
 
 
 class ConfluentTransactional(Transactional):
-    def __init__(self, kit: ConfluentKit, transactional_id: str) -> None:
-        self._bootstrap = kit.bootstrap
-        self._producer = producer(kit.bootstrap, transactional_id)
-
-    def begin(self) -> None:
-        self._producer.begin_transaction()
+    def __init__(self, bootstrap: str, transactional_id: str) -> None:
+        super().__init__(producer(bootstrap, transactional_id))
+        self._bootstrap = bootstrap
 
     def send(self, topic: str, values: Sequence[bytes]) -> None:
         deliver(self._producer, topic, [Row(value) for value in values], 0)
@@ -220,13 +217,7 @@ class ConfluentTransactional(Transactional):
     def send_offsets(self, group: str, offsets: Mapping[Place, int]) -> None:
         places = [TopicPartition(*place, offset) for place, offset in offsets.items()]
         with closing(consumer(self._bootstrap, group)) as reader:
-            self._producer.send_offsets_to_transaction(places, reader.consumer_group_metadata(), 30)
-
-    def commit(self) -> None:
-        self._producer.commit_transaction(30)
-
-    def abort(self) -> None:
-        self._producer.abort_transaction(30)
+            self._producer.send_offsets_to_transaction(places, reader.consumer_group_metadata(), PATIENCE_S)
 
     def close(self) -> None:
         self._producer.purge()
@@ -297,10 +288,13 @@ class ConfluentKit(WholeKit):
         partition: int | None = None,
         codec: str = "none",
         idempotent: bool = False,
+        one_by_one: bool = False,
         **options: Any,
     ) -> list[Ack]:
         given = {"compression_type": codec, "enable_idempotence": idempotent, "linger_ms": 20}
         made = producer(self.bootstrap, **given | {"message_max_bytes": 10_000_000} | options)
+        if one_by_one:
+            return [ack for row in rows for ack in deliver(made, topic, [row], partition)]
         return deliver(made, topic, rows, partition)
 
     @contextmanager
@@ -316,7 +310,7 @@ class ConfluentKit(WholeKit):
             yield lambda seconds: polled(reader, seconds)
 
     def transactional(self, transactional_id: str) -> Transactional:
-        return ConfluentTransactional(self, transactional_id)
+        return ConfluentTransactional(self.bootstrap, transactional_id)
 
     def commit(self, group: str, offsets: Mapping[Place, tuple[int, str]]) -> None:
         places = [TopicPartition(*place, offset, note) for place, (offset, note) in offsets.items()]
@@ -330,8 +324,17 @@ class ConfluentKit(WholeKit):
             [told] = asking.committed([TopicPartition(*place)], timeout=PATIENCE_S)
             return told.offset, told.metadata or ""
 
-    def create(self, topic: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
-        create_topics(self.bootstrap, {topic: partitions}, **configs or {})
+    def create(
+        self,
+        topic: str,
+        partitions: int = 1,
+        configs: Mapping[str, str] | None = None,
+        *,
+        replication: int = 1,
+        validate_only: bool = False,
+    ) -> None:
+        wanted = NewTopic(topic, partitions, replication, config=dict(configs or {}))
+        result(self._admin.create_topics([wanted], validate_only=validate_only))
 
     def delete(self, topic: str) -> None:
         result(self._admin.delete_topics([topic]))
@@ -340,15 +343,16 @@ class ConfluentKit(WholeKit):
         # Of its own: release 2.6 damages its memory when several threads list topics with one client.
         return set(admin(self.bootstrap).list_topics(timeout=30).topics)
 
-    def partitions(self, topic: str) -> int:
-        return len(admin(self.bootstrap).list_topics(topic, timeout=30).topics[topic].partitions)
+    def leaders(self, topic: str) -> dict[int, int]:
+        found = admin(self.bootstrap).list_topics(topic, timeout=30).topics[topic].partitions
+        return {number: partition.leader for number, partition in found.items()}
 
     def grow(self, topic: str, partitions: int) -> None:
         result(self._admin.create_partitions([NewPartitions(topic, partitions)]))
 
-    def configs(self, topic: str) -> dict[str, str | None]:
-        told = result(self._admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)]))
-        return {name: entry.value for name, entry in told.items()}
+    def configs(self, name: str, kind: str = "topic") -> dict[str, str | None]:
+        told = result(self._admin.describe_configs([ConfigResource(ConfigResource.Type[kind.upper()], name)]))
+        return {key: entry.value for key, entry in told.items()}
 
     def alter(self, topic: str, configs: Mapping[str, str]) -> None:
         changes = [

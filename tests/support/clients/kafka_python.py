@@ -64,13 +64,6 @@ class KafkaPythonMember(Member):
 
 
 class KafkaPythonTransactional(Transactional):
-    def __init__(self, bootstrap: str, transactional_id: str) -> None:
-        self._producer = KafkaProducer(bootstrap_servers=bootstrap, transactional_id=transactional_id)
-        self._producer.init_transactions()
-
-    def begin(self) -> None:
-        self._producer.begin_transaction()
-
     def send(self, topic: str, values: Sequence[bytes]) -> None:
         for future in [self._producer.send(topic, value, partition=0) for value in values]:
             future.get(30)
@@ -79,12 +72,6 @@ class KafkaPythonTransactional(Transactional):
         self._producer.send_offsets_to_transaction(
             {TopicPartition(*place): note(offset) for place, offset in offsets.items()}, group
         )
-
-    def commit(self) -> None:
-        self._producer.commit_transaction()
-
-    def abort(self) -> None:
-        self._producer.abort_transaction()
 
     def close(self) -> None:
         self._producer.close(timeout=5)
@@ -110,6 +97,7 @@ class KafkaPythonKit(WholeKit):
         partition: int | None = None,
         codec: str = "none",
         idempotent: bool = False,
+        one_by_one: bool = False,
         **options: Any,
     ) -> list[Ack]:
         given: dict[str, Any] = {"compression_type": None if codec == "none" else codec, "linger_ms": 20}
@@ -117,17 +105,12 @@ class KafkaPythonKit(WholeKit):
             given["enable_idempotence"] = idempotent
         given |= {"max_request_size": 10_000_000, "retries": 5, **options}
         with closing(KafkaProducer(bootstrap_servers=self.bootstrap, **given)) as producer:
-            futures = [
-                producer.send(
-                    topic,
-                    row.value,
-                    key=row.key,
-                    headers=list(row.headers),
-                    partition=partition,
-                    timestamp_ms=row.timestamp_ms,
-                )
-                for row in rows
-            ]
+            futures = []
+            for row in rows:
+                named = {"key": row.key, "headers": list(row.headers), "timestamp_ms": row.timestamp_ms}
+                futures.append(producer.send(topic, row.value, partition=partition, **named))
+                if one_by_one:
+                    futures[-1].get(timeout=30)
             producer.flush(30)
             told = [future.get(timeout=30) for future in futures]
         return [(one.partition, one.offset) for one in told]
@@ -154,7 +137,9 @@ class KafkaPythonKit(WholeKit):
         return closing(KafkaAdminClient(bootstrap_servers=self.bootstrap))
 
     def transactional(self, transactional_id: str) -> Transactional:
-        return KafkaPythonTransactional(self.bootstrap, transactional_id)
+        producer = KafkaProducer(bootstrap_servers=self.bootstrap, transactional_id=transactional_id)
+        producer.init_transactions()
+        return KafkaPythonTransactional(producer)
 
     def commit(self, group: str, offsets: Mapping[Place, tuple[int, str]]) -> None:
         with self._consumer(group_id=group) as consumer:
@@ -166,9 +151,18 @@ class KafkaPythonKit(WholeKit):
             told = consumer.committed(TopicPartition(*place), metadata=True)
             return told.offset, told.metadata
 
-    def create(self, topic: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
+    def create(
+        self,
+        topic: str,
+        partitions: int = 1,
+        configs: Mapping[str, str] | None = None,
+        *,
+        replication: int = 1,
+        validate_only: bool = False,
+    ) -> None:
         with self._admin() as admin:
-            admin.create_topics([NewTopic(topic, partitions, 1, topic_configs=dict(configs or {}))])
+            wanted = NewTopic(topic, partitions, replication, topic_configs=dict(configs or {}))
+            admin.create_topics([wanted], validate_only=validate_only)
 
     def delete(self, topic: str) -> None:
         with self._admin() as admin:
@@ -178,23 +172,25 @@ class KafkaPythonKit(WholeKit):
         with self._admin() as admin:
             return set(admin.list_topics())
 
-    def partitions(self, topic: str) -> int:
+    def leaders(self, topic: str) -> dict[int, int]:
+        number, leader = ("partition", "leader") if OLD else ("partition_index", "leader_id")
         with self._admin() as admin:
             [told] = admin.describe_topics([topic])
-            return len(told["partitions"])
+            return {one[number]: one[leader] for one in told["partitions"]}
 
     def grow(self, topic: str, partitions: int) -> None:
         with self._admin() as admin:
             admin.create_partitions({topic: NewPartitions(partitions)})
 
-    def configs(self, topic: str) -> dict[str, str | None]:
+    def configs(self, name: str, kind: str = "topic") -> dict[str, str | None]:
+        wanted = [ConfigResource(ConfigResourceType[kind.upper()], name)]
         with self._admin() as admin:
             if OLD:
-                [told] = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
+                [told] = admin.describe_configs(wanted)
                 [resource] = told.resources
                 return {entry[0]: entry[1] for entry in resource[4]}
-            told = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)], config_filter="all")
-            return {name: entry["value"] for name, entry in told["topic"][topic].items()}
+            told = admin.describe_configs(wanted, config_filter="all")
+            return {key: entry["value"] for key, entry in told[kind][name].items()}
 
     def alter(self, topic: str, configs: Mapping[str, str]) -> None:
         with self._admin() as admin:

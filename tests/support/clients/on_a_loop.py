@@ -74,14 +74,15 @@ class LoopKit(Kit):
         partition: int | None = None,
         codec: str = "none",
         idempotent: bool = False,
+        one_by_one: bool = False,
         **options: Any,
     ) -> list[Ack]:
         named = {"compression_type": None if codec == "none" else codec, "enable_idempotence": idempotent}
         given = {"bootstrap_servers": self.bootstrap, "linger_ms": 20, **self.producing, **named, **options}
-        return self._loop.run(self._produce(given, topic, rows, partition))
+        return self._loop.run(self._produce(given, topic, rows, partition, one_by_one))
 
     async def _produce(
-        self, options: Mapping[str, Any], topic: str, rows: Sequence[Row], partition: int | None
+        self, options: Mapping[str, Any], topic: str, rows: Sequence[Row], partition: int | None, one_by_one: bool
     ) -> list[Ack]:
         producer = self.producer(**options)
         await producer.start()
@@ -93,6 +94,8 @@ class LoopKit(Kit):
                     topic, row.value, key=row.key, headers=list(row.headers), partition=partition, **fields
                 )
                 futures.append(await sent)
+                if one_by_one:
+                    await futures[-1]
             # With acks=0 there is nothing to tell.
             return [(told.partition, told.offset) for told in await asyncio.gather(*futures) if told is not None]
         finally:
