@@ -86,7 +86,7 @@ async def step(app: Application, producer: Producer, consumer: Consumer, batches
 
 
 async def back_to_committed(consumer: Consumer) -> None:
-    """What was read and not committed is read again."""
+    """Read again from the committed offsets."""
     for tp in consumer.assignment():
         offset = await consumer.committed(tp)
         if tp in consumer.assignment():

@@ -1,4 +1,4 @@
-"""What a load process tells the test, one line a thing, on its standard output.
+"""Events that a load process reports to the test on standard output, one a line.
 
 A line is written as soon as the client has the answer: what was told stays told when the process is killed a moment
 later.

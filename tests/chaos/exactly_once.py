@@ -20,9 +20,9 @@ from tests.support.client import Client
 CALM_EVERY = 10
 """After so many rounds every application must have got further before the next kill."""
 FROZEN_ROUNDS = 3
-"""How long an application stands still that then comes back as a zombie."""
+"""Rounds for which an application is frozen before it returns as a zombie."""
 BOTH, BROKER, FREEZE = 0.15, 0.5, 0.1
-"""How often broker and application are killed together, the broker alone, and an application is frozen."""
+"""Probabilities that broker and application are killed, the broker alone, and that an application is frozen."""
 
 
 class ExactlyOnce:

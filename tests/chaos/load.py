@@ -1,4 +1,4 @@
-"""What the load processes share: their command line, the pace of a producer, the words of a value."""
+"""Shared by the load processes: command line, pace of producers, values of records."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SESSION_MS = 3_000
 
 @dataclass(frozen=True)
 class Role:
-    """What one process is to do."""
+    """The task of one process."""
 
     name: str
     bootstrap: str

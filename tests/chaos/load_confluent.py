@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -25,6 +26,7 @@ from tests.chaos.load import (
     run_threads,
     value_of,
 )
+from tests.support.clients import confluent
 
 COMMON = {
     "log_level": 0,
@@ -103,23 +105,20 @@ def consume(role: Role, group: str, stopping: threading.Event, *, stays_s: float
 
 
 def _membership(role: Role, group: str, stopping: threading.Event, left: threading.Event) -> None:
-    consumer = Consumer(
-        {
-            "bootstrap.servers": role.bootstrap,
-            "group.id": group,
-            "client.id": role.name,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "partition.assignment.strategy": "roundrobin",
-            "session.timeout.ms": SESSION_MS,
-            "heartbeat.interval.ms": 300,
-            "topic.metadata.refresh.interval.ms": 5_000,
-            **COMMON,
-        }
-    )
-    consumer.subscribe(role.topics)
     member = Member(group, role.name)
-    try:
+    made = confluent.consumer(
+        role.bootstrap,
+        group,
+        client_id=role.name,
+        auto_offset_reset="earliest",
+        partition_assignment_strategy="roundrobin",
+        session_timeout_ms=SESSION_MS,
+        heartbeat_interval_ms=300,
+        topic_metadata_refresh_interval_ms=5_000,
+        **COMMON,
+    )
+    with closing(made) as consumer:
+        consumer.subscribe(role.topics)
         while not stopping.is_set() and not left.is_set():
             messages = consumer.consume(200, 0.1)
             good = [message for message in messages if message.error() is None]
@@ -132,8 +131,6 @@ def _membership(role: Role, group: str, stopping: threading.Event, left: threadi
             metadata = consumer.consumer_group_metadata()
             generation = int.from_bytes(metadata[7:11], "little", signed=True)
             member.is_in(generation if generation > -1 and consumer.assignment() else None)
-    finally:
-        consumer.close()
 
 
 def _commit(consumer: Consumer, group: str, messages: list[Message]) -> None:

@@ -166,7 +166,10 @@ def fetch(
     return t.call("admin", ApiKey.OFFSET_FETCH, version, **fields)
 
 
-def describe(t: Trace, version: int = 5, *groups: str, operations: bool = False) -> Any:
+def describe(t: Trace, version: int = 5, *groups: str, operations: bool = False, after_ms: int | None = None) -> Any:
+    """``after_ms``: let it settle first, as `Trace.settle` does."""
+    if after_ms is not None:
+        t.settle(after_ms)
     names = list(groups) or [t.name]
     return t.call("admin", ApiKey.DESCRIBE_GROUPS, version, groups=names, include_authorized_operations=operations)
 
@@ -188,7 +191,7 @@ def delete_offsets(t: Trace, wanted: dict[str, list[int]], group: str | None = N
 
 
 def log_end(t: Trace) -> int:
-    """Where the log of this trace's group ends at this moment."""
+    """The current end of the log that holds this trace's group."""
     wanted = list_offsets_fields(GROUP_TOPIC, -1, coordinator_partition(t.name, GROUP_PARTITIONS))
     answer = t.ask(ApiKey.LIST_OFFSETS, 5, _who=READER, **wanted)
     return int(answer.topics[0].partitions[0].offset)

@@ -60,7 +60,7 @@ def wait_for(t: Trace, name: str, *, gone: bool = False) -> None:
 
 
 def is_served(t: Trace, name: str, *partitions: int) -> bool:
-    """Whether all of these partitions can be written to and read; not noted."""
+    """True if all of these partitions can be written and read; not noted."""
     answer = t.ask(ApiKey.LIST_OFFSETS, 5, **list_offsets_fields(name, -1, *partitions))
     return not any(row.error_code for row in answer.topics[0].partitions)
 

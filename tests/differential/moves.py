@@ -1,4 +1,4 @@
-"""What a trace can do, one request each, and what a client learns from the answers."""
+"""The moves of a trace, one request each, and the state that a client learns from the answers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Batch = dict[str, Any]
 
 @cache
 def versions(key: ApiKey) -> range:
-    """What Ottla advertises of an API; of Produce, what it answers."""
+    """The versions that Ottla advertises of an API; of Produce, those that it answers."""
     found: range = import_module(f"ottla.broker.handlers.{key.name.lower()}").VERSIONS
     return range(3, found.stop) if key is ApiKey.PRODUCE else found
 
@@ -118,7 +118,7 @@ def built(t: Half, batch: Batch, name: str, partition: int) -> bytes | None:
 
 
 def _rows(t: Half, rows: Sequence[tuple[str, Any]], within: str, name: str = "name") -> list[dict[str, Any]]:
-    """What is asked of partitions, by topic; ``within`` and ``name`` are the fields of the API."""
+    """Partitions of a request, grouped by topic; ``within`` and ``name`` are the fields of the API."""
     found = by_topic((own(t, named), item) for named, item in rows)
     return [{name: topic, within: items} for topic, items in found.items()]
 

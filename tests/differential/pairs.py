@@ -160,7 +160,7 @@ class Half(Trace):
 
     @property
     def is_owed(self) -> bool:
-        """Whether an answer is missing that does not wait for other clients."""
+        """True if an answer is missing that does not wait for other clients."""
         return any(item.key not in PARKED for item in self.open)
 
     def write_down(self) -> None:

@@ -217,7 +217,7 @@ async def _end_of(half: Half, topic: str, partition: int) -> int:
 
 
 async def _records(half: Half, topic: str, partition: int, start: int) -> list[Record]:
-    """What was appended to a partition from ``start`` until now."""
+    """The records that were appended to a partition since ``start``."""
     end = await _end_of(half, topic, partition)
     found: list[Record] = []
     while start < end:
@@ -234,7 +234,7 @@ async def _records(half: Half, topic: str, partition: int, start: int) -> list[R
 
 
 async def _note_transactions(half: Half) -> None:
-    """What ``__transaction_state`` says of the ids of this trace."""
+    """The records of ``__transaction_state`` for the ids of this trace."""
     for name in sorted(name for name in half.known if name):
         partition = coordinator_partition(name, TRANSACTION_PARTITIONS)
         for record in await _records(half, TRANSACTIONS_TOPIC, partition, half.log_starts.get(partition, 0)):

@@ -101,7 +101,7 @@ class RealKafka:
 
     @property
     def log_file(self) -> Path:
-        """What the broker has logged, warnings and worse."""
+        """The broker's log: warnings and worse."""
         return self._directory / "log"
 
     def __enter__(self) -> Self:

@@ -101,7 +101,7 @@ class Trace:
         return {"name": topic, "topic_id": self.id_of(topic)}
 
     def _entry(self, item: dict[str, Any], by: str) -> Any:
-        """What an entry of a list is called; some have an id for a name."""
+        """The name of an entry of a list; some have an id instead."""
         return item[by] if item[by] or "topic_id" not in item else self.name_of(item["topic_id"])
 
     def name_of(self, topic_id: UUID | None) -> str | None:
@@ -272,7 +272,7 @@ class Trace:
                 self._names.update(dict.fromkeys(((prefix, each) for each in ids), f"<{prefix} ?>"))
 
     def _place(self, value: Any) -> Any:
-        """What entries are ordered by: ids that were seen before by their name, the others by their prefix."""
+        """Sort key of an entry: ids that were seen before by their name, the others by their prefix."""
         if isinstance(value, str | None):
             found = MADE_UP.fullmatch(value or "")
             return self._names.get((found[1], found[0]), f"<{found[1]} ~") if found else value or ""

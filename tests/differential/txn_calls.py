@@ -155,7 +155,7 @@ def note_state(t: Trace, name: str, record: Record) -> None:
 
 
 def _read(t: Trace, topic: str, offset: int, partition: int, **options: int) -> Any:
-    """What a fetch says of a partition; not noted."""
+    """The answer of a fetch about a partition; not noted."""
     fields = fetch_fields(topic, offset, partition, min_bytes=1, **options)
     return t.ask(ApiKey.FETCH, 11, _who="reader", **fields).responses[0].partitions[0]
 

@@ -1,4 +1,4 @@
-"""What no admin client shows, read from the broker's logs."""
+"""Facts that no admin client shows, read from the broker's logs."""
 
 from ottla.protocol.groups import OFFSETS_TOPIC, coordinator_partition
 from ottla.protocol.offsets_topic import GroupKey, decode_group_value, decode_key

@@ -1,4 +1,4 @@
-"""What the admin clients of others can ask of a broker: what all can, as in tests/interop, and what one alone can."""
+"""Stock admin clients: the scenarios of tests/interop that all share, and features that only one has."""
 
 import asyncio
 import time

@@ -1,6 +1,5 @@
 """Retention, compaction and changes of settings, as clients see them while everything runs."""
 
-import asyncio
 import threading
 from collections.abc import Iterator
 from itertools import pairwise
@@ -14,18 +13,13 @@ from confluent_kafka.admin import (
     ConfigEntry,
     ConfigResource,
     ConfigSource,
-    NewTopic,
     ResourceType,
 )
-from kafka import KafkaAdminClient, KafkaConsumer
-from kafka import TopicPartition as KafkaPythonPartition
 
-from ottla.clients import Consumer as OttlaConsumer
-from ottla.clients import TopicPartition as OttlaPartition
 from ottla.testing import Broker, BrokerProcess
 from tests.support.clients import confluent
 from tests.support.clients.confluent import producer, result, watermarks
-from tests.support.kit import kit_of
+from tests.support.kit import KINDS, kit_of
 from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.e2e
@@ -57,9 +51,8 @@ def admin(eager: Broker) -> AdminClient:
     return confluent.admin(eager.bootstrap_servers)
 
 
-def create(admin: AdminClient, topic: str, **configs: object) -> None:
-    texts = {key.replace("_", "."): str(value) for key, value in configs.items()}
-    result(admin.create_topics([NewTopic(topic, 1, 1, config=texts)]))
+def create(broker: Broker, topic: str, **configs: object) -> None:
+    confluent.create_topics(broker.bootstrap_servers, {topic: 1}, **configs)
 
 
 def alter(admin: AdminClient, kind: ResourceType, name: str, **configs: object) -> None:
@@ -76,10 +69,8 @@ def read(broker: Broker | BrokerProcess, topic: str, **options: object) -> list[
     return [(message.offset(), message.key(), message.value()) for message in found]
 
 
-def test_readers_see_the_last_value_of_every_key_while_the_log_is_compacted(
-    eager: Broker, admin: AdminClient, name: str
-) -> None:
-    create(admin, name, cleanup_policy="compact")
+def test_readers_see_the_last_value_of_every_key_while_the_log_is_compacted(eager: Broker, name: str) -> None:
+    create(eager, name, cleanup_policy="compact")
     stop, seen = threading.Event(), []
 
     def read_all_the_time() -> None:
@@ -112,8 +103,8 @@ def test_readers_see_the_last_value_of_every_key_while_the_log_is_compacted(
     assert {row.key: row.value for row in rows} == last
 
 
-def test_deleted_keys_go_in_the_end(eager: Broker, admin: AdminClient, name: str) -> None:
-    create(admin, name, cleanup_policy="compact", delete_retention_ms=300)
+def test_deleted_keys_go_in_the_end(eager: Broker, name: str) -> None:
+    create(eager, name, cleanup_policy="compact", delete_retention_ms=300)
     sending = producer(eager.bootstrap_servers, linger_ms=2)
     for index in range(200):
         sending.produce(name, key=b"%d" % index, value=b"x" * 50)
@@ -131,10 +122,8 @@ def test_deleted_keys_go_in_the_end(eager: Broker, admin: AdminClient, name: str
     wait_for(only_fillers, "the tombstones to go")
 
 
-def test_readers_of_committed_records_are_shown_nothing_else_after_compaction(
-    eager: Broker, admin: AdminClient, name: str
-) -> None:
-    create(admin, name, cleanup_policy="compact", delete_retention_ms=100)
+def test_readers_of_committed_records_are_shown_nothing_else_after_compaction(eager: Broker, name: str) -> None:
+    create(eager, name, cleanup_policy="compact", delete_retention_ms=100)
     sending = producer(eager.bootstrap_servers, name, linger_ms=2)
     expected = {}
     for round_ in range(60):
@@ -164,8 +153,8 @@ def test_readers_of_committed_records_are_shown_nothing_else_after_compaction(
     assert {key: value for _, key, value in read(eager, name)}[b"0"] == b"last"
 
 
-def test_committed_offsets_survive_the_compaction_of_their_topic(eager: Broker, admin: AdminClient, name: str) -> None:
-    create(admin, name)
+def test_committed_offsets_survive_the_compaction_of_their_topic(eager: Broker, name: str) -> None:
+    create(eager, name)
     committing = confluent.consumer(eager.bootstrap_servers, name)
     for offset in range(300):
         committing.commit(offsets=[TopicPartition(name, 0, offset)], asynchronous=False)
@@ -181,7 +170,7 @@ def test_committed_offsets_survive_the_compaction_of_their_topic(eager: Broker, 
 
 
 def test_old_segments_go_as_soon_as_a_setting_says_so(eager: Broker, admin: AdminClient, name: str) -> None:
-    create(admin, name)
+    create(eager, name)
     sending = producer(eager.bootstrap_servers, linger_ms=2)
     for index in range(400):
         sending.produce(name, value=b"%d" % index * 20)
@@ -201,7 +190,7 @@ def test_old_segments_go_as_soon_as_a_setting_says_so(eager: Broker, admin: Admi
 
 @pytest.mark.filterwarnings("ignore:alter_configs has been deprecated")
 def test_settings_as_confluent_changes_them(eager: Broker, admin: AdminClient, name: str) -> None:
-    create(admin, name, retention_ms=5)
+    create(eager, name, retention_ms=5)
     topic = ConfigResource(ResourceType.TOPIC, name)
 
     def described(key: str) -> tuple[str, ConfigSource]:
@@ -236,22 +225,14 @@ def test_settings_as_confluent_changes_them(eager: Broker, admin: AdminClient, n
 
 
 def test_settings_as_kafka_python_changes_them(eager: Broker, admin: AdminClient, name: str) -> None:
-    from kafka.admin import ConfigResource as Resource
-
-    create(admin, name)
-    client = KafkaAdminClient(bootstrap_servers=eager.bootstrap_servers)
-    try:
-        client.alter_configs([Resource("TOPIC", name, configs={"retention.ms": "123"})])
-        entry = result(admin.describe_configs([ConfigResource(ResourceType.TOPIC, name)]))["retention.ms"]
-        assert (entry.value, ConfigSource(entry.source)) == ("123", ConfigSource.DYNAMIC_TOPIC_CONFIG)
-    finally:
-        client.close()
+    create(eager, name)
+    kit_of("kafka-python", eager.bootstrap_servers).alter(name, {"retention.ms": "123"})
+    entry = result(admin.describe_configs([ConfigResource(ResourceType.TOPIC, name)]))["retention.ms"]
+    assert (entry.value, ConfigSource(entry.source)) == ("123", ConfigSource.DYNAMIC_TOPIC_CONFIG)
 
 
-def test_every_client_reads_past_batches_that_compaction_has_emptied(
-    eager: Broker, admin: AdminClient, name: str
-) -> None:
-    create(admin, name, cleanup_policy="compact")
+def test_every_client_reads_past_batches_that_compaction_has_emptied(eager: Broker, name: str) -> None:
+    create(eager, name, cleanup_policy="compact")
     # The last batch of a producer stays, with nothing in it, when others have written its keys anew.
     for number in range(12):
         sending = producer(eager.bootstrap_servers, enable_idempotence=True, linger_ms=2)
@@ -261,21 +242,7 @@ def test_every_client_reads_past_batches_that_compaction_has_emptied(
     wait_for(lambda: len(read(eager, name)) < 60, "compaction")
     expected = {b"key %d" % index: b"11 %d " % index * 20 for index in range(10)}
     assert {key: value for _, key, value in read(eager, name)} == expected
-    consumer = KafkaConsumer(bootstrap_servers=eager.bootstrap_servers, consumer_timeout_ms=2_000)
-    place = KafkaPythonPartition(name, 0)
-    consumer.assign([place])
-    consumer.seek_to_beginning()
-    assert {record.key: record.value for record in consumer} == expected
-    assert consumer.position(place) == 120
-    consumer.close()
-
-    async def with_the_included_client() -> dict[bytes | None, bytes | None]:
-        async with OttlaConsumer(bootstrap_servers=eager.bootstrap_servers, auto_offset_reset="earliest") as reader:
-            reader.assign([OttlaPartition(name, 0)])
-            found: dict[bytes | None, bytes | None] = {}
-            while await reader.position(OttlaPartition(name, 0)) < 120:
-                for records in (await reader.getmany(timeout_ms=500)).values():
-                    found.update((record.key, record.value) for record in records)
-            return found
-
-    assert asyncio.run(asyncio.wait_for(with_the_included_client(), 30)) == expected
+    for kind in KINDS[1:]:
+        rows = kit_of(kind, eager.bootstrap_servers).read({(name, 0): 0}, len(expected), quiet_s=2)
+        assert {row.key: row.value for row in rows} == expected, kind
+        assert rows[-1].offset == 119, kind

@@ -1,4 +1,4 @@
-"""What stock admin clients, and Kafka's own tools, are told about directories, leaders and replicas of the one node."""
+"""Directories, leaders and replicas of the one node, as stock admin clients and Kafka's own tools see them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a broken or hostile client sends: the broker stays up, answers others, and its memory stays bounded."""
+"""Garbage from broken or hostile clients: the broker stays up, answers others, and its memory stays bounded."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""What members are refused, and what they find out by themselves."""
+"""Refusals of members, and changes that members discover by themselves."""
 
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import NewPartitions
 
 from ottla.testing import Broker
 from tests.support.cast import Cast, places
@@ -40,7 +39,7 @@ def test_no_assignor_in_common(kind: str, broker: Broker, cast: Cast) -> None:
 def test_new_topics_and_partitions_are_found(broker: Broker, cast: Cast) -> None:
     """A pattern finds topics that come later, and a leader finds partitions that come later."""
     bootstrap, group = broker.bootstrap_servers, cast.group
-    admin = confluent.admin(bootstrap)
+    kit = confluent.KIT(bootstrap)
     confluent.create_topics(bootstrap, {f"{group}-a": 1, f"not-{group}": 1})
     options: dict[str, Any] = {"topic.metadata.refresh.interval.ms": 300}
     members = [cast.join("confluent", [f"^{group}-.*"], options=options) for _ in range(2)]
@@ -55,11 +54,11 @@ def test_new_topics_and_partitions_are_found(broker: Broker, cast: Cast) -> None
     owned([(f"{group}-a", 0)])
     confluent.create_topics(bootstrap, {f"{group}-b": 2})
     owned([*places(f"{group}-a", 1), *places(f"{group}-b", 2)])
-    admin.create_partitions([NewPartitions(f"{group}-a", 3)])[f"{group}-a"].result(30)
+    kit.grow(f"{group}-a", 3)
     owned([*places(f"{group}-a", 3), *places(f"{group}-b", 2)])
     produce(bootstrap, f"{group}-a", ["late"], partition=2)
     cast.wait_seen_once(["late"])
-    admin.delete_topics([f"{group}-b"])[f"{group}-b"].result(30)
+    kit.delete(f"{group}-b")
     owned(places(f"{group}-a", 3))
 
 

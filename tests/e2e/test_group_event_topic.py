@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, ResourceType
+from confluent_kafka.admin import NewPartitions
 from kafka import KafkaAdminClient
 
 from ottla.testing import Broker, BrokerProcess
 from tests.e2e.test_cleaning import read
 from tests.support.cast import Cast, places
 from tests.support.clients import confluent
-from tests.support.clients.confluent import producer, result, watermarks
+from tests.support.clients.confluent import producer, watermarks
 from tests.support.kit import produce
 from tests.support.waiting import wait_for
 
@@ -106,27 +106,18 @@ def test_it_is_internal() -> None:
 
 def test_its_settings_and_those_of_the_offsets() -> None:
     with Broker({**ON, "ottla.group.events.topic.num.partitions": 3}) as broker:
-        admin = confluent.admin(broker.bootstrap_servers)
-        assert len(admin.list_topics(timeout=30).topics[TOPIC].partitions) == 3
-        told = configs(admin, TOPIC)
-        assert (told["cleanup.policy"], told["retention.ms"], told["retention.bytes"]) == (
-            "delete",
-            "604800000",
-            "67108864",
-        )
-        assert configs(admin, "__consumer_offsets")["min.compaction.lag.ms"] == "86400000"
+        kit = confluent.KIT(broker.bootstrap_servers)
+        assert len(kit.leaders(TOPIC)) == 3
+        wanted = {"cleanup.policy": "delete", "retention.ms": "604800000", "retention.bytes": "67108864"}
+        assert kit.configs(TOPIC).items() >= wanted.items()
+        assert kit.configs("__consumer_offsets")["min.compaction.lag.ms"] == "86400000"
     with Broker({"ottla.offsets.topic.min.compaction.lag.ms": 0}) as broker:
-        admin = confluent.admin(broker.bootstrap_servers)
-        assert configs(admin, "__consumer_offsets")["min.compaction.lag.ms"] == "0"
-
-
-def configs(admin: AdminClient, topic: str) -> dict[str, str]:
-    told = result(admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)]))
-    return {name: entry.value for name, entry in told.items()}
+        kit = confluent.KIT(broker.bootstrap_servers)
+        assert kit.configs("__consumer_offsets")["min.compaction.lag.ms"] == "0"
 
 
 def test_a_restart(tmp_path: Path) -> None:
-    """What was written stays, and that the group moved is told twice: when it was given up, and when it was loaded."""
+    """Old events stay, and the move of the group is recorded twice: when it is given up, and when it is loaded."""
     with BrokerProcess(tmp_path, topics={"kept": 2}, settings={"group.initial.rebalance.delay.ms": 0}) as broker:
         with Cast(broker.bootstrap_servers, "kept") as cast:
             one = cast.join("confluent")

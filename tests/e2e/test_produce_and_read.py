@@ -17,7 +17,7 @@ READERS = KINDS[:3]
 
 
 def read(kind: str, bootstrap: str, topic: str, end: int) -> list[Got]:
-    """What a client reads of partition 0, but for the times."""
+    """The records of partition 0 as a client reads them, without timestamps."""
     found: list[Got] = kit_of(kind, bootstrap).read({(topic, 0): 0}, end, patience_s=30)
     return [row._replace(timestamp_ms=0) for row in found]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -104,8 +105,7 @@ def test_a_reader_that_waits_is_shown_the_transaction_when_it_commits(broker: Br
     writer.begin_transaction()
     say(writer, name, "late")
     options = {"isolation_level": "read_committed", "fetch_wait_max_ms": 20_000, "fetch_min_bytes": 70}
-    consumer = confluent.consumer(servers, name, **options)
-    try:
+    with closing(confluent.consumer(servers, name, **options)) as consumer:
         consumer.assign([TopicPartition(name, 0, 0)])
         assert consumer.poll(1.5) is None
         began = time.monotonic()
@@ -113,8 +113,6 @@ def test_a_reader_that_waits_is_shown_the_transaction_when_it_commits(broker: Br
         message = consumer.poll(PATIENCE_S)
         assert message is not None and message.error() is None and message.value() == b"late"
         assert time.monotonic() - began < 5
-    finally:
-        consumer.close()
 
 
 @pytest.mark.parametrize("orderly", [True, False], ids=["stopped", "killed"])
@@ -142,14 +140,11 @@ def test_an_administrator_ends_a_hanging_transaction(broker: Broker, name: str) 
     say(producer(servers), name, "after")
     assert confluent_read(servers, name, 0) == []
     partition = PythonTopicPartition(name, 0)
-    admin = KafkaAdminClient(bootstrap_servers=servers)
-    try:
+    with closing(KafkaAdminClient(bootstrap_servers=servers)) as admin:
         states = admin.describe_producers([partition])[partition].active_producers
         (hanging,) = [state for state in states if state.current_transaction_start_offset == 0]
         assert hanging.last_sequence == 0
         admin.abort_transaction(AbortTransactionSpec(partition, hanging.producer_id, hanging.producer_epoch))
         states = admin.describe_producers([partition])[partition].active_producers
         assert all(state.current_transaction_start_offset == -1 for state in states)
-    finally:
-        admin.close()
     assert confluent_read(servers, name, 1) == [b"after"]

@@ -1,4 +1,4 @@
-"""What real clients did to a served broker, recorded in a file and played back."""
+"""Requests of real clients to a served broker, recorded in a file and replayed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SETTINGS = {"group.initial.rebalance.delay.ms": 300}
 
 
 def replayed(path: Path) -> dict[str, Any]:
-    """What `ottla replay` says."""
+    """The output of `ottla replay`."""
     verdict: dict[str, Any] = json.loads(python("ottla.cli", "replay", str(path), "--format", "json"))
     assert verdict["differences"] == [], verdict
     return verdict

@@ -1,28 +1,33 @@
-"""What becomes of topics is recorded, beside what the coordinator does."""
+"""Changes of topics are recorded beside the coordinator's events."""
+
+from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import NewPartitions, NewTopic
-from msgspec import msgpack
 
+from ottla.broker.observe.events.inputs import TopicDeleted
+from ottla.broker.observe.events.topics import TopicChanged
+from ottla.broker.observe.recording import open_recording
 from ottla.testing import Broker
 from tests.support.clients import confluent
 
 pytestmark = pytest.mark.e2e
 
 
-def test_topics_that_are_created_grow_and_are_deleted() -> None:
-    with Broker(topics={"orders": 3}) as broker:
-        admin = confluent.admin(broker.bootstrap_servers)
-        admin.create_topics([NewTopic("refunds", 2)])["refunds"].result(30)
-        admin.create_topics([NewTopic("nothing", 2)], validate_only=True)["nothing"].result(30)
-        admin.create_partitions([NewPartitions("orders", 6)])["orders"].result(30)
-        admin.delete_topics(["refunds"])["refunds"].result(30)
-        found = [msgpack.decode(data) for _, data in broker.run(lambda: broker._running.recorder.events(""))]
-    told = [one for one in found if one["event"].startswith("Topic")]
-    assert [(one["event"], one["topic"], one.get("partitions_before"), one.get("partitions")) for one in told] == [
-        ("TopicChanged", "orders", 0, 3),
-        ("TopicChanged", "refunds", 0, 2),
-        ("TopicChanged", "orders", 3, 6),
-        ("TopicDeleted", "refunds", None, None),
+def test_topics_that_are_created_grow_and_are_deleted(tmp_path: Path) -> None:
+    path = tmp_path / "run.ottla"
+    with Broker({"ottla.recorder.file": str(path)}, topics={"orders": 3}) as broker:
+        kit = confluent.KIT(broker.bootstrap_servers)
+        kit.create("refunds", 2)
+        kit.create("nothing", 2, validate_only=True)
+        kit.grow("orders", 6)
+        kit.delete("refunds")
+    found = [one for one in open_recording(path).events() if isinstance(one, (TopicChanged, TopicDeleted))]
+    assert [(one.topic, isinstance(one, TopicDeleted)) for one in found] == [
+        ("orders", False),
+        ("refunds", False),
+        ("orders", False),
+        ("refunds", True),
     ]
-    assert all(one["at_ms"] and one["wall_ms"] for one in told)
+    counts = [(one.partitions_before, one.partitions) for one in found if isinstance(one, TopicChanged)]
+    assert counts == [(0, 3), (0, 2), (3, 6)]
+    assert all(one.at_ms and one.wall_ms for one in found)

@@ -7,12 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from aiokafka import AIOKafkaProducer
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
-from kafka import KafkaProducer
 
 from ottla.testing import Broker, BrokerProcess
 from tests.support.clients import confluent
+from tests.support.kit import kit_of
 
 pytestmark = pytest.mark.e2e
 
@@ -141,30 +140,12 @@ def test_a_broker_that_is_killed(tmp_path: Path, name: str, decided: bool) -> No
         assert read(broker, name)[-1] == "next"
 
 
-@pytest.mark.asyncio
-async def test_aiokafka(broker: Broker, name: str) -> None:
-    async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers, transactional_id=name) as made:
-        async with made.transaction():
-            await made.send_and_wait(name, b"kept", partition=0)
-        with pytest.raises(ZeroDivisionError):
-            async with made.transaction():
-                await made.send_and_wait(name, b"dropped", partition=0)
-                raise ZeroDivisionError
-        async with made.transaction():
-            await made.send_and_wait(name, b"too", partition=0)
-    assert read(broker, name) == ["kept", "too"]
-
-
-def test_kafka_python(broker: Broker, name: str) -> None:
-    made = KafkaProducer(bootstrap_servers=broker.bootstrap_servers, transactional_id=name)
-    made.init_transactions()
-    for value, commit in ((b"kept", True), (b"dropped", False), (b"too", True)):
-        made.begin_transaction()
-        made.send(name, value, partition=0)
-        made.flush()
-        if commit:
-            made.commit_transaction()
-        else:
-            made.abort_transaction()
+@pytest.mark.parametrize("kind", ["aiokafka", "kafka-python"])
+def test_other_producers(kind: str, broker: Broker, name: str) -> None:
+    made = kit_of(kind, broker.bootstrap_servers).transactional(name)
+    for value, end in ((b"kept", made.commit), (b"dropped", made.abort), (b"too", made.commit)):
+        made.begin()
+        made.send(name, [value])
+        end()
     made.close()
     assert read(broker, name) == ["kept", "too"]

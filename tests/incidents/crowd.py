@@ -36,7 +36,7 @@ ENTRIES = {
 
 
 class Consumer(GroupMember):
-    """What a client knows, and what it was told to be.
+    """The state of a client, and the role it was given.
 
     Attributes:
         joining: its last JoinGroup.

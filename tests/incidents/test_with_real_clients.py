@@ -25,7 +25,7 @@ EXPECTED = {
     "audit": [("audit-2", "subscription-changed")],
     "clicks": [("clicks-5", "turned-away-group-full")],
 }
-"""What must at least be told of each group."""
+"""Culprits and causes that must be reported for each group, at least."""
 
 
 def play(directory: Path, *arguments: str) -> str:

@@ -1,4 +1,4 @@
-"""What the JavaScript suites share: their packages, and a broker that is restarted when a program asks."""
+"""Shared by the JavaScript suites: their packages, and a broker that is restarted when a program asks."""
 
 from __future__ import annotations
 

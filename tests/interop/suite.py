@@ -1,4 +1,4 @@
-"""What an interop suite is. Each folder here has a ``suite.py`` with one of these as ``SUITE``."""
+"""Interop suites. Each folder here has a ``suite.py`` with one of these as ``SUITE``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class NotHere(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of one test. ``reason``: why it did not pass; of a failure the end of what it printed."""
+    """The result of one test. ``reason``: why it did not pass; of a failure the end of its output."""
 
     test: str
     outcome: Outcome
@@ -40,7 +40,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a suite lives: ``source`` is its folder in the tree, ``cache`` holds what was fetched and built for it."""
+    """The folders of a suite: ``source`` is in the tree, ``cache`` holds everything fetched and built for it."""
 
     source: Path
     cache: Path

@@ -34,7 +34,7 @@ OUT_OF_RANGE = ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 def values(records: Any) -> list[bytes | None]:
-    """What is in the batches of a fetch, as a client reads it that asked from their beginning."""
+    """The records in the batches of a fetch that asked from their beginning."""
     return [
         record.value
         for header, data in iter_batches(bytes(records))

@@ -27,7 +27,7 @@ def somebody(epoch: int = 0, producer_id: int | None = None) -> Any:
 
 
 def visible(client: Client, topic: str, start: int = 0) -> list[bytes | None]:
-    """What a reader of committed records makes of a partition: it leaves out what it is told was aborted."""
+    """The committed records of a partition: without those that the broker lists as aborted."""
     told = client.fetch(topic, start, isolation_level=READ_COMMITTED)
     aborted = sorted((row.first_offset, row.producer_id) for row in told.aborted_transactions)
     open_now: set[int] = set()

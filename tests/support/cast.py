@@ -39,7 +39,7 @@ class Cast:
         return self.add(kind, topics, **fields).start()
 
     def seen(self, values: Iterable[str] | None = None) -> Counter[str]:
-        """How often each value was seen by anyone, or only those asked for."""
+        """Counts of the values that were seen by anyone: all, or those asked for."""
         counted = Counter(seen.value for one in self.everyone for seen in one.seen)
         return counted if values is None else Counter({value: counted[value] for value in values})
 

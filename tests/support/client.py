@@ -85,14 +85,14 @@ class Client(Peer):
         acks: int = -1,
         transactional_id: str | None = None,
     ) -> Any:
-        """What the partition says of it. By default one record."""
+        """Produce, by default one record; gives the partition's part of the answer."""
         fields = produce_fields(topic, batch() if data is None else data, partition, acks, transactional_id)
         if version >= IDS_SINCE:
             fields["topic_data"][0]["topic_id"] = self.topic_id(topic)
         return self.call(ApiKey.PRODUCE, version, **fields).responses[0].partition_responses[0]
 
     def fetch(self, topic: str, offset: int = 0, version: int = 12, *, partition: int = 0, **options: Any) -> Any:
-        """What the partition says; at once unless ``max_wait_ms`` and ``min_bytes`` say otherwise."""
+        """Fetch, without waiting unless the options say so; gives the partition's part of the answer."""
         fields = fetch_fields(topic, offset, partition, **options)
         if version >= IDS_SINCE:
             fields["topics"][0]["topic_id"] = self.topic_id(topic)
@@ -121,7 +121,7 @@ class Client(Peer):
                 return records, start
 
     def offset(self, topic: str, timestamp: int = -1, version: int = 7, *, partition: int = 0, level: int = 0) -> Any:
-        """What ListOffsets says of a partition."""
+        """ListOffsets of a partition; gives the partition's part of the answer."""
         fields = list_offsets_fields(topic, timestamp, partition, isolation=level)
         answer = self.call(ApiKey.LIST_OFFSETS, version, **fields)
         return answer.topics[0].partitions[0]
@@ -192,7 +192,7 @@ class Client(Peer):
         return int(answer.topics[0].partitions[0].error_code)
 
     def committed(self, group: str, topic: str, version: int = 8, *, require_stable: bool = False) -> Any:
-        """What OffsetFetch says of partition 0, by name."""
+        """OffsetFetch of partition 0, by name; gives the partition's part of the answer."""
         answer = self._offsets(offset_fetch_fields(group, {topic: [0]}, stable=require_stable), version)
         return answer.topics[0].partitions[0]
 
@@ -239,7 +239,7 @@ class Client(Peer):
 
 
 def of(producer: Any, sequence: int = 0, *, transactional: bool = False) -> dict[str, Any]:
-    """What a batch of this producer says of it."""
+    """The fields of a batch that name its producer."""
     return {
         "producer_id": producer.producer_id,
         "producer_epoch": producer.producer_epoch,

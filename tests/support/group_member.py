@@ -27,7 +27,7 @@ Send = Callable[[ApiKey, int, Any], Any]
 
 
 class GroupMember:
-    """What a client knows, and its requests.
+    """The state of a group member, and its requests.
 
     Args:
         send: what every verb gives is what this gives.

@@ -1,4 +1,4 @@
-"""What tests ask of a client, whatever it is. Errors are the client's own; `Kit.code` gives the Kafka code of one.
+"""One interface to every client under test. Errors are the client's own; `Kit.code` gives the Kafka code of one.
 
 Releases of two years ago are played in environments of their own, so this needs nothing but the standard library.
 """

@@ -8,7 +8,6 @@ import asyncio
 import json
 import queue
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -18,13 +17,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.support.kit import Place
+from tests.support.processes import Child
 from tests.support.waiting import wait_for
 
-ROOT = Path(__file__).parents[2]
 SESSION_TIMEOUT_MS = 6_000
 """The shortest that Kafka allows by default."""
 
@@ -49,7 +47,7 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True)
 class Role:
-    """What a member is to do. Everything here can be written as JSON.
+    """The task of a member. All fields can be written as JSON.
 
     Args:
         assignor: ``range``, ``roundrobin`` or ``cooperative-sticky``; empty for the client's own default.
@@ -111,7 +109,7 @@ def listener(base: type, told: "Watched") -> Any:
 
 
 class Watched:
-    """What is known of a member, from wherever it is told."""
+    """The observed state of a member, in this process or in another."""
 
     def __init__(self, role: Role) -> None:
         self.role = role
@@ -239,18 +237,9 @@ class ProcessMember(Watched):
     ) -> None:
         super().__init__(role)
         self._errors = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - it lives as long as the process
-        self._process = subprocess.Popen(
-            [*command, json.dumps(asdict(role))],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            text=True,
-        )
         self._ready = threading.Event()
         self._committed = 0
-        self._reader = threading.Thread(target=self._read, name=f"{role.name} reader", daemon=True)
-        self._reader.start()
+        self._child = Child([*command, json.dumps(asdict(role))], self._heard, self._errors)
 
     def start(self) -> "ProcessMember":
         """Let it join. Imports are over when this returns, so several start at the same time."""
@@ -265,59 +254,53 @@ class ProcessMember(Watched):
 
     def stop(self) -> None:
         """Have it close its client, and wait for its end."""
-        if self._process.poll() is None:
+        if self._child.runs:
             self._tell("stop")
             self._end()
 
     def pause(self) -> None:
         """SIGSTOP: its sockets stay open, and nothing of it runs."""
-        self._process.send_signal(signal.SIGSTOP)
+        self._child.process.send_signal(signal.SIGSTOP)
 
     def kill(self) -> None:
         """SIGKILL: its sockets close, and it says goodbye to nobody."""
-        self._process.send_signal(signal.SIGKILL)
+        self._child.process.kill()
         self._end()
 
     def _end(self) -> None:
-        try:
-            self._process.wait(60)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            raise AssertionError(f"{self} does not end\n{self._log()}") from None
-        finally:
-            self._reader.join(10)
-            self.owned = frozenset()
+        ended = self._child.wait(60)
+        self._child.kill()
+        self.owned = frozenset()
+        assert ended, f"{self} does not end\n{self._log()}"
 
     def _wait(self, condition: Callable[[], bool], what: str) -> None:
         def alive() -> bool:
-            assert condition() or self._process.poll() is None, f"{self.role.name} has ended\n{self._log()}"
+            assert condition() or self._child.runs, f"{self.role.name} has ended\n{self._log()}"
             return condition()
 
         wait_for(alive, what, show=self._log)
 
     def _tell(self, word: str) -> None:
-        assert self._process.stdin is not None
         try:
-            self._process.stdin.write(word + "\n")
-            self._process.stdin.flush()
+            self._child.say(word)
         except BrokenPipeError:
             raise AssertionError(f"{self.role.name} has ended\n{self._log()}") from None
 
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            told = json.loads(line)
-            match told["what"]:
-                case "ready":
-                    self._ready.set()
-                case "saw":
-                    self.seen.append(Seen(*told["seen"]))
-                case "changed":
-                    self.changed(told["kind"], map(tuple, told["places"]))
-                case "trouble":
-                    self.troubles.append(told["text"])
-                case "committed":
-                    self._committed += 1
+    def _heard(self, line: str) -> None:
+        if not line.endswith("\n"):
+            return
+        told = json.loads(line)
+        match told["what"]:
+            case "ready":
+                self._ready.set()
+            case "saw":
+                self.seen.append(Seen(*told["seen"]))
+            case "changed":
+                self.changed(told["kind"], map(tuple, told["places"]))
+            case "trouble":
+                self.troubles.append(told["text"])
+            case "committed":
+                self._committed += 1
 
     def _log(self) -> str:
         self._errors.seek(0)

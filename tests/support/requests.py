@@ -39,7 +39,7 @@ def request(key: ApiKey, values: Values) -> Any:
 
 
 def by_topic(rows: Iterable[tuple[Topic, Any]]) -> dict[Topic, list[Any]]:
-    """What belongs to each topic, in the order in which topics are first named."""
+    """Items grouped by topic, in the order in which topics are first named."""
     found: dict[Topic, list[Any]] = {}
     for topic, item in rows:
         found.setdefault(topic, []).append(item)

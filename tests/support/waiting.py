@@ -7,7 +7,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 PATIENCE_S = 60.0
-"""How long a condition may take that takes a moment on an idle machine."""
+"""Patience for conditions that take a moment on an idle machine."""
 
 
 def wait_for(

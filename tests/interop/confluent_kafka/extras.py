@@ -1,4 +1,4 @@
-"""What only confluent-kafka can be asked of the Python clients."""
+"""Scenarios that only confluent-kafka, of the Python clients, can play."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class Connect:
         return [worker for worker in self.workers.values() if worker.runs]
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
-        """What a worker answers; asked again while the cluster says that it is busy with a rebalance."""
+        """Ask a worker; ask again while the cluster is busy with a rebalance."""
         found: list[Any] = []
 
         def answered() -> bool:
@@ -135,7 +135,7 @@ class Connect:
             self.written += lines
 
     def printed(self) -> Counter[str]:
-        """How often each line was printed by the sink, on whichever worker."""
+        """Counts of the lines that the sink has printed, on all workers."""
         return Counter(line for worker in self.workers.values() for line in worker.lines())
 
     def flows(self, what: str) -> None:
@@ -151,7 +151,7 @@ class Connect:
         until(lambda: wanted <= set(self.printed()), "the sink to print all lines", show=self.show)
 
     def ottla(self, *words: str) -> str:
-        """What `ottla` prints."""
+        """Run `ottla`; gives its output."""
         return python("ottla.cli", *words, "--bootstrap-server", self.run.bootstrap)
 
     def described(self) -> Any:
@@ -324,7 +324,7 @@ def broker_restarted(at: Connect) -> None:
 
 
 def connectors_deleted(at: Connect) -> None:
-    """What they wrote stays; the workers leave, and their group is empty."""
+    """Their records stay; the workers leave, and their group is empty."""
     for name in at.tasks:
         at.ask("DELETE", f"/connectors/{name}")
     assert at.ask("GET", "/connectors") == []

@@ -10,18 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 
 from confluent_kafka import Consumer, Message, TopicPartition
-from confluent_kafka.admin import (
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    NewPartitions,
-    ResourceType,
-)
 
 from ottla.testing import BrokerProcess
 from tests.differential.real_kafka import NoJava, RealKafka
 from tests.interop.connect.processes import JavaProcess, check, kill
-from tests.interop.connect.reading import Reader, admin, partitions, topic_config, until
+from tests.interop.connect.reading import Reader, partitions, topic_config, until
 from tests.interop.suite import EVERY_SUITE, NotHere, Run
 from tests.support.clients import confluent
 from tests.support.clients.confluent import create_topics
@@ -178,11 +171,9 @@ def its_own_topics(at: Mirror) -> None:
 def changes_follow(at: Mirror) -> None:
     """More partitions and other settings, while it runs."""
     assert at.reader is not None
-    client = admin(at.east)
-    client.create_partitions([NewPartitions(ORDERS, 4)])[ORDERS].result(30)
-    entry = ConfigEntry("max.message.bytes", "3000000", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, ORDERS, incremental_configs=[entry])
-    client.incremental_alter_configs([resource])[resource].result(30)
+    kit = confluent.KIT(at.east)
+    kit.grow(ORDERS, 4)
+    kit.alter(ORDERS, {"max.message.bytes": "3000000"})
     west = at.west.bootstrap_servers
     until(lambda: partitions(west)[MIRRORED] == 4, "the fourth partition", show=at.maker.tail)
     until(lambda: topic_config(west, MIRRORED, "max.message.bytes") == "3000000", "the setting", show=at.maker.tail)

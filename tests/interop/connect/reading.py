@@ -8,13 +8,12 @@ from functools import partial
 from typing import Any, Self
 
 from confluent_kafka import Message, TopicPartition
-from confluent_kafka.admin import ConfigResource, ResourceType
 
-from tests.support.clients.confluent import admin, consumer
+from tests.support.clients.confluent import KIT, admin, consumer
 from tests.support.waiting import wait_for
 
 SLOW_S = 180.0
-"""How long what takes a few seconds may take where several virtual machines start on a machine that is busy."""
+"""Patience for steps of a few seconds, while several virtual machines start on a busy machine."""
 
 
 until = partial(wait_for, timeout_s=SLOW_S, pause_s=0.2)
@@ -22,14 +21,13 @@ until = partial(wait_for, timeout_s=SLOW_S, pause_s=0.2)
 
 
 def partitions(bootstrap: str) -> dict[str, int]:
-    """How many partitions each topic has."""
+    """Partition counts by topic."""
     return {name: len(topic.partitions) for name, topic in admin(bootstrap).list_topics(timeout=30).topics.items()}
 
 
 def topic_config(bootstrap: str, topic: str, key: str) -> str:
     """The value that a config of a topic has."""
-    client, resource = admin(bootstrap), ConfigResource(ResourceType.TOPIC, topic)
-    return str(client.describe_configs([resource])[resource].result(30)[key].value)
+    return str(KIT(bootstrap).configs(topic)[key])
 
 
 class Reader:

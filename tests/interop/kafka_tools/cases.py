@@ -1,4 +1,4 @@
-"""What the tests of the tools share: a name each, a stage to play on, and a few small things."""
+"""Shared by the tests of the tools: their register, the stage to play on, small helpers."""
 
 from __future__ import annotations
 

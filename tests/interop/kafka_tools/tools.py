@@ -46,7 +46,7 @@ CLASSES = {
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """What a tool did: its exit code and what it wrote."""
+    """The result of a tool: its exit code and its output."""
 
     code: int
     out: str

@@ -1,4 +1,4 @@
-"""What kcat has to do with a broker."""
+"""Scenarios for kcat and a broker."""
 
 from __future__ import annotations
 
@@ -53,9 +53,13 @@ def codec(kcat: Kcat, topic: str, name: str) -> None:
     create(kcat, topic)
     lines = [f"key-{number}:value {number} " + "ottla " * 40 for number in range(100)]
     packing = [] if name == "none" else ["-z", name]
-    kcat("-P", "-t", topic, "-p", "1", "-K:", "-X", "linger.ms=50", *packing, stdin="\n".join(lines))
-    read = kcat("-C", "-t", topic, "-p", "1", "-o", "beginning", "-e", "-q", "-f", "%o %k:%s\n").splitlines()
-    assert read == [f"{at} {line}" for at, line in enumerate(lines)]
+    options = ["-p", "1", "-K:", "-H", "origin=kcat", "-H", "empty=", "-X", "linger.ms=50"]
+    kcat("-P", "-t", topic, *packing, *options, stdin="\n".join(lines))
+    read = kcat("-C", "-t", topic, "-p", "1", "-o", "beginning", "-e", "-q", "-f", "%o %k:%s %h\n").splitlines()
+    assert read == [f"{at} {line} origin=kcat,empty=" for at, line in enumerate(lines)]
+    rows = [json.loads(line) for line in kcat("-C", "-t", topic, "-e", "-q", "-J").splitlines()]
+    found = [(row["partition"], row["offset"], f"{row['key']}:{row['payload']}") for row in rows]
+    assert found == [(1, at, line) for at, line in enumerate(lines)]
 
 
 def headers_keys_tombstones(kcat: Kcat, topic: str) -> None:
@@ -189,7 +193,8 @@ def group_join_and_leave(kcat: Kcat, topic: str) -> None:
     _share([first])
     _produce(kcat, topic, "b")
     wait_for(lambda: {"b0", "b1"} <= set(first.values), "the first to get all", show=lambda: first.notes)
-    assert sorted(first.values + second.values) == ["a0", "a1", "b0", "b1"], "none twice: it left what it committed"
+    rows = sorted(first.rows + second.rows)
+    assert rows == [(0, 0, "a0"), (0, 1, "b0"), (1, 0, "a1"), (1, 1, "b1")], "none twice: it left what it committed"
 
 
 def group_crash(kcat: Kcat, topic: str) -> None:

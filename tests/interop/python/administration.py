@@ -24,7 +24,7 @@ NOT_LEADER = 6
 
 
 def settled(stage: Stage, call: Callable[[], T]) -> T:
-    """What the call gives, once the topic is there: Apache Kafka answers CreateTopics before every request sees it."""
+    """Call again until the topic is there: Apache Kafka answers CreateTopics before every request sees it."""
     found: list[T] = []
 
     def there() -> bool:

@@ -31,7 +31,7 @@ class Skipped(Exception):
 
 
 class Stage:
-    """What a scenario has.
+    """The stage of one scenario.
 
     Attributes:
         kit: the client.

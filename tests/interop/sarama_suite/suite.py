@@ -34,7 +34,7 @@ TOXIPROXY = "github.com/Shopify/toxiproxy/v2"
 TOXIPROXY_VERSION = "v2.5.0"
 TAKEN_FOR = "4.3.0"
 DOORS = range(29091, 29096)
-"""Where the tests look for toxiproxy's proxies; the first is the broker's own address."""
+"""Ports at which the tests expect toxiproxy's proxies; the first is the broker's own address."""
 DOOR = f"127.0.0.1:{DOORS[0]}"
 SAMPLED = 3
 TIMEOUT_S = 600

@@ -252,7 +252,7 @@ def deliver(producer: Producer, topic: str, rows: Sequence[Row], partition: int 
 
 
 def polled(reader: Consumer, seconds: float) -> list[Got]:
-    """What has come of a reader's records.
+    """The records that have arrived at a reader.
 
     Raises:
         KafkaException: an error came.

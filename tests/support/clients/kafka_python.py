@@ -38,7 +38,7 @@ def note(offset: int, text: str = "") -> OffsetAndMetadata:
 
 
 def polled(consumer: KafkaConsumer, timeout_ms: int) -> dict[TopicPartition, list[Any]]:
-    """What a poll by a member of a group gives.
+    """Poll as a member of a group.
 
     kafka-python 3.0 forgets an answer to its JoinGroup that comes between two calls of poll(), and joins again: there
     are few such moments when it polls for longer while it is about to join.

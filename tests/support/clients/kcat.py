@@ -81,7 +81,7 @@ class Running:
 
     @property
     def moves(self) -> list[tuple[str, set[int]]]:
-        """What was assigned and revoked so far."""
+        """The assignments and revocations so far."""
         found = filter(None, map(_MOVED.search, self.notes.splitlines()))
         kinds = {True: "assigned", False: "revoked"}
         return [(kinds["assign" in (one[1], one[2])], set(map(int, _PLACE.findall(one[3])))) for one in found]
