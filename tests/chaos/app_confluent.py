@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing, suppress
 from functools import partial
 from typing import Any
 
@@ -25,6 +26,7 @@ from tests.chaos.pipeline import (
     Application,
     application_of,
 )
+from tests.support.clients import confluent
 
 NO_NEW_BEGINNING = {"metadata.recovery.strategy": "none"}
 """When all brokers are gone, librdkafka 2.16 begins anew from the bootstrap servers (KIP-899), and a transactional
@@ -71,30 +73,24 @@ def work(app: Application, stopping: threading.Event) -> None:
                 **COMMON,
             }
         )
-        options = {
-            "bootstrap.servers": app.bootstrap,
-            "group.id": app.group,
-            "client.id": app.name,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-            "session.timeout.ms": SESSION_MS,
-            "heartbeat.interval.ms": 200,
+        made = confluent.consumer(
+            app.bootstrap,
+            app.group,
+            client_id=app.name,
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
+            session_timeout_ms=SESSION_MS,
+            heartbeat_interval_ms=200,
             **NO_NEW_BEGINNING,
             **COMMON,
-        }
-        if app.static:
-            options["group.instance.id"] = app.name
-        consumer = Consumer(options)
-        try:
+            **({"group_instance_id": app.name} if app.static else {}),
+        )
+        with closing(made) as consumer, suppress(Unusable, MustAbort):
             insist(lambda producer=producer: producer.init_transactions(10), stopping)
             consumer.subscribe([INPUT])
             while not stopping.is_set():
                 step(app, producer, consumer, stopping)
-        except (Unusable, MustAbort):
-            stopping.wait(0.05)
-        finally:
-            consumer.close()
+        stopping.wait(0.05)
 
 
 def step(app: Application, producer: Producer, consumer: Consumer, stopping: threading.Event) -> None:
@@ -140,7 +136,7 @@ def ends_of(messages: list[Message]) -> list[TopicPartition]:
 
 
 def back_to_committed(consumer: Consumer, stopping: threading.Event) -> None:
-    """What was read and not committed is read again."""
+    """Read again from the committed offsets."""
     assigned = consumer.assignment()
     if not assigned:
         return

@@ -9,7 +9,7 @@ from functools import partial
 from ottla.clients import Consumer, ConsumerRecord, KafkaError, Producer, TopicPartition, TransactionFailed
 from tests.chaos.events import Trouble, tell
 from tests.chaos.load import Role, pause, run_tasks
-from tests.chaos.load_ottla import COMMON
+from tests.chaos.load_asyncio import COMMON
 from tests.chaos.pipeline import (
     ABORTS,
     BATCH,
@@ -86,7 +86,7 @@ async def step(app: Application, producer: Producer, consumer: Consumer, batches
 
 
 async def back_to_committed(consumer: Consumer) -> None:
-    """What was read and not committed is read again."""
+    """Read again from the committed offsets."""
     for tp in consumer.assignment():
         offset = await consumer.committed(tp)
         if tp in consumer.assignment():

@@ -17,7 +17,7 @@ from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from ottla.testing import Broker
-from tests.e2e.raw import RawClient
+from tests.support.client import Client
 
 Join = Callable[..., ExitStack]
 
@@ -63,7 +63,7 @@ def test_a_group_of_another_type(ottla: Any, broker: Broker, join: Join) -> None
 
 def _join_as_worker(port: int) -> None:
     """Join the group ``workers``, which has the type connect, and be assigned something."""
-    client = RawClient(port)
+    client = Client(port)
     protocols = [JoinGroupRequestProtocol(name="sessioned", metadata=b"worker")]
     join = JoinGroupRequest(
         group_id="workers", session_timeout_ms=30_000, rebalance_timeout_ms=30_000, member_id="",

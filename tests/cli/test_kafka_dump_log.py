@@ -19,7 +19,7 @@ from ottla.cli.segments import read_batches
 from ottla.clients import Admin, Consumer, NewTopic, Producer
 from ottla.testing.broker import Broker
 from tests.differential.real_kafka import NoJava, jars
-from tests.e2e.waiting import wait_for
+from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 

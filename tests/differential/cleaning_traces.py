@@ -7,17 +7,15 @@ is told to be, so both compact equally often.
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
-from ottla.protocol.apis import ApiKey, api
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.compression import Codec
-from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnTopic
-from ottla.protocol.messages.fetch import FetchPartition, FetchTopic
-from ottla.protocol.messages.incremental_alter_configs import AlterableConfig, AlterConfigsResource
-from ottla.protocol.messages.produce import PartitionProduceData, TopicProduceData
 from ottla.protocol.records import Record, build_batch, decode_batch, iter_batches
 from tests.differential.log_calls import made, until
 from tests.differential.tracing import Trace
+from tests.support.requests import fetch_fields, produce_fields
 
 ROUNDS, STEPS, PASS_S = 3, 25, 2.5
 TRANSACTIONAL, IDEMPOTENT, PLAIN = (0, 1), (2, 3), 4
@@ -28,7 +26,7 @@ class Compacted:
 
     def __init__(self, t: Trace) -> None:
         self.random = t.random
-        self.wire = t.wire("cleaning")
+        self.ask = partial(t.ask, _who="cleaning")
         self.topic = made(
             t, cleanup_policy="compact", segment_ms="500", min_cleanable_dirty_ratio="1", delete_retention_ms="1500"
         )
@@ -37,10 +35,6 @@ class Compacted:
         self.sequences = [0] * len(self.producers)
         self.open: set[int] = set()
         self.at_ms = 1_700_000_000_000
-
-    def ask(self, key: ApiKey, version: int, /, **fields: Any) -> Any:
-        self.wire.send(key, version, api(key).request(**fields))
-        return self.wire.answer(10)
 
     def _init(self, name: str | None) -> tuple[int, int]:
         found: list[tuple[int, int]] = []
@@ -84,17 +78,16 @@ class Compacted:
             options = {"producer_id": producer_id, "producer_epoch": epoch, "base_sequence": self.sequences[who]}
             options["is_transactional"] = who in TRANSACTIONAL
             self.sequences[who] += len(records)
-        data = PartitionProduceData(index=0, records=build_batch(records, codec=codec, **options))
-        answer = self.ask(
-            ApiKey.PRODUCE, 9, transactional_id=self.ids[who] if who in TRANSACTIONAL else None, acks=-1,
-            timeout_ms=5_000, topic_data=[TopicProduceData(name=self.topic, partition_data=[data])],
-        )  # fmt: skip
+        data = build_batch(records, codec=codec, **options)
+        name = self.ids[who] if who in TRANSACTIONAL else None
+        fields = produce_fields(self.topic, data, transactional_id=name, timeout_ms=5_000)
+        answer = self.ask(ApiKey.PRODUCE, 9, **fields)
         assert answer.responses[0].partition_responses[0].error_code == 0, answer
 
     def _begin(self, who: int) -> None:
         self.open.add(who)
         producer_id, epoch = self.producers[who]
-        topics = [AddPartitionsToTxnTopic(name=self.topic, partitions=[0])]
+        topics = [{"name": self.topic, "partitions": [0]}]
 
         def added() -> bool:
             answer = self.ask(
@@ -119,16 +112,15 @@ class Compacted:
     def compact(self) -> None:
         """Let everything be compacted that may be, once."""
         for ratio in ("0", "1"):
-            change = AlterableConfig(name="min.cleanable.dirty.ratio", config_operation=0, value=ratio)
-            resource = AlterConfigsResource(resource_type=2, resource_name=self.topic, configs=[change])
+            change = {"name": "min.cleanable.dirty.ratio", "config_operation": 0, "value": ratio}
+            resource = {"resource_type": 2, "resource_name": self.topic, "configs": [change]}
             answer = self.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource])
             assert answer.responses[0].error_code == 0, answer
             time.sleep(PASS_S)
 
     def _fetch(self, offset: int, size: int) -> Any:
-        partition = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=size)
-        topics = [FetchTopic(topic=self.topic, partitions=[partition])]
-        answer = self.ask(ApiKey.FETCH, 11, max_wait_ms=0, min_bytes=0, max_bytes=size, topics=topics)
+        fields = fetch_fields(self.topic, offset, partition_max_bytes=size, max_bytes=size)
+        answer = self.ask(ApiKey.FETCH, 11, **fields)
         return answer.responses[0].partitions[0]
 
     def batches(self) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What a trace can do, one request each, and what a client learns from the answers."""
+"""The moves of a trace, one request each, and the state that a client learns from the answers."""
 
 from __future__ import annotations
 
@@ -11,22 +11,13 @@ from uuid import UUID
 
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.compression import Codec
-from ottla.protocol.messages.create_partitions import CreatePartitionsTopic
-from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsTopic
-from ottla.protocol.messages.delete_topics import DeleteTopicState
-from ottla.protocol.messages.describe_configs import DescribeConfigsResource
-from ottla.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequestCursor, TopicRequest
-from ottla.protocol.messages.fetch import FetchPartition, FetchTopic, ForgottenTopic
-from ottla.protocol.messages.incremental_alter_configs import AlterableConfig, AlterConfigsResource
-from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
-from ottla.protocol.messages.offset_for_leader_epoch import OffsetForLeaderPartition, OffsetForLeaderTopic
-from ottla.protocol.messages.produce import PartitionProduceData, TopicProduceData
 from ottla.protocol.records import BatchError, Record, build_batch, parse_header
 from tests.differential import calls, txn_calls
 from tests.differential.log_calls import BASE_TIME, WHO, metadata, patched, topic
 from tests.differential.pairs import Half, Move
 from tests.differential.txn_calls import NOBODY, Producer
 from tests.differential.wire import Sent
+from tests.support.requests import by_topic
 
 Who = tuple[str | None, int, int] | None
 """A producer: its transactional id's name, how many identities ago, and how far its epoch is off; None for nobody."""
@@ -35,7 +26,7 @@ Batch = dict[str, Any]
 
 @cache
 def versions(key: ApiKey) -> range:
-    """What Ottla advertises of an API; of Produce, what it answers."""
+    """The versions that Ottla advertises of an API; of Produce, those that it answers."""
     found: range = import_module(f"ottla.broker.handlers.{key.name.lower()}").VERSIONS
     return range(3, found.stop) if key is ApiKey.PRODUCE else found
 
@@ -126,6 +117,16 @@ def built(t: Half, batch: Batch, name: str, partition: int) -> bytes | None:
     return data[: len(data) - batch.get("cut", 0)] + batch.get("tail", b"")
 
 
+def _rows(t: Half, rows: Sequence[tuple[str, Any]], within: str, name: str = "name") -> list[dict[str, Any]]:
+    """Partitions of a request, grouped by topic; ``within`` and ``name`` are the fields of the API."""
+    found = by_topic((own(t, named), item) for named, item in rows)
+    return [{name: topic, within: items} for topic, items in found.items()]
+
+
+def _with_ids(t: Half, topics: list[dict[str, Any]], name: str = "name") -> list[dict[str, Any]]:
+    return [row | {"topic_id": t.id_of(row[name])} for row in topics]
+
+
 def _produce(
     t: Half,
     rows: Sequence[tuple[str, int, Batch]],
@@ -133,21 +134,13 @@ def _produce(
     acks: int = -1,
     name: str | None = None,
 ) -> None:
-    topics: dict[str, list[PartitionProduceData]] = {}
-    for named, partition, batch in rows:
-        data = PartitionProduceData(index=partition, records=built(t, batch, own(t, named), partition))
-        topics.setdefault(own(t, named), []).append(data)
-    t.call(
-        txn_calls.WHO,
-        ApiKey.PRODUCE,
-        version,
-        transactional_id=name and own(t, name),
-        acks=acks,
-        timeout_ms=5000,
-        topic_data=[
-            TopicProduceData(name=found, topic_id=t.id_of(found), partition_data=data) for found, data in topics.items()
-        ],
-    )
+    data = [
+        (named, {"index": partition, "records": built(t, batch, own(t, named), partition)})
+        for named, partition, batch in rows
+    ]
+    topics = _with_ids(t, _rows(t, data, "partition_data"))
+    t.call(txn_calls.WHO, ApiKey.PRODUCE, version, transactional_id=name and own(t, name), acks=acks, timeout_ms=5000,
+           topic_data=topics)  # fmt: skip
 
 
 def _session(t: Half, wanted: str) -> tuple[int, int]:
@@ -177,9 +170,7 @@ def _read(
     session: str = "none",
     forgotten: Sequence[tuple[str, int]] = (),
 ) -> None:
-    topics: dict[str, list[FetchPartition]] = {}
-    for named, fields in rows:
-        topics.setdefault(own(t, named), []).append(FetchPartition(**{"partition_max_bytes": 1 << 20} | fields))
+    places = [(named, {"partition_max_bytes": 1 << 20} | fields) for named, fields in rows]
     session_id, session_epoch = _session(t, session) if version >= 7 else (0, -1)
     t.call(
         WHO,
@@ -191,54 +182,26 @@ def _read(
         isolation_level=isolation,
         session_id=session_id,
         session_epoch=session_epoch,
-        topics=[FetchTopic(topic=name, topic_id=t.id_of(name), partitions=items) for name, items in topics.items()],
-        forgotten_topics_data=[
-            ForgottenTopic(topic=own(t, name), topic_id=t.id_of(own(t, name)), partitions=[partition])
-            for name, partition in forgotten
-        ],
+        topics=_with_ids(t, _rows(t, places, "partitions", "topic"), "topic"),
+        forgotten_topics_data=_with_ids(t, _rows(t, forgotten, "partitions", "topic"), "topic"),
     )
 
 
 def _list_offsets(t: Half, rows: Sequence[tuple[str, dict[str, int]]], version: int, isolation: int = 0) -> None:
-    topics: dict[str, list[ListOffsetsPartition]] = {}
-    for named, fields in rows:
-        topics.setdefault(own(t, named), []).append(ListOffsetsPartition(**fields))
-    t.call(
-        WHO,
-        ApiKey.LIST_OFFSETS,
-        version,
-        replica_id=-1,
-        isolation_level=isolation,
-        topics=[ListOffsetsTopic(name=name, partitions=items) for name, items in topics.items()],
-        **({"timeout_ms": 1000} if version >= 10 else {}),
-    )
+    late = {"timeout_ms": 1000} if version >= 10 else {}
+    t.call(WHO, ApiKey.LIST_OFFSETS, version, replica_id=-1, isolation_level=isolation,
+           topics=_rows(t, rows, "partitions"), **late)  # fmt: skip
 
 
 def _trim(t: Half, rows: Sequence[tuple[str, int, int]], version: int) -> None:
-    topics: dict[str, list[DeleteRecordsPartition]] = {}
-    for named, partition, offset in rows:
-        item = DeleteRecordsPartition(partition_index=partition, offset=offset)
-        topics.setdefault(own(t, named), []).append(item)
-    t.call(
-        WHO,
-        ApiKey.DELETE_RECORDS,
-        version,
-        topics=[DeleteRecordsTopic(name=name, partitions=items) for name, items in topics.items()],
-        timeout_ms=5000,
-    )
+    places = [(named, {"partition_index": partition, "offset": offset}) for named, partition, offset in rows]
+    t.call(WHO, ApiKey.DELETE_RECORDS, version, topics=_rows(t, places, "partitions"), timeout_ms=5000)
 
 
 def _epochs(t: Half, rows: Sequence[tuple[str, dict[str, int]]], version: int) -> None:
-    topics: dict[str, list[OffsetForLeaderPartition]] = {}
-    for named, fields in rows:
-        topics.setdefault(own(t, named), []).append(OffsetForLeaderPartition(**fields))
-    t.call(
-        WHO,
-        ApiKey.OFFSET_FOR_LEADER_EPOCH,
-        version,
-        topics=[OffsetForLeaderTopic(topic=name, partitions=items) for name, items in topics.items()],
-        **({"replica_id": -1} if version >= 3 else {}),
-    )
+    late = {"replica_id": -1} if version >= 3 else {}
+    topics = _rows(t, rows, "partitions", "topic")
+    t.call(WHO, ApiKey.OFFSET_FOR_LEADER_EPOCH, version, topics=topics, **late)
 
 
 def _frame(t: Half, data: bytes) -> None:
@@ -256,7 +219,7 @@ def _create(
 
 
 def _grow(t: Half, counts: Sequence[tuple[str, int]], version: int, only_check: bool) -> None:
-    changes = [CreatePartitionsTopic(name=own(t, name), count=count, assignments=None) for name, count in counts]
+    changes = [{"name": own(t, name), "count": count, "assignments": None} for name, count in counts]
     t.call(WHO, ApiKey.CREATE_PARTITIONS, version, topics=changes, timeout_ms=10_000, validate_only=only_check)
 
 
@@ -265,10 +228,7 @@ def _delete_topics(t: Half, names: Sequence[str], version: int, by_id: bool) -> 
     if version < 6:
         t.call(WHO, ApiKey.DELETE_TOPICS, version, topic_names=named, timeout_ms=10_000)
     else:
-        states = [
-            DeleteTopicState(name=None, topic_id=t.id_of(name)) if by_id else DeleteTopicState(name=name)
-            for name in named
-        ]
+        states = [{"name": None, "topic_id": t.id_of(name)} if by_id else {"name": name} for name in named]
         t.call(WHO, ApiKey.DELETE_TOPICS, version, topics=states, timeout_ms=10_000)
 
 
@@ -279,26 +239,23 @@ def _metadata(t: Half, names: Sequence[str] | None, version: int, by_id: bool, o
 
 
 def _configs(t: Half, name: str, keys: list[str] | None, version: int, synonyms: bool) -> None:
-    resource = DescribeConfigsResource(resource_type=2, resource_name=own(t, name), configuration_keys=keys)
+    resource = {"resource_type": 2, "resource_name": own(t, name), "configuration_keys": keys}
     t.call(WHO, ApiKey.DESCRIBE_CONFIGS, version, resources=[resource], include_synonyms=synonyms)
 
 
 def _alter(t: Half, name: str, changes: Sequence[tuple[str, int, str | None]], version: int, only_check: bool) -> None:
-    resource = AlterConfigsResource(
-        resource_type=2,
-        resource_name=own(t, name),
-        configs=[AlterableConfig(name=key, config_operation=kind, value=value) for key, kind, value in changes],
-    )
+    rows = [{"name": key, "config_operation": kind, "value": value} for key, kind, value in changes]
+    resource = {"resource_type": 2, "resource_name": own(t, name), "configs": rows}
     t.call(WHO, ApiKey.INCREMENTAL_ALTER_CONFIGS, version, resources=[resource], validate_only=only_check)
 
 
 def _pages(t: Half, names: Sequence[str], limit: int, cursor: tuple[str, int] | None) -> None:
-    at = cursor and DescribeTopicPartitionsRequestCursor(topic_name=own(t, cursor[0]), partition_index=cursor[1])
+    at = cursor and {"topic_name": own(t, cursor[0]), "partition_index": cursor[1]}
     t.call(
         WHO,
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
         0,
-        topics=[TopicRequest(name=own(t, name)) for name in names],
+        topics=[{"name": own(t, name)} for name in names],
         response_partition_limit=limit,
         cursor=at,
     )

@@ -14,11 +14,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from ottla.protocol.apis import ApiKey, api
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.records import decode_batch, iter_batches
 from tests.differential.compare import first_difference
 from tests.differential.tracing import BARRIER, PATIENCE_S, Trace, whole_batches
 from tests.differential.wire import CLOSED, SILENT, Sent, Wire, decoded
+from tests.support.requests import request
 
 PARKED = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
 """Requests that may wait for other clients; every other one is answered before the next move."""
@@ -127,10 +128,10 @@ class Half(Trace):
 
     def call(self, who: str | None, key: ApiKey, version: int, /, _timeout_s: float = 10.0, **fields: Any) -> Any:
         line = self.wire(who)
-        request = api(key).request(**fields)
-        line.send(key, version, request)
+        message = request(key, fields)
+        line.send(key, version, message)
         label = self._label(who, key, version)
-        self.open.append(Open(label, line, key, request))
+        self.open.append(Open(label, line, key, message))
         if key in PARKED:
             self.note(f"{label} >", None)
 
@@ -159,7 +160,7 @@ class Half(Trace):
 
     @property
     def is_owed(self) -> bool:
-        """Whether an answer is missing that does not wait for other clients."""
+        """True if an answer is missing that does not wait for other clients."""
         return any(item.key not in PARKED for item in self.open)
 
     def write_down(self) -> None:
@@ -192,7 +193,7 @@ class Half(Trace):
     async def ask(self, key: ApiKey, version: int, /, _who: str = "maker", **fields: Any) -> Any:
         """Send and wait, without a note."""
         line = self.wire(_who)
-        line.send(key, version, api(key).request(**fields))
+        line.send(key, version, request(key, fields))
         await self.until(lambda: line.has_answer)
         return line.take()
 

@@ -5,14 +5,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import select
-import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
+from ottla.testing import BrokerProcess
 from tests.sim.mutants import MUTANTS, Mutant
 
 SIMULATED = {bug.name: bug for bug in MUTANTS}
@@ -93,28 +90,17 @@ PLANTED = [
 ]
 
 
-@contextlib.contextmanager
-def serving(number: int, settings: Mapping[str, object]) -> Iterator[int]:
-    """A broker with a mistake, in a process of its own; gives its port."""
-    command = [sys.executable, "-m", "tests.differential.planted", str(number)]
-    command += ["serve", "--listen", "127.0.0.1:0", "--ephemeral"]
-    for key, value in settings.items():
-        command += ["--set", f"{key}={value}"]
-    root = Path(__file__).parents[2]
-    environment = os.environ | {"PYTHONPATH": str(root)}
-    process = subprocess.Popen(
-        command, cwd=root, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    )
-    assert process.stdout is not None
-    try:
-        readable, _, _ = select.select([process.stdout], [], [], 30)
-        address = process.stdout.readline().strip() if readable else ""
-        assert address, f"the broker with mistake {number} did not start"
-        yield int(address.rpartition(":")[2])
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
+class Mistaken(BrokerProcess):
+    """A broker with a mistake, in a process of its own."""
+
+    def __init__(self, number: int, settings: Mapping[str, object]) -> None:
+        super().__init__(settings=settings)
+        self._number = number
+
+    def command(self) -> list[str]:
+        python, _, _, *arguments = super().command()
+        here = ["env", f"PYTHONPATH={Path(__file__).parents[2]}", python, "-m", "tests.differential.planted"]
+        return [*here, str(self._number), *arguments]
 
 
 def main() -> int:

@@ -12,7 +12,6 @@ import time
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 HERE = Path(__file__).parent
@@ -102,7 +101,7 @@ class RealKafka:
 
     @property
     def log_file(self) -> Path:
-        """What the broker has logged, warnings and worse."""
+        """The broker's log: warnings and worse."""
         return self._directory / "log"
 
     def __enter__(self) -> Self:
@@ -137,9 +136,7 @@ class RealKafka:
                 time.sleep(0.1)
         raise RuntimeError(f"Kafka did not start:\n{self.log_file.read_text('utf-8')[-4000:]}")
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._process is not None:
             self._process.kill()  # nothing of it is kept
             self._process.wait()

@@ -127,8 +127,8 @@ def trace_zstd_for_old_readers(t: Trace) -> None:
         produce(t, name, batch(3, codec=Codec.ZSTD))
         for version in (4, 9, 10):
             t.note(setting, None)
-            read(t, name, 0, version=version, partition_max=100)
-            read(t, name, 3, version=version, partition_max=100)
+            read(t, name, 0, version=version, partition_max_bytes=100)
+            read(t, name, 3, version=version, partition_max_bytes=100)
 
 
 def trace_produce_to_compacted(t: Trace) -> None:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.headers import frame_request
+from tests.support.requests import request
 
 CLOSED = "closed"
 SILENT = "silent"
@@ -42,12 +43,12 @@ class Wire:
     def fileno(self) -> int:
         return self._socket.fileno()
 
-    def send(self, key: ApiKey, version: int, request: Any) -> None:
+    def send(self, key: ApiKey, version: int, message: Any) -> None:
         """Send a request of any version, also one that the codecs do not have (with the newest layout)."""
         entry = api(key)
         correlation_id = next(self._correlation)
         flexible = entry.request_header_version(version) == 2
-        body = entry.request.layout(version).encode(request)
+        body = entry.request.layout(version).encode(message)
         self.sent = Sent(key, version, correlation_id)
         self.raw(frame_request(key, version, correlation_id, self.client_id, body, flexible=flexible))
 
@@ -76,6 +77,11 @@ class Wire:
                 data = b""
             self._buffer += data
             self.closed = not data
+
+    def ask(self, key: ApiKey, version: int, /, _timeout_s: float = 10.0, **fields: Any) -> Any:
+        """Send a request with these fields, structs being dicts, and give what `answer` gives."""
+        self.send(key, version, request(key, fields))
+        return self.answer(_timeout_s)
 
     def answer(self, timeout_s: float) -> Any:
         """The answer to the request under way as a message, `CLOSED`, or `SILENT`."""

@@ -10,14 +10,17 @@ from typing import Any
 import pytest
 
 from ottla.observe.logs import logger
-from ottla.testing import Broker
-from tests.e2e.cast import Cast
+from ottla.testing import Broker, BrokerProcess
+from tests.differential.real_kafka import NoJava, jars
+from tests.support.cast import Cast
+from tests.support.processes import run
 
 INITIAL_DELAY_MS = 700
 KAFKAS_DEFAULTS = {
     "group.initial.rebalance.delay.ms": INITIAL_DELAY_MS,
     "group.min.session.timeout.ms": 6000,
 }
+Tool = Callable[..., str]
 LOGS = pytest.StashKey[list[Callable[[], str]]]()
 
 
@@ -55,6 +58,21 @@ def broker(
         line for line in lines if "[info " not in line and "[debug " not in line and "sentinel=offset_jump" not in line
     ]
     assert not complaints, "\n".join(complaints)
+
+
+@pytest.fixture(scope="session")
+def kafkas_tool() -> Tool:
+    """Runs one of Kafka's own tools, by the name of its class, against a broker; gives what it prints."""
+    try:
+        classpath = f"{jars()}/*"
+    except NoJava as missing:
+        pytest.skip(f"Kafka's tools cannot be started: {missing}")
+    java = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
+
+    def tool(broker: Broker | BrokerProcess, name: str, *arguments: str) -> str:
+        return run(*java, "-cp", classpath, name, "--bootstrap-server", broker.bootstrap_servers, *arguments)
+
+    return tool
 
 
 _numbers = count(1)

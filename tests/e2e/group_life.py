@@ -3,30 +3,28 @@ and one comes back to what was committed.
 """
 
 import time
-from collections.abc import Callable, Sequence
 from functools import partial
 
 from confluent_kafka import ConsumerGroupState
-from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
+from confluent_kafka.admin import ConsumerGroupDescription
 
 from ottla.testing import Broker
-from tests.e2e import confluent_client
-from tests.e2e.cast import Cast, places
 from tests.e2e.inside import generation
-from tests.e2e.waiting import stays, wait_for
+from tests.support.cast import Cast, places
+from tests.support.clients import confluent
+from tests.support.kit import kit_of
+from tests.support.waiting import stays, wait_for
 
 PARTITIONS = 6
 AMPLE_MS = 45_000
 """A session timeout, of those who come back, that even a busy machine keeps."""
-
-Produce = Callable[[str, str, Sequence[str]], object]
 
 
 class Watcher:
     """Looks at groups from outside."""
 
     def __init__(self, bootstrap: str) -> None:
-        self._admin = AdminClient({"bootstrap.servers": bootstrap, **confluent_client.QUIET})
+        self._admin = confluent.admin(bootstrap)
 
     def describe(self, group: str) -> ConsumerGroupDescription:
         return self._admin.describe_consumer_groups([group])[group].result(30)
@@ -43,12 +41,12 @@ def values(round_name: str, count: int = 60) -> list[str]:
     return [f"{round_name} {number}" for number in range(count)]
 
 
-def live(kind: str, produce: Produce, broker: Broker, cast: Cast) -> None:
+def live(kind: str, broker: Broker, cast: Cast) -> None:
     """The whole life. Nothing may be lost; nothing may be seen twice but by whoever takes over from the killed."""
     bootstrap, group = broker.bootstrap_servers, cast.group
-    watcher = Watcher(bootstrap)
+    watcher, say = Watcher(bootstrap), kit_of(kind, bootstrap).say
     all_places = places(group, PARTITIONS)
-    confluent_client.create_topics(bootstrap, {group: PARTITIONS})
+    confluent.create_topics(bootstrap, {group: PARTITIONS})
 
     doomed = cast.add(kind, process=True)
     stayer, leaver = cast.add(kind), cast.add(kind)
@@ -57,14 +55,14 @@ def live(kind: str, produce: Produce, broker: Broker, cast: Cast) -> None:
     cast.wait_shared([doomed, stayer, leaver], all_places)
     assert watcher.state(group) == ConsumerGroupState.STABLE
     assert watcher.members(group) == {one.role.name for one in (doomed, stayer, leaver)}
-    produce(bootstrap, group, values("three"))
+    say(group, values("three"))
     cast.wait_seen_once(values("three"))
     before = generation(broker, group)
 
     leaver.stop()
     assert leaver.role.name not in watcher.members(group), "a member that closes leaves at once"
     cast.wait_shared([doomed, stayer], all_places)
-    produce(bootstrap, group, values("two"))
+    say(group, values("two"))
     cast.wait_seen_once(values("three") + values("two"))
     assert generation(broker, group) > before
     doomed.commit()
@@ -77,29 +75,29 @@ def live(kind: str, produce: Produce, broker: Broker, cast: Cast) -> None:
     # The last heartbeat was at most an interval of 3 s before the end, and took its time on a busy machine.
     assert time.monotonic() - killed_at > 2, f"the session of the killed member is longer\n{cast.describe()}"
     assert watcher.members(group) == {stayer.role.name, late.role.name}
-    produce(bootstrap, group, values("late"))
+    say(group, values("late"))
     cast.wait_seen(values("late"))
     for one in (stayer, late):
         one.commit()
         one.stop()
     wait_for(lambda: watcher.state(group) == ConsumerGroupState.EMPTY, "the group to be empty", show=cast.describe)
 
-    produce(bootstrap, group, values("again"))
+    say(group, values("again"))
     heir = cast.join(kind)
     cast.wait_seen_once(values("again"))
     assert {seen.value for seen in heir.seen} == set(values("again")), "it begins at what was committed"
     assert not any(one.troubles for one in cast.everyone), cast.describe()
 
 
-def come_back(kind: str, produce: Produce, broker: Broker, cast: Cast, *, then_expire: bool = False) -> None:
+def come_back(kind: str, broker: Broker, cast: Cast, *, then_expire: bool = False) -> None:
     """Static members are killed and come back within their session: each gets what it had, and nobody else notices.
 
     Args:
         then_expire: also watch one stop and not come back.
     """
     bootstrap, group = broker.bootstrap_servers, cast.group
-    watcher = Watcher(bootstrap)
-    confluent_client.create_topics(bootstrap, {group: PARTITIONS})
+    watcher, say = Watcher(bootstrap), kit_of(kind, bootstrap).say
+    confluent.create_topics(bootstrap, {group: PARTITIONS})
     first, second = (
         cast.add(kind, process=True, instance_id=f"static-{number}", session_timeout_ms=AMPLE_MS) for number in (1, 2)
     )
@@ -107,7 +105,7 @@ def come_back(kind: str, produce: Produce, broker: Broker, cast: Cast, *, then_e
     for one in (first, second, witness):
         one.start()
     cast.wait_shared([first, second, witness], places(group, PARTITIONS))
-    produce(bootstrap, group, values("before"))
+    say(group, values("before"))
     cast.wait_seen_once(values("before"))
     owned = {one.role.instance_id: one.owned for one in (first, second)}
     before, changes = generation(broker, group), list(witness.changes)
@@ -135,7 +133,7 @@ def come_back(kind: str, produce: Produce, broker: Broker, cast: Cast, *, then_e
         until=lambda: all(one.owned == owned[one.role.instance_id] for one in back),
     )
     assert witness.changes == changes, f"the others notice nothing\n{cast.describe()}"
-    produce(bootstrap, group, values("after"))
+    say(group, values("after"))
     cast.wait_seen_once(values("before") + values("after"))
     assert generation(broker, group) == before
     assert watcher.members(group) == {one.role.name for one in (*back, witness)}
@@ -162,10 +160,10 @@ def no_full_stop(kind: str, broker: Broker, cast: Cast, *, reads_on: bool) -> No
     """
     bootstrap, group = broker.bootstrap_servers, cast.group
     all_places = places(group, PARTITIONS)
-    confluent_client.create_topics(bootstrap, {group: PARTITIONS})
+    confluent.create_topics(bootstrap, {group: PARTITIONS})
     first, second = (cast.join(kind, assignor="cooperative-sticky") for _ in range(2))
     cast.wait_shared([first, second], all_places)
-    stream = confluent_client.Stream(bootstrap, group, PARTITIONS)
+    stream = confluent.Stream(bootstrap, group, PARTITIONS)
     wait_for(lambda: {seen[:2] for seen in first.seen} == first.owned, "the stream to arrive", show=cast.describe)
     had = {one.role.name: one.owned for one in (first, second)}
     before = {one.role.name: len(one.changes) for one in (first, second)}

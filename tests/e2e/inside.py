@@ -1,23 +1,29 @@
-"""What only an embedded broker can tell: the tests that use it say something that no client shows."""
+"""Facts that no admin client shows, read from the broker's logs."""
 
-from ottla.broker.runtime.reading import read_when_here
-from ottla.protocol.records import BatchHeader, TopicPartition, iter_batches
+from ottla.protocol.groups import coordinator_partition
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
+from ottla.protocol.offsets_topic import GroupKey, decode_group_value, decode_key
+from ottla.protocol.records import BatchHeader, iter_batches
 from ottla.testing import Broker
+from tests.support.client import Client
 
 
 def generation(broker: Broker, group: str) -> int:
-    """The generation of a group, which DescribeGroups does not have."""
-    value = broker.run(broker._running._groups.durable_state)[group].generation
-    assert value is not None, f"group {group} has never been logged"
-    return value.generation
+    """The generation of a group as it was logged last, which DescribeGroups does not have."""
+    with Client(broker.port) as client:
+        records, _ = client.read_log(OFFSETS_TOPIC, coordinator_partition(group))
+    found = [
+        decode_group_value(record.value).generation
+        for record in records
+        if record.value is not None and decode_key(record.key or b"") == GroupKey(group_id=group)
+    ]
+    assert found, f"group {group} has never been logged"
+    return found[-1]
 
 
 def stored_batches(broker: Broker, topic: str, partition: int = 0) -> list[BatchHeader]:
     """The headers of all batches of a partition, as they are stored."""
-
-    async def read() -> list[BatchHeader]:
-        log = broker._running._engine.logs[TopicPartition(topic, partition)]
-        batches = await read_when_here(log, log.log_start_offset, max_bytes=64 << 20)
-        return [header for header, _ in iter_batches(batches)]
-
-    return broker.call(read())
+    with Client(broker.port) as client:
+        size = 64 << 20
+        told = client.fetch(topic, partition=partition, max_bytes=size, partition_max_bytes=size)
+    return [header for header, _ in iter_batches(bytes(told.records))]

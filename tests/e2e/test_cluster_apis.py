@@ -1,22 +1,21 @@
-"""What stock admin clients, and Kafka's own tools, are told about directories, leaders and replicas of the one node."""
+"""Directories, leaders and replicas of the one node, as stock admin clients and Kafka's own tools see them."""
 
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import confluent_kafka
 import pytest
-from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient, TopicPartition
 from kafka import errors as kafka_errors
 
 from ottla.testing import Broker
-from tests.differential.real_kafka import NoJava, jars
-from tests.e2e import confluent_client
+from tests.e2e.conftest import Tool
+from tests.support.clients import confluent
 
 pytestmark = pytest.mark.e2e
 
@@ -55,7 +54,7 @@ def test_leaders_are_elected_already(admin: KafkaAdminClient, broker: Broker) ->
     told = admin.elect_leaders(0, {"orders": [0, 1]})
     (topic,) = told.replica_election_results
     assert [row.error_code for row in topic.partition_result] == [ELECTION_NOT_NEEDED] * 2
-    client = AdminClient({"bootstrap.servers": broker.bootstrap_servers, **confluent_client.QUIET})
+    client = confluent.admin(broker.bootstrap_servers)
     places = [confluent_kafka.TopicPartition("orders", 0), confluent_kafka.TopicPartition("absent", 0)]
     errors: Any = client.elect_leaders(confluent_kafka.ElectionType.PREFERRED, places).result(30)
     assert {place.topic: error.code() for place, error in errors.items()} == {
@@ -79,41 +78,17 @@ def test_replicas_stay(admin: KafkaAdminClient) -> None:
 # -- Kafka's own tools
 
 
-@pytest.fixture
-def tool(broker: Broker) -> Callable[..., str]:
-    """Runs one of Kafka's command-line tools against the broker and gives what it prints."""
-    try:
-        classpath = f"{jars()}/*"
-    except NoJava as missing:
-        pytest.skip(f"Kafka's tools cannot be started: {missing}")
-
-    def run(name: str, *arguments: str) -> str:
-        java = ["java", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", classpath]
-        command = [*java, name, "--bootstrap-server", broker.bootstrap_servers, *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-    return run
-
-
 @pytest.mark.slow
-def test_kafkas_tools(tool: Callable[..., str], tmp_path: Path) -> None:
+def test_kafkas_tools(kafkas_tool: Tool, broker: Broker, tmp_path: Path) -> None:
+    tool = partial(kafkas_tool, broker)
     topics = tool("org.apache.kafka.tools.TopicCommand", "--describe", "--topic", "orders")
     assert topics.count("Leader: 1\tReplicas: 1\tIsr: 1\tElr: \tLastKnownElr: ") == 3
     directories = tool("org.apache.kafka.tools.LogDirsCommand", "--describe", "--topic-list", "orders")
     assert f'"logDir":"{tmp_path / "data"}"' in directories and '"partition":"orders-2"' in directories
     everywhere = ("--election-type", "preferred", "--all-topic-partitions")
     assert tool("org.apache.kafka.tools.LeaderElectionCommand", *everywhere) == ""
-    elected = tool(
-        "org.apache.kafka.tools.LeaderElectionCommand",
-        "--election-type",
-        "unclean",
-        "--topic",
-        "orders",
-        "--partition",
-        "1",
-    )
+    one = ("--election-type", "unclean", "--topic", "orders", "--partition", "1")
+    elected = tool("org.apache.kafka.tools.LeaderElectionCommand", *one)
     assert "Valid replica already elected for partitions orders-1" in elected
     reassign = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
     assert "No partition reassignments found" in tool(reassign, "--list")

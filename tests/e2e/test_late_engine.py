@@ -9,10 +9,11 @@ import pytest
 
 from ottla.broker import app
 from ottla.testing import Broker, BrokerProcess
-from tests.e2e import confluent_client, group_life, ottla_client
-from tests.e2e.cast import Cast
+from tests.e2e import group_life
 from tests.e2e.test_produce_and_read import test_a_batch_near_the_limit, test_acks, test_codecs  # noqa: F401
 from tests.storage.late_engine import LateEngine
+from tests.support.cast import Cast
+from tests.support.kit import kit_of, produce
 
 pytestmark = pytest.mark.e2e
 
@@ -30,15 +31,11 @@ def broker(engine: LateEngine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Brok
     assert engine.lateness.late_reads
 
 
-@pytest.mark.parametrize(
-    ("kind", "produce"), [("ottla", ottla_client.produce), ("confluent", confluent_client.produce)]
-)
+@pytest.mark.parametrize("kind", ["ottla", "confluent"])
 @pytest.mark.parametrize("failing", [0.0, 0.05])
-def test_life_of_a_group(
-    failing: float, kind: str, produce: group_life.Produce, engine: LateEngine, broker: Broker, cast: Cast
-) -> None:
+def test_life_of_a_group(failing: float, kind: str, engine: LateEngine, broker: Broker, cast: Cast) -> None:
     engine.failing = failing
-    group_life.live(kind, produce, broker, cast)
+    group_life.live(kind, broker, cast)
     assert bool(engine.failed_appends) is (failing > 0)
 
 
@@ -53,6 +50,6 @@ class LateProcess(BrokerProcess):
 def test_a_process(on_disk: bool, tmp_path: Path) -> None:
     wanted = [str(number) for number in range(200)]
     with LateProcess(tmp_path if on_disk else None, topics={"t": 1}) as broker:
-        confluent_client.produce(broker.bootstrap_servers, "t", wanted)
-        rows = confluent_client.read_all(broker.bootstrap_servers, "t", {0: len(wanted)})[0]
-    assert [row.value().decode() for row in rows] == wanted
+        produce(broker.bootstrap_servers, "t", wanted)
+        rows = kit_of("confluent", broker.bootstrap_servers).read({("t", 0): 0}, len(wanted))
+    assert [row.value.decode() for row in rows] == wanted

@@ -13,14 +13,15 @@ import pytest
 from confluent_kafka import ConsumerGroupState
 
 from ottla.testing import BrokerProcess
-from tests.e2e import confluent_client
-from tests.e2e.cast import Cast, places
-from tests.e2e.confluent_client import Stream
 from tests.e2e.conftest import KAFKAS_DEFAULTS
 from tests.e2e.group_life import Watcher
-from tests.e2e.members import Watched
-from tests.e2e.raw import Persistent, RawClient
-from tests.e2e.waiting import wait_for
+from tests.support.cast import Cast, places
+from tests.support.client import Client, batch
+from tests.support.clients import confluent
+from tests.support.kit import KINDS, produce
+from tests.support.members import Watched
+from tests.support.persistent import Persistent
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.e2e
 
@@ -38,10 +39,12 @@ class Raw:
         self._loop = Persistent(port, self._append)
         self.stop = self._loop.stop
 
-    def _append(self, client: RawClient, number: int) -> None:
+    def _append(self, client: Client, number: int) -> None:
         partition = number % PARTITIONS
-        offset = client.produce(RAW, partition, f"raw {number}", int(time.time() * 1000))
-        self.acknowledged[f"raw {number}"] = (partition, offset)
+        told = client.produce(RAW, batch(b"raw %d" % number, key=None), partition=partition)
+        if told.error_code:
+            raise OSError(f"produce: error {told.error_code}")
+        self.acknowledged[f"raw {number}"] = (partition, told.base_offset)
 
 
 class Committer:
@@ -53,18 +56,16 @@ class Committer:
         self._loop = Persistent(port, self._commit)
         self.stop = self._loop.stop
 
-    def _commit(self, client: RawClient, number: int) -> None:
+    def _commit(self, client: Client, number: int) -> None:
         self.sent = number
-        client.commit(self.group, RAW, 0, number)
+        if code := client.commit(self.group, RAW, number):
+            raise OSError(f"commit: error {code}")
         self.acknowledged = number
 
 
 def committed_offsets(broker: BrokerProcess, group: str) -> int:
-    client = RawClient(broker.port)
-    try:
-        return client.committed(group).get((RAW, 0), 0)
-    finally:
-        client.close()
+    with Client(broker.port) as client:
+        return client.all_committed(group).get((RAW, 0), 0)
 
 
 def test_nothing_acknowledged_is_lost(tmp_path: Path, show_log: Callable[[Callable[[], str]], None]) -> None:
@@ -76,16 +77,16 @@ def test_nothing_acknowledged_is_lost(tmp_path: Path, show_log: Callable[[Callab
         bootstrap = broker.bootstrap_servers
         readers = Cast(bootstrap, "readers")
         with readers:
-            for kind in ("confluent", "kafka-python", "aiokafka", "ottla"):
+            for kind in KINDS:
                 reader = Cast(bootstrap, f"readers-{kind}").add(kind, (STREAMED, SAFE, RAW), name=kind)
                 readers.everyone.append(reader.start())
             streams = [
-                Stream(bootstrap, STREAMED, PARTITIONS, enable_idempotence=True),
-                Stream(bootstrap, SAFE, PARTITIONS, acks="all", enable_idempotence=False),
+                confluent.Stream(bootstrap, STREAMED, PARTITIONS, enable_idempotence=True),
+                confluent.Stream(bootstrap, SAFE, PARTITIONS, acks="all", enable_idempotence=False),
             ]
             raw = Raw(broker.port)
             committers = [Committer(broker.port, f"committer-{number}") for number in range(2)]
-            workers: Sequence[Stream | Raw] = [*streams, raw]
+            workers: Sequence[confluent.Stream | Raw] = [*streams, raw]
 
             wait_for(lambda: all(one.owned for one in readers.everyone), "the readers to join", show=readers.describe)
 
@@ -126,7 +127,7 @@ def test_a_kill_in_the_middle_of_a_rebalance(tmp_path: Path, show_log: Callable[
             members = [cast.join(kind, assignor="roundrobin") for kind in ("confluent", "kafka-python", "aiokafka")]
             cast.wait_shared(members, places(topic, 6))
             values = [f"before {number}" for number in range(60)]
-            confluent_client.produce(bootstrap, topic, values)
+            produce(bootstrap, topic, values)
             cast.wait_seen_once(values)
             watcher = Watcher(bootstrap)
             late = cast.join("ottla", assignor="roundrobin")
@@ -135,13 +136,15 @@ def test_a_kill_in_the_middle_of_a_rebalance(tmp_path: Path, show_log: Callable[
             broker.restart()
             cast.wait_shared([*members, late], places(topic, 6))
             values = [f"after {number}" for number in range(60)]
-            confluent_client.produce(bootstrap, topic, values)
+            produce(bootstrap, topic, values)
             cast.wait_seen_once(values)
             # Not the same watcher: librdkafka 2.16 never asks again at a coordinator that was down when it looked.
             assert Watcher(bootstrap).members(topic) == {one.role.name for one in cast.everyone}, cast.describe()
 
 
-def let_them_work(broker: BrokerProcess, workers: Sequence[Stream | Raw], committers: Sequence[Committer]) -> None:
+def let_them_work(
+    broker: BrokerProcess, workers: Sequence[confluent.Stream | Raw], committers: Sequence[Committer]
+) -> None:
     """Wait until everyone has got further: the broker serves all of them again."""
     before = [len(worker.acknowledged) for worker in workers]
     commits = [one.acknowledged for one in committers]
@@ -155,7 +158,7 @@ def let_them_work(broker: BrokerProcess, workers: Sequence[Stream | Raw], commit
     )
 
 
-def saw_all(reader: Watched, workers: Sequence[Stream | Raw]) -> bool:
+def saw_all(reader: Watched, workers: Sequence[confluent.Stream | Raw]) -> bool:
     places = {(seen.topic, seen.partition, seen.offset) for seen in reader.seen}
     return all(
         (topic, *place) in places
@@ -166,8 +169,8 @@ def saw_all(reader: Watched, workers: Sequence[Stream | Raw]) -> bool:
 
 def check(bootstrap: str, topic: str, acknowledged: dict[str, tuple[int, int]], *, exactly_once: bool) -> None:
     """Every acknowledged value is at its offset, offsets have no gaps, and nothing is there that nobody sent."""
-    ends = {partition: confluent_client.end_offset(bootstrap, topic, partition) for partition in range(PARTITIONS)}
-    found = confluent_client.read_all(bootstrap, topic, ends)
+    ends = {partition: confluent.watermarks(bootstrap, topic, partition)[1] for partition in range(PARTITIONS)}
+    found = confluent.read_all(bootstrap, topic, *ends)
     stored: dict[tuple[int, int], str] = {}
     for partition, messages in found.items():
         assert [message.offset() for message in messages] == list(range(ends[partition]))

@@ -7,12 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from aiokafka import AIOKafkaProducer
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from kafka import KafkaProducer
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from ottla.testing import Broker, BrokerProcess
-from tests.e2e.confluent_client import QUIET
+from tests.support.clients import confluent
+from tests.support.kit import kit_of
 
 pytestmark = pytest.mark.e2e
 
@@ -21,42 +20,14 @@ PATIENCE_S = 30
 
 def producer(broker: Broker | BrokerProcess, transactional_id: str, **options: object) -> Producer:
     """A producer whose transactions are initialised."""
-    made = Producer(
-        {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": transactional_id, "linger.ms": 0}
-        | QUIET
-        | {key.replace("_", "."): value for key, value in options.items()}
-    )
-    made.init_transactions(PATIENCE_S)
-    return made
+    return confluent.producer(broker.bootstrap_servers, transactional_id, **options)
 
 
-def read(broker: Broker | BrokerProcess, topic: str, *, committed: bool = True, group: str = "") -> list[str]:
+def read(broker: Broker | BrokerProcess, topic: str, *, committed: bool = True) -> list[str]:
     """Everything in partition 0 that a reader is shown."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": broker.bootstrap_servers,
-            "group.id": group or f"{topic}-reader",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "isolation.level": "read_committed" if committed else "read_uncommitted",
-        }
-        | QUIET
-    )
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    found = []
-    deadline = time.monotonic() + PATIENCE_S
-    try:
-        while time.monotonic() < deadline:
-            message = consumer.poll(0.2)
-            if message is None:
-                continue
-            if message.error():
-                assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
-                return found
-            found.append(message.value().decode())
-    finally:
-        consumer.close()
-    raise AssertionError("the end was not reached")
+    level = "read_committed" if committed else "read_uncommitted"
+    found = confluent.read_all(broker.bootstrap_servers, topic, isolation_level=level)[0]
+    return [message.value().decode() for message in found]
 
 
 def send(made: Producer, topic: str, *values: str) -> None:
@@ -122,19 +93,11 @@ def test_a_transaction_that_takes_too_long(name: str) -> None:
 
 def test_offsets_are_part_of_the_transaction(broker: Broker, name: str) -> None:
     source, sink, group = f"{name}-source", f"{name}-sink", f"{name}-group"
-    plain = Producer({"bootstrap.servers": broker.bootstrap_servers} | QUIET)
+    plain = confluent.producer(broker.bootstrap_servers)
     send(plain, source, *"abcdef")
     plain.flush(PATIENCE_S)
     made = producer(broker, name)
-    consumer = Consumer(
-        {
-            "bootstrap.servers": broker.bootstrap_servers,
-            "group.id": group,
-            "enable.auto.commit": False,
-            "auto.offset.reset": "earliest",
-        }
-        | QUIET
-    )
+    consumer = confluent.consumer(broker.bootstrap_servers, group, auto_offset_reset="earliest")
     consumer.subscribe([source])
     commits = []
     while sum(commits) < 3:
@@ -177,30 +140,12 @@ def test_a_broker_that_is_killed(tmp_path: Path, name: str, decided: bool) -> No
         assert read(broker, name)[-1] == "next"
 
 
-@pytest.mark.asyncio
-async def test_aiokafka(broker: Broker, name: str) -> None:
-    async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers, transactional_id=name) as made:
-        async with made.transaction():
-            await made.send_and_wait(name, b"kept", partition=0)
-        with pytest.raises(ZeroDivisionError):
-            async with made.transaction():
-                await made.send_and_wait(name, b"dropped", partition=0)
-                raise ZeroDivisionError
-        async with made.transaction():
-            await made.send_and_wait(name, b"too", partition=0)
-    assert read(broker, name) == ["kept", "too"]
-
-
-def test_kafka_python(broker: Broker, name: str) -> None:
-    made = KafkaProducer(bootstrap_servers=broker.bootstrap_servers, transactional_id=name)
-    made.init_transactions()
-    for value, commit in ((b"kept", True), (b"dropped", False), (b"too", True)):
-        made.begin_transaction()
-        made.send(name, value, partition=0)
-        made.flush()
-        if commit:
-            made.commit_transaction()
-        else:
-            made.abort_transaction()
+@pytest.mark.parametrize("kind", ["aiokafka", "kafka-python"])
+def test_other_producers(kind: str, broker: Broker, name: str) -> None:
+    made = kit_of(kind, broker.bootstrap_servers).transactional(name)
+    for value, end in ((b"kept", made.commit), (b"dropped", made.abort), (b"too", made.commit)):
+        made.begin()
+        made.send(name, [value])
+        end()
     made.close()
     assert read(broker, name) == ["kept", "too"]

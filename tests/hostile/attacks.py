@@ -29,8 +29,9 @@ from ottla.protocol.headers import encode_request_header
 from ottla.protocol.primitives import uvarint_bytes
 from tests.hostile.fuzz_batches import around
 from tests.hostile.victim import Victim
-from tests.pitfalls.client import Client, batch, fetch_fields
-from tests.wire.peer import ConnectionClosed
+from tests.support.client import Client, batch
+from tests.support.peer import ConnectionClosed
+from tests.support.requests import fetch_fields
 from tests.wire.requests import SUBSCRIBED
 
 P99_MS = 50

@@ -21,7 +21,7 @@ from ottla.observe import logs
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from tests.hostile.victim import Victim
-from tests.pitfalls.client import Client, batch
+from tests.support.client import Client, batch
 
 TICKS_S = 0.6
 """Long enough for the keeper to try twice to bring to segments what was acknowledged."""

@@ -16,8 +16,9 @@ import pytest
 from ottla.protocol.apis import ApiKey
 from ottla.testing import BrokerProcess
 from tests.hostile.fuzz_requests import CALLS
-from tests.wire.peer import Peer
-from tests.wire.requests import World, join_fields, request
+from tests.support.peer import Peer
+from tests.support.requests import join_fields, request
+from tests.wire.requests import World
 
 SEED = 20261123
 CONNECTIONS = 400

@@ -22,7 +22,7 @@ from tests.core.transactions.txn_world import T0, T1
 from tests.core.transactions.txn_world import World as Transactions
 from tests.core.world import Ctx, World
 from tests.hostile.victim import Victim
-from tests.pitfalls.client import Client
+from tests.support.client import Client
 
 MIB = 1 << 20
 

@@ -24,7 +24,7 @@ from ottla.testing import Broker
 from tests.hostile.victim import Victim
 from tests.observe.http.conftest import Answer, ask
 from tests.observe.http.fakes import FakeView, Lines, ManualClock
-from tests.pitfalls.client import Client
+from tests.support.client import Client
 
 pytestmark = pytest.mark.e2e
 

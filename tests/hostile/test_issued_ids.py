@@ -12,8 +12,8 @@ from ottla.protocol.messages.sync_group import SyncGroupRequest
 from tests.core.invariants import check
 from tests.core.world import Ctx, World
 from tests.hostile.victim import Victim
-from tests.pitfalls.client import Client, join_fields
-from tests.wire.requests import request
+from tests.support.client import Client
+from tests.support.requests import join_fields, request
 
 JOINS = 2_500
 LONGEST_ID = "x" * 32_700

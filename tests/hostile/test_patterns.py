@@ -14,7 +14,7 @@ from ottla.observe.group_events import plain
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from tests.hostile.victim import Victim
-from tests.pitfalls.client import Client
+from tests.support.client import Client
 
 IDS = 15
 LETTERS = 32_000

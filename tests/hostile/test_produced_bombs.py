@@ -22,7 +22,8 @@ from ottla.protocol.steps import NEXT_IN_LINE, Steps
 from ottla.protocol.varints import encode_varint
 from tests.hostile.bombs import keyed, longest_step, sealed
 from tests.hostile.victim import Victim
-from tests.pitfalls.client import Client, batch, produce_fields
+from tests.support.client import Client, batch
+from tests.support.requests import produce_fields
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from ottla.protocol.records import MOST_RECORDS
 from ottla.protocol.steps import finished
 from tests.hostile.bombs import SMALLEST, bomb, longest_step, sealed
 from tests.hostile.victim import Victim
-from tests.pitfalls.client import Client
+from tests.support.client import Client
 
 MINUTE_MS = 60_000
 

@@ -21,7 +21,7 @@ from ottla.clients import ConsumerRecord
 from ottla.observe.logs import logger
 from ottla.observe.printable import printable
 from ottla.testing import Broker
-from tests.pitfalls.client import Client, batch
+from tests.support.client import Client, batch
 from tests.wire.requests import SUBSCRIBED
 
 TITLE, SCREEN, LINE, RETURN = "\x1b]0;owned\x07", "\x1b[2J\x1b[7;35m", "\nFORGED line", "\rFORGED return"

@@ -6,12 +6,12 @@ What the coordinator tells of it goes into a `History`, as it does in a broker.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.observe.why.history import History
 from ottla.observe.why.model import Episode
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.consumer_protocol import (
     Assignment,
     ConsumerTopicPartitions,
@@ -20,63 +20,73 @@ from ottla.protocol.consumer_protocol import (
     encode_subscription,
 )
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.heartbeat import HeartbeatRequest
-from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from ottla.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from ottla.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.core.world import Ctx, World
+from tests.support.group_member import GroupMember, Send
 
 PARTITIONS = 6
 GROUP = "billing"
 INITIAL_DELAY_MS = 3_000
 BUDGET_BYTES = 1 << 20
+ENTRIES = {
+    ApiKey.JOIN_GROUP: "join",
+    ApiKey.SYNC_GROUP: "sync",
+    ApiKey.OFFSET_COMMIT: "commit_offsets",
+    ApiKey.LEAVE_GROUP: "leave",
+}
 
 
-@dataclass
-class Consumer:
-    """What a client knows, and what it was told to be."""
+class Consumer(GroupMember):
+    """The state of a client, and the role it was given.
 
-    name: str
-    assignors: tuple[str, ...] = ("range",)
-    topics: tuple[str, ...] = ("orders",)
-    instance: str | None = None
-    session_ms: int = 6_000
-    rebalance_ms: int = 6_000
-    member_id: str = ""
-    generation: int = -1
-    join: Ctx | None = None
+    Attributes:
+        joining: its last JoinGroup.
+    """
+
+    def __init__(self, send: Send) -> None:
+        super().__init__(send, GROUP, session_ms=6_000, rebalance_ms=6_000)
+        self.joining: Ctx | None = None
+        self.be()
+
+    def be(self, *, assignors: Iterable[str] = ("range",), topics: Iterable[str] = ("orders",), **options: Any) -> None:
+        """Options of the client, as others than those it has."""
+        metadata = encode_subscription(Subscription(topics=list(topics)), 0)
+        self.protocols = dict.fromkeys(assignors, metadata)
+        for option, value in options.items():
+            setattr(self, option, value)
 
 
-@dataclass
 class Crowd:
     """See the module."""
 
-    settings: dict[str, Any] = field(default_factory=dict)
-    facts: dict[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.world = World(GroupConfig(group_initial_rebalance_delay_ms=INITIAL_DELAY_MS, **self.settings))
+    def __init__(self, settings: dict[str, Any] | None = None) -> None:
+        self.world = World(GroupConfig(group_initial_rebalance_delay_ms=INITIAL_DELAY_MS, **settings or {}))
         self.world.load()
-        self.history = History(lambda: self.facts, BUDGET_BYTES)
+        self.history = History(dict, BUDGET_BYTES)
         self.consumers: dict[str, Consumer] = {}
 
     # -- what one consumer does
 
+    def _carrier(self, name: str) -> Send:
+        def send(key: ApiKey, version: int, message: Any) -> Any:
+            if key is ApiKey.HEARTBEAT:
+                answer: Any = self.world.coordinator.heartbeat(message, self.world.now_ms)
+            else:
+                answer = self.world.ask(name, ENTRIES[key], message, version)
+            self.hear()
+            return answer
+
+        return send
+
     def join(self, name: str, reason: str = "", **options: Any) -> int:
         """JoinGroup, twice if an id is issued first; gives the error, -1 while it waits."""
-        consumer = self.consumers.setdefault(name, Consumer(name))
-        for option, value in options.items():
-            setattr(consumer, option, value)
-        self._ask_join(consumer, reason)
-        if self.error(name) == ErrorCode.MEMBER_ID_REQUIRED:
-            assert consumer.join is not None
-            consumer.member_id = consumer.join.answer.member_id
-            self._ask_join(consumer, reason)
+        consumer = self.consumers.setdefault(name, Consumer(self._carrier(name)))
+        if options:
+            consumer.be(**options)
+        for _ in range(2):
+            consumer.joining = consumer.join(reason=reason or None)
+            if self.error(name) != ErrorCode.MEMBER_ID_REQUIRED:
+                break
+            consumer.learn(consumer.joining.answer)
         return self.error(name)
 
     def restarted(self, name: str, **options: Any) -> int:
@@ -86,61 +96,29 @@ class Crowd:
 
     def error(self, name: str) -> int:
         """Of its last JoinGroup; -1 while it waits."""
-        join = self.consumers[name].join
-        assert join is not None
-        return -1 if join.answer is None else int(join.answer.error_code)
+        joining = self.consumers[name].joining
+        assert joining is not None
+        return -1 if joining.answer is None else int(joining.answer.error_code)
 
     def sync(self, name: str) -> Ctx:
         """SyncGroup; the leader's has partitions for everybody."""
         consumer = self.consumers[name]
-        assert consumer.join is not None and consumer.join.answer is not None, f"{name} is in no generation"
-        answer = consumer.join.answer
-        assert answer.error_code == ErrorCode.NONE, answer
-        consumer.member_id, consumer.generation = answer.member_id, answer.generation_id
-        request = SyncGroupRequest(
-            group_id=GROUP,
-            generation_id=consumer.generation,
-            member_id=consumer.member_id,
-            group_instance_id=consumer.instance,
-            protocol_type="consumer",
-            protocol_name=answer.protocol_name,
-            assignments=_shares([member.member_id for member in answer.members]),
-        )
-        ctx = self.world.ask(name, "sync", request, 5)
-        self.hear()
+        assert consumer.joining is not None and consumer.joining.answer is not None, f"{name} is in no generation"
+        answer = consumer.joining.answer
+        assert consumer.learn(answer), answer
+        ctx: Ctx = consumer.sync(_shares([member.member_id for member in answer.members]))
         return ctx
 
     def heartbeat(self, name: str) -> int:
-        consumer = self.consumers[name]
-        request = HeartbeatRequest(
-            group_id=GROUP,
-            generation_id=consumer.generation,
-            member_id=consumer.member_id,
-            group_instance_id=consumer.instance,
-        )
-        error = self.world.coordinator.heartbeat(request, self.world.now_ms)
-        self.hear()
-        return int(error)
+        return int(self.consumers[name].heartbeat())
 
     def commit(self, name: str) -> None:
         """OffsetCommit of one partition: a sign that its application polls."""
-        consumer = self.consumers[name]
-        place = OffsetCommitRequestPartition(partition_index=0, committed_offset=self.world.now_ms)
-        request = OffsetCommitRequest(
-            group_id=GROUP,
-            generation_id_or_member_epoch=consumer.generation,
-            member_id=consumer.member_id,
-            group_instance_id=consumer.instance,
-            topics=[OffsetCommitRequestTopic(name="orders", partitions=[place])],
-        )
-        self.world.ask(name, "commit_offsets", request, 8)
-        self.hear()
+        self.consumers[name].commit([("orders", 0, self.world.now_ms)], metadata=None)
 
     def leave(self, name: str, reason: str | None = None) -> None:
         """LeaveGroup. The connection stays; see `disconnect`."""
-        identity = MemberIdentity(member_id=self.consumers[name].member_id, reason=reason)
-        self.world.ask(name, "leave", LeaveGroupRequest(group_id=GROUP, members=[identity]), 5)
-        self.hear()
+        self.consumers[name].leave(reason=reason)
 
     def disconnect(self, name: str) -> None:
         """Its connection is lost."""
@@ -211,29 +189,13 @@ class Crowd:
         """Unix time in milliseconds."""
         return self.world.wall_ms
 
-    def _ask_join(self, consumer: Consumer, reason: str) -> None:
-        metadata = encode_subscription(Subscription(topics=list(consumer.topics)), 0)
-        request = JoinGroupRequest(
-            group_id=GROUP,
-            session_timeout_ms=consumer.session_ms,
-            rebalance_timeout_ms=consumer.rebalance_ms,
-            member_id=consumer.member_id,
-            group_instance_id=consumer.instance,
-            protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol(name=name, metadata=metadata) for name in consumer.assignors],
-            reason=reason or None,
-        )
-        consumer.join = self.world.ask(consumer.name, "join", request, 9)
-        self.hear()
 
-
-def _shares(member_ids: list[str]) -> list[SyncGroupRequestAssignment]:
+def _shares(member_ids: list[str]) -> dict[str, bytes]:
     """The partitions dealt out in turn; nothing from who does not lead, who is told of no members."""
-    shares = []
+    shares = {}
     for at, member_id in enumerate(member_ids):
         mine = ConsumerTopicPartitions(topic="orders", partitions=list(range(at, PARTITIONS, len(member_ids))))
-        assignment = encode_assignment(Assignment(assigned_partitions=[mine]))
-        shares.append(SyncGroupRequestAssignment(member_id=member_id, assignment=assignment))
+        shares[member_id] = encode_assignment(Assignment(assigned_partitions=[mine]))
     return shares
 
 

@@ -8,11 +8,11 @@ import os
 import re
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 
-from tests.interop.programs import json_lines
+from tests.interop.programs import go_test, json_lines
 from tests.interop.suite import NotAvailable, Place, Result, Run, checked
 
 NEWEST_OF_GO_MOD = re.compile(r"^\s*(?:require\s+)?(\S+) (v\S+)", re.MULTILINE)
@@ -79,6 +79,25 @@ def _restarts(run: Run) -> Iterator[None]:
     finally:
         ended.set()
         watcher.join()
+
+
+def built_tests(place: Place, name: str, source: Path, *arguments: str, env: Mapping[str, str]) -> Path:
+    """The test binary of a package, built once in a place for each name."""
+    binary = place.cache / f"{name}.test"
+    if not binary.exists():
+        built = binary.with_suffix(".building")
+        checked(["go", "test", "-c", "-o", str(built), *arguments], cwd=source, env=env)
+        built.replace(binary)
+    return binary
+
+
+def run_tests(
+    binary: Path, package: str, folder: Path, env: Mapping[str, str], chosen: str, *arguments: str, timeout_s: int = 540
+) -> Iterator[Result]:
+    """Run a test binary; ``chosen`` is the regular expression of the tests."""
+    command = ["go", "tool", "test2json", "-t", "-p", package, str(binary), "-test.v=test2json"]
+    command += [f"-test.run={chosen}", *arguments, f"-test.timeout={timeout_s}s"]
+    yield from go_test(command, cwd=folder, env=env, timeout_s=timeout_s + 30)
 
 
 def sampled(names: Sequence[str], one_in: int, seed: str, say: Callable[[str], None]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What the JavaScript suites share: their packages, and a broker that is restarted when a program asks."""
+"""Shared by the JavaScript suites: their packages, and a broker that is restarted when a program asks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from pathlib import Path
 from tests.interop.programs import json_lines
 from tests.interop.suite import NotAvailable, Place, Result, Run, checked
 
-HARNESS = Path(__file__).parent / "javascript" / "harness.js"
 _NOTICED_AFTER_S = 0.05
 
 

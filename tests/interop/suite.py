@@ -1,17 +1,22 @@
-"""What an interop suite is. Each folder here has a ``suite.py`` with one of these as ``SUITE``."""
+"""Interop suites. Each folder here has a ``suite.py`` with one of these as ``SUITE``."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
-from collections.abc import Callable, Iterable, Mapping
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from ottla.testing import BrokerProcess
 
+S = TypeVar("S")
 Outcome = Literal["passed", "failed", "skipped"]
 
 
@@ -19,9 +24,13 @@ class NotAvailable(Exception):
     """The suite cannot run on this machine; the text is the reason that the page shows."""
 
 
+class NotHere(Exception):
+    """A test cannot be made with this broker; the text says why."""
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of one test. ``reason``: why it did not pass; of a failure the end of what it printed."""
+    """The result of one test. ``reason``: why it did not pass; of a failure the end of its output."""
 
     test: str
     outcome: Outcome
@@ -31,7 +40,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a suite lives: ``source`` is its folder in the tree, ``cache`` holds what was fetched and built for it."""
+    """The folders of a suite: ``source`` is in the tree, ``cache`` holds everything fetched and built for it."""
 
     source: Path
     cache: Path
@@ -112,6 +121,40 @@ EVERY_SUITE: Mapping[str, object] = {
     # Tools list all topics, and Kafka does not have this one.
     "ottla.group.events.enable": False,
 }
+
+
+def played(test: str, play: Callable[[], object]) -> Result:
+    """Play a test of ours to its end."""
+    began = time.monotonic()
+    try:
+        play()
+    except NotHere as absent:
+        return Result(test, "skipped", str(absent))
+    except Exception:
+        return Result(test, "failed", traceback.format_exc()[-8000:], time.monotonic() - began)
+    return Result(test, "passed", "", time.monotonic() - began)
+
+
+def told(name: str, story: S, steps: Mapping[str, Callable[[S], None]]) -> Iterator[Result]:
+    """Play steps of which each rests on those before it; when one fails, those behind it fail with that."""
+    failed = ""
+    for step, play in steps.items():
+        test = f"{name} {step}"
+        result = Result(test, "failed", f"{failed} failed") if failed else played(test, partial(play, story))
+        failed = failed or (step if result.outcome == "failed" else "")
+        yield result
+
+
+def port_taken(*ports: int) -> str:
+    """Why tests that look for a broker at these ports cannot run; "" if they can."""
+    for port in ports:
+        with socket.socket() as tried:
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                tried.bind(("127.0.0.1", port))
+            except OSError:
+                return f"port {port}, at which these tests look for a broker, is taken"
+    return ""
 
 
 def needs(*programs: str) -> Callable[[], str]:

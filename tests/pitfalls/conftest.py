@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import pytest
 
 from ottla.testing import Broker
-from tests.pitfalls.client import Client, fresh
+from tests.support.client import Client, fresh
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -11,7 +11,7 @@ from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.primitives import ZERO_UUID
 from ottla.testing import Broker
-from tests.pitfalls.client import Client, batch, fresh
+from tests.support.client import Client, batch, fresh
 
 SETTINGS = {"num.partitions": 3}
 

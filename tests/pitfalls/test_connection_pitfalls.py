@@ -14,8 +14,9 @@ from ottla.broker.handlers.api_versions import table
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.errors import ErrorCode
 from ottla.testing import Broker, BrokerProcess
-from tests.pitfalls.client import Client, batch, fetch_fields, produce_fields
-from tests.wire.requests import World, request
+from tests.support.client import Client, batch
+from tests.support.requests import fetch_fields, produce_fields, request
+from tests.wire.requests import World
 
 MEBIBYTE = 1 << 20
 A_LENGTH = struct.Struct(">i")

@@ -13,7 +13,7 @@ from ottla.broker.settings import Settings
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.testing import Broker
-from tests.pitfalls.client import Client, batch, fresh
+from tests.support.client import Client, batch, fresh
 from tests.wire.requests import SUBSCRIBED, TOPIC
 
 SETTINGS = {"group.min.session.timeout.ms": 6000}

@@ -26,14 +26,15 @@ from ottla.protocol.records import (
     parse_header,
     with_codec,
 )
-from tests.pitfalls.client import Client, TopicPartition, batch, fetch_fields, fresh, of
+from tests.support.client import Client, TopicPartition, batch, fresh, of
+from tests.support.requests import fetch_fields
 
 READ_COMMITTED = 1
 OUT_OF_RANGE = ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 def values(records: Any) -> list[bytes | None]:
-    """What is in the batches of a fetch, as a client reads it that asked from their beginning."""
+    """The records in the batches of a fetch that asked from their beginning."""
     return [
         record.value
         for header, data in iter_batches(bytes(records))

@@ -13,7 +13,7 @@ from ottla.broker.handlers.fetch import VERSIONS as FETCHES
 from ottla.broker.handlers.offset_fetch import VERSIONS as OFFSET_FETCHES
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
-from tests.pitfalls.client import Client, fresh
+from tests.support.client import Client, fresh
 
 READ_COMMITTED = 1
 BY_NAME = [version for version in OFFSET_FETCHES if version <= 9]

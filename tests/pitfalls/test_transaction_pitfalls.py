@@ -12,7 +12,7 @@ from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import decode_batch, iter_batches, parse_marker
 from ottla.testing import Broker
-from tests.pitfalls.client import Client, TopicPartition, batch, fresh, of
+from tests.support.client import Client, TopicPartition, batch, fresh, of
 
 READ_COMMITTED = 1
 OUT_OF_ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -27,7 +27,7 @@ def somebody(epoch: int = 0, producer_id: int | None = None) -> Any:
 
 
 def visible(client: Client, topic: str, start: int = 0) -> list[bytes | None]:
-    """What a reader of committed records makes of a partition: it leaves out what it is told was aborted."""
+    """The committed records of a partition: without those that the broker lists as aborted."""
     told = client.fetch(topic, start, isolation_level=READ_COMMITTED)
     aborted = sorted((row.first_offset, row.producer_id) for row in told.aborted_transactions)
     open_now: set[int] = set()

@@ -16,7 +16,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.headers import frame_request
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.testing import Broker
-from tests.wire.peer import Peer, decoded
+from tests.support.peer import Peer, decoded
 from tests.wire.requests import World, error_codes, one_of_everything
 
 pytestmark = pytest.mark.e2e

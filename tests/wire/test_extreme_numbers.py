@@ -20,7 +20,7 @@ from ottla.protocol.schema import ArrayOf, WireType
 from ottla.protocol.structs import WireField
 from ottla.testing import BrokerProcess
 from tests.hostile.fuzz_requests import CALLS
-from tests.wire.peer import Peer
+from tests.support.peer import Peer
 from tests.wire.requests import World, error_codes
 
 BITS = {"b": 8, "h": 16, "i": 32, "q": 64}

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from tests.interop.jvm import compile_java, fetch_jars, jar_version, java_version
 from tests.interop.kafka_tools import cluster, groups, loads, topics
-from tests.interop.kafka_tools.cases import CASES, NotHere, Stage
+from tests.interop.kafka_tools.cases import CASES, Stage
 from tests.interop.kafka_tools.tools import Tools, class_path
-from tests.interop.suite import Outcome, Place, Result, Run, Suite, needs
+from tests.interop.suite import NotHere, Outcome, Place, Result, Run, Suite, needs
 
 LIMIT_S = 60.0
 # Importing them has filled CASES.

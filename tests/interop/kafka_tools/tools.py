@@ -6,7 +6,6 @@ import struct
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from tests.interop.jvm import JAVA
@@ -47,7 +46,7 @@ CLASSES = {
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """What a tool did: its exit code and what it wrote."""
+    """The result of a tool: its exit code and its output."""
 
     code: int
     out: str
@@ -78,9 +77,7 @@ class Tools:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._process is not None:
             self._process.kill()
             self._process.communicate()

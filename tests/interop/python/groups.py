@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from tests.e2e.cast import Cast, places
-from tests.e2e.waiting import stays, wait_for
 from tests.interop.python.harness import SESSION_MS, Scenario, Stage
-from tests.interop.python.kit import Row
+from tests.support.cast import Cast, places
+from tests.support.kit import Row
+from tests.support.waiting import stays, wait_for
 
 PARTITIONS = 6
 AMPLE_MS = 20_000

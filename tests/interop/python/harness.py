@@ -13,13 +13,10 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from tests.e2e.cast import Cast
-from tests.e2e.waiting import wait_for
-
-if TYPE_CHECKING:
-    from tests.interop.python.kit import Kit
+from tests.support.cast import Cast
+from tests.support.kit import WholeKit, kit_of
+from tests.support.waiting import wait_for
 
 PATIENCE_S = 45.0
 SESSION_MS = 2500
@@ -34,7 +31,7 @@ class Skipped(Exception):
 
 
 class Stage:
-    """What a scenario has.
+    """The stage of one scenario.
 
     Attributes:
         kit: the client.
@@ -42,7 +39,7 @@ class Stage:
         closing: is closed when the scenario ends, whatever its end.
     """
 
-    def __init__(self, kit: Kit, name: str) -> None:
+    def __init__(self, kit: WholeKit, name: str) -> None:
         self.kit = kit
         self.topic = self.group = f"{name.replace('_', '-')}-{_RUN}"
         self.closing = ExitStack()
@@ -70,11 +67,12 @@ class Stage:
 Scenario = Callable[[Stage], None]
 
 
-def play(kit: Kit, scenarios: Iterable[tuple[str, Scenario]], *, alone: Iterable[tuple[str, Scenario]] = ()) -> None:
+def play(kind: str, scenarios: Iterable[tuple[str, Scenario]], *, alone: Iterable[tuple[str, Scenario]] = ()) -> None:
     """Play them, a few at the same time, and then those that need the broker for themselves.
 
-    ``argv[2]`` is a regular expression that chooses some by name.
+    ``argv[1]`` is the broker; ``argv[2]`` is a regular expression that chooses some by name.
     """
+    kit = kit_of(kind, sys.argv[1])
     chosen = re.compile(sys.argv[2] if len(sys.argv) > 2 else "")
 
     def one(named: tuple[str, Scenario]) -> None:
@@ -90,7 +88,7 @@ def play(kit: Kit, scenarios: Iterable[tuple[str, Scenario]], *, alone: Iterable
     os._exit(0)
 
 
-def _play(kit: Kit, name: str, scenario: Scenario) -> tuple[str, str, float]:
+def _play(kit: WholeKit, name: str, scenario: Scenario) -> tuple[str, str, float]:
     ended: list[tuple[str, str]] = []
 
     def play() -> None:

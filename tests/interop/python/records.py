@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 
 from tests.interop.python.harness import Scenario, Stage
-from tests.interop.python.kit import Row
+from tests.support.kit import Row
 
 UNKNOWN_TOPIC = 3
 MESSAGE_TOO_LARGE = 10
@@ -126,7 +126,7 @@ def idempotent_producer(stage: Stage) -> None:
     kit, topic = stage.kit, stage.topic
     kit.create(topic, 2)
     sent = rows(2000)
-    acknowledged = kit.produce(topic, sent, options={"idempotent": True})
+    acknowledged = kit.produce(topic, sent, idempotent=True)
     assert len(set(acknowledged)) == len(sent)
     read = kit.read({(topic, 0): 0, (topic, 1): 0}, len(sent))
     assert sorted(got.value or b"" for got in read) == sorted(row.value or b"" for row in sent), "each of them, once"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.interop.python.harness import Scenario, Stage
-from tests.interop.python.kit import Transactional
+from tests.support.kit import Transactional
 
 PRODUCER_FENCED = 90
 INVALID_PRODUCER_EPOCH = 47

@@ -13,8 +13,8 @@ import pytest
 from ottla.pipeline.source.journal import Journal
 from ottla.pipeline.source.logs import SourceError
 from ottla.testing import Broker, BrokerProcess
-from tests.e2e.waiting import wait_for
 from tests.pipeline.source.reading import commit, create, join, produce, read, transact
+from tests.support.waiting import wait_for
 
 SMALL = {
     "group.initial.rebalance.delay.ms": 0,

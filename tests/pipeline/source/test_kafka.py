@@ -10,9 +10,9 @@ from pyspark.sql.datasource import EqualTo
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from tests.differential.real_kafka import CLUSTER_ID, NoJava, RealKafka, jars
-from tests.e2e.waiting import wait_for
 from tests.pipeline.source.reading import commit, create, join, produce, read, read_between, stream_reader, transact
 from tests.pipeline.source.test_equality import CODECS, READS, everything
+from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 

@@ -18,8 +18,8 @@ from ottla.pipeline.source.ends_stream import EndsStreamReader
 from ottla.pipeline.source.logs import DataLoss, SourceError
 from ottla.pipeline.source.options import parse_options
 from ottla.testing import Broker
-from tests.e2e.waiting import wait_for
 from tests.pipeline.source.reading import QUIET, commit, create, produce, read_between, stream_reader
+from tests.support.waiting import wait_for
 
 ALL = ReadAllAvailable()
 START = {"startingOffsets": "earliest"}

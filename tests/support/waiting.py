@@ -7,17 +7,23 @@ from typing import TypeVar
 T = TypeVar("T")
 
 PATIENCE_S = 60.0
-"""How long a condition may take that takes a moment on an idle machine."""
+"""Patience for conditions that take a moment on an idle machine."""
 
 
 def wait_for(
-    condition: Callable[[], T], what: str, *, timeout_s: float = PATIENCE_S, show: Callable[[], object] = str
+    condition: Callable[[], T],
+    what: str,
+    *,
+    timeout_s: float = PATIENCE_S,
+    show: Callable[[], object] = str,
+    pause_s: float = 0.02,
 ) -> T:
     """Poll until the condition gives something true, and give that.
 
     Args:
         what: completes "waited for …" in the failure.
         show: the state of things, printed with the failure.
+        pause_s: the time between two looks; more where a look costs something.
     """
     deadline = time.monotonic() + timeout_s
     while True:
@@ -25,7 +31,7 @@ def wait_for(
             return result
         if time.monotonic() > deadline:
             raise AssertionError(f"waited {timeout_s:.0f} s for {what}\n{show()}")
-        time.sleep(0.02)
+        time.sleep(pause_s)
 
 
 def stays(

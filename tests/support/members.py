@@ -8,34 +8,23 @@ import asyncio
 import json
 import queue
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.e2e.waiting import wait_for
+from tests.support.kit import Place
+from tests.support.processes import Child
+from tests.support.waiting import wait_for
 
-Place = tuple[str, int]
-"""A topic and a partition."""
-
-ROOT = Path(__file__).parents[2]
 SESSION_TIMEOUT_MS = 6_000
 """The shortest that Kafka allows by default."""
-
-MODULES = {
-    "confluent": ("tests.e2e.confluent_client", "ConfluentMember"),
-    "kafka-python": ("tests.e2e.kafka_python_client", "KafkaPythonMember"),
-    "aiokafka": ("tests.e2e.aiokafka_client", "AiokafkaMember"),
-    "ottla": ("tests.e2e.ottla_client", "OttlaMember"),
-}
 
 
 class Seen(NamedTuple):
@@ -58,7 +47,7 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True)
 class Role:
-    """What a member is to do. Everything here can be written as JSON.
+    """The task of a member. All fields can be written as JSON.
 
     Args:
         assignor: ``range``, ``roundrobin`` or ``cooperative-sticky``; empty for the client's own default.
@@ -79,13 +68,48 @@ class Role:
 
 def member(role: Role) -> "Member":
     """A member of the role's kind of client, not started yet."""
-    module, name = MODULES[role.kind]
-    made: Member = getattr(import_module(module), name)(role)
+    made: Member = import_module(f"tests.support.clients.{role.kind.replace('-', '_')}").MEMBER(role)
     return made
 
 
+def python_options(role: Role, assignors: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a consumer of a client in pure Python: but for the session timeout and the start at the beginning
+    the client's defaults.
+    """
+    options: dict[str, Any] = {
+        "bootstrap_servers": role.bootstrap,
+        "group_id": role.group,
+        "client_id": role.name,
+        "session_timeout_ms": role.session_timeout_ms,
+        "auto_offset_reset": "earliest",
+    }
+    if role.instance_id:
+        options["group_instance_id"] = role.instance_id
+    if role.assignor:
+        options["partition_assignment_strategy"] = [assignors[role.assignor]]
+    if not role.auto_commit:
+        options["enable_auto_commit"] = False
+    return options | role.options
+
+
+def listener(base: type, told: "Watched") -> Any:
+    """A client's rebalance listener that passes on what it is called with."""
+
+    class Listener(base):  # type: ignore[misc]
+        def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
+            told.changed("assigned", map(tuple, assigned))
+
+        def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
+            told.changed("revoked", map(tuple, revoked))
+
+        def on_partitions_lost(self, lost: Iterable[Any]) -> None:
+            told.changed("lost", map(tuple, lost))
+
+    return Listener()
+
+
 class Watched:
-    """What is known of a member, from wherever it is told."""
+    """The observed state of a member, in this process or in another."""
 
     def __init__(self, role: Role) -> None:
         self.role = role
@@ -98,6 +122,12 @@ class Watched:
 
     def saw(self, topic: str, partition: int, offset: int, value: bytes | None) -> None:
         self.seen.append(Seen(topic, partition, offset, (value or b"").decode(), time.monotonic()))
+
+    def saw_all(self, batches: Mapping[Any, Iterable[Any]]) -> None:
+        """Records by partition, as the clients in pure Python give them."""
+        for records in batches.values():
+            for record in records:
+                self.saw(record.topic, record.partition, record.offset, record.value)
 
     def changed(self, kind: str, places: Iterable[Place]) -> None:
         moved = frozenset(places)
@@ -199,24 +229,17 @@ class ProcessMember(Watched):
     """A member in a process of its own, which tells what happens line by line.
 
     Args:
-        command: a program that takes the role as its last argument and behaves as tests/e2e/member_process.py does.
+        command: a program that takes the role as its last argument and behaves as tests/support/member_process.py does.
     """
 
-    def __init__(self, role: Role, command: Sequence[str] = (sys.executable, "-m", "tests.e2e.member_process")) -> None:
+    def __init__(
+        self, role: Role, command: Sequence[str] = (sys.executable, "-m", "tests.support.member_process")
+    ) -> None:
         super().__init__(role)
         self._errors = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - it lives as long as the process
-        self._process = subprocess.Popen(
-            [*command, json.dumps(asdict(role))],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            text=True,
-        )
         self._ready = threading.Event()
         self._committed = 0
-        self._reader = threading.Thread(target=self._read, name=f"{role.name} reader", daemon=True)
-        self._reader.start()
+        self._child = Child([*command, json.dumps(asdict(role))], self._heard, self._errors)
 
     def start(self) -> "ProcessMember":
         """Let it join. Imports are over when this returns, so several start at the same time."""
@@ -231,59 +254,53 @@ class ProcessMember(Watched):
 
     def stop(self) -> None:
         """Have it close its client, and wait for its end."""
-        if self._process.poll() is None:
+        if self._child.runs:
             self._tell("stop")
             self._end()
 
     def pause(self) -> None:
         """SIGSTOP: its sockets stay open, and nothing of it runs."""
-        self._process.send_signal(signal.SIGSTOP)
+        self._child.process.send_signal(signal.SIGSTOP)
 
     def kill(self) -> None:
         """SIGKILL: its sockets close, and it says goodbye to nobody."""
-        self._process.send_signal(signal.SIGKILL)
+        self._child.process.kill()
         self._end()
 
     def _end(self) -> None:
-        try:
-            self._process.wait(60)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            raise AssertionError(f"{self} does not end\n{self._log()}") from None
-        finally:
-            self._reader.join(10)
-            self.owned = frozenset()
+        ended = self._child.wait(60)
+        self._child.kill()
+        self.owned = frozenset()
+        assert ended, f"{self} does not end\n{self._log()}"
 
     def _wait(self, condition: Callable[[], bool], what: str) -> None:
         def alive() -> bool:
-            assert condition() or self._process.poll() is None, f"{self.role.name} has ended\n{self._log()}"
+            assert condition() or self._child.runs, f"{self.role.name} has ended\n{self._log()}"
             return condition()
 
         wait_for(alive, what, show=self._log)
 
     def _tell(self, word: str) -> None:
-        assert self._process.stdin is not None
         try:
-            self._process.stdin.write(word + "\n")
-            self._process.stdin.flush()
+            self._child.say(word)
         except BrokenPipeError:
             raise AssertionError(f"{self.role.name} has ended\n{self._log()}") from None
 
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            told = json.loads(line)
-            match told["what"]:
-                case "ready":
-                    self._ready.set()
-                case "saw":
-                    self.seen.append(Seen(*told["seen"]))
-                case "changed":
-                    self.changed(told["kind"], map(tuple, told["places"]))
-                case "trouble":
-                    self.troubles.append(told["text"])
-                case "committed":
-                    self._committed += 1
+    def _heard(self, line: str) -> None:
+        if not line.endswith("\n"):
+            return
+        told = json.loads(line)
+        match told["what"]:
+            case "ready":
+                self._ready.set()
+            case "saw":
+                self.seen.append(Seen(*told["seen"]))
+            case "changed":
+                self.changed(told["kind"], map(tuple, told["places"]))
+            case "trouble":
+                self.troubles.append(told["text"])
+            case "committed":
+                self._committed += 1
 
     def _log(self) -> str:
         self._errors.seek(0)

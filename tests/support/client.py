@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.records import Record, TopicPartition, build_batch
-from tests.wire.peer import Peer
-from tests.wire.requests import SUBSCRIBED, request
+from ottla.protocol.records import Record, TopicPartition, build_batch, decode_batch, iter_batches
+from tests.support.peer import Peer
+from tests.support.requests import (
+    commit_fields,
+    create_fields,
+    fetch_fields,
+    heartbeat_fields,
+    join_fields,
+    leave_fields,
+    list_offsets_fields,
+    offset_fetch_fields,
+    produce_fields,
+    request,
+    sync_fields,
+)
 
-RANGE = {"range": SUBSCRIBED}
 IDS_SINCE = 13
 """From these Produce and Fetch versions on topics go by their ids."""
 NOBODY = UUID(int=0xABCDEF)
@@ -46,9 +57,8 @@ class Client(Peer):
 
     def create(self, topic: str, partitions: int = 1, **configs: str) -> str:
         """A topic with these settings; ``_`` stands for ``.`` in their names."""
-        rows = [{"name": name.replace("_", "."), "value": value} for name, value in configs.items()]
-        row = {"name": topic, "num_partitions": partitions, "replication_factor": 1, "configs": rows}
-        answer = self.call(ApiKey.CREATE_TOPICS, 7, topics=[row], timeout_ms=10_000)
+        settings = {name.replace("_", "."): value for name, value in configs.items()}
+        answer = self.call(ApiKey.CREATE_TOPICS, 7, **create_fields({topic: partitions}, configs=settings))
         assert answer.topics[0].error_code == 0, answer
         return topic
 
@@ -75,24 +85,47 @@ class Client(Peer):
         acks: int = -1,
         transactional_id: str | None = None,
     ) -> Any:
-        """What the partition says of it. By default one record."""
+        """Produce, by default one record; gives the partition's part of the answer."""
         fields = produce_fields(topic, batch() if data is None else data, partition, acks, transactional_id)
         if version >= IDS_SINCE:
             fields["topic_data"][0]["topic_id"] = self.topic_id(topic)
         return self.call(ApiKey.PRODUCE, version, **fields).responses[0].partition_responses[0]
 
     def fetch(self, topic: str, offset: int = 0, version: int = 12, *, partition: int = 0, **options: Any) -> Any:
-        """What the partition says; at once unless ``max_wait_ms`` and ``min_bytes`` say otherwise."""
+        """Fetch, without waiting unless the options say so; gives the partition's part of the answer."""
         fields = fetch_fields(topic, offset, partition, **options)
         if version >= IDS_SINCE:
             fields["topics"][0]["topic_id"] = self.topic_id(topic)
         return self.call(ApiKey.FETCH, version, **fields).responses[0].partitions[0]
 
+    def read_log(self, topic: str, partition: int = 0, start: int = 0, *, level: int = 0) -> tuple[list[Record], int]:
+        """The records from an offset on, those of control batches left out, and where the next fetch would begin.
+
+        Raises:
+            OSError: a fetch is refused.
+        """
+        records: list[Record] = []
+        while True:
+            size = 8 << 20
+            fields = fetch_fields(topic, start, partition, max_bytes=size, partition_max_bytes=size)
+            # What is not here yet is waited for; at the end of the log nobody asks again.
+            fields |= {"isolation_level": level, "max_wait_ms": 500, "min_bytes": 1}
+            answer = self.call(ApiKey.FETCH, 11, **fields)
+            told = answer if answer.error_code else answer.responses[0].partitions[0]
+            if told.error_code:
+                raise OSError(f"fetch {topic}-{partition} from {start}: error {told.error_code}")
+            before = start
+            for header, data in iter_batches(bytes(told.records or b"")):
+                if not header.is_control:
+                    records += [one for one in decode_batch(data) if one.offset >= before]
+                start = header.last_offset + 1
+            if start == before or start >= (told.last_stable_offset if level else told.high_watermark):
+                return records, start
+
     def offset(self, topic: str, timestamp: int = -1, version: int = 7, *, partition: int = 0, level: int = 0) -> Any:
-        """What ListOffsets says of a partition."""
-        place = {"partition_index": partition, "current_leader_epoch": -1, "timestamp": timestamp}
-        topics = [{"name": topic, "partitions": [place]}]
-        answer = self.call(ApiKey.LIST_OFFSETS, version, replica_id=-1, isolation_level=level, topics=topics)
+        """ListOffsets of a partition; gives the partition's part of the answer."""
+        fields = list_offsets_fields(topic, timestamp, partition, isolation=level)
+        answer = self.call(ApiKey.LIST_OFFSETS, version, **fields)
         return answer.topics[0].partitions[0]
 
     # Groups
@@ -117,10 +150,10 @@ class Client(Peer):
 
     def start_sync(self, group: str, joined: Any, assignments: Mapping[str, bytes], version: int = 5) -> None:
         """Send only. ``joined`` is the answer to the join."""
-        self.start(ApiKey.SYNC_GROUP, version, **sync_fields(group, joined, assignments))
+        self.start(ApiKey.SYNC_GROUP, version, **_sync_fields(group, joined, assignments))
 
     def sync(self, group: str, joined: Any, assignments: Mapping[str, bytes] | None = None, version: int = 5) -> Any:
-        return self.call(ApiKey.SYNC_GROUP, version, **sync_fields(group, joined, assignments or {}))
+        return self.call(ApiKey.SYNC_GROUP, version, **_sync_fields(group, joined, assignments or {}))
 
     def stable(self, group: str, **options: Any) -> Any:
         """Become the only member, with an assignment; the answer to the join."""
@@ -131,7 +164,7 @@ class Client(Peer):
 
     def heartbeat(self, group: str, joined: Any, version: int = 4, **fields: Any) -> int:
         """The error code."""
-        known = {"group_id": group, "generation_id": joined.generation_id, "member_id": joined.member_id}
+        known = heartbeat_fields(group, joined.generation_id, joined.member_id)
         return int(self.call(ApiKey.HEARTBEAT, version, **known | fields).error_code)
 
     def await_rebalance(self, group: str, joined: Any) -> None:
@@ -142,31 +175,40 @@ class Client(Peer):
         assert told == ErrorCode.REBALANCE_IN_PROGRESS
 
     def leave(self, group: str, *members: str, version: int = 5) -> Any:
-        rows = [{"member_id": member} for member in members]
-        return self.call(ApiKey.LEAVE_GROUP, version, group_id=group, member_id=members[0], members=rows)
+        fields = leave_fields(group, *((member, None) for member in members))
+        return self.call(ApiKey.LEAVE_GROUP, version, **fields)
 
     def describe(self, group: str, version: int = 5) -> Any:
         return self.call(ApiKey.DESCRIBE_GROUPS, version, groups=[group]).groups[0]
 
     def commit(self, group: str, topic: str, offset: int = 1, version: int = 8, **fields: Any) -> int:
-        """Commit for partition 0, by default from outside of the group; the error code."""
-        told = {"committed_leader_epoch": -1, "committed_metadata": "", "retention_time_ms": -1} | fields
-        place = {"committed_offset": offset} | {name: told.pop(name) for name in list(told) if name[:9] == "committed"}
-        answer = self.call(
-            ApiKey.OFFSET_COMMIT, version, group_id=group, topics=[{"name": topic, "partitions": [place]}], **told
-        )
+        """Commit for partition 0, by default from outside of the group; the error code.
+
+        Args:
+            fields: fields of the request, or of its partition.
+        """
+        known = commit_fields(group, [(topic, 0, offset)], metadata="")
+        (place,) = known["topics"][0]["partitions"]
+        place |= {name: fields.pop(name) for name in list(fields) if name in place}
+        answer = self.call(ApiKey.OFFSET_COMMIT, version, **known | fields)
         return int(answer.topics[0].partitions[0].error_code)
 
-    def committed(self, group: str, topic: str, version: int = 8, **fields: Any) -> Any:
-        """What OffsetFetch says of partition 0, by name."""
-        topics = [{"name": topic, "partition_indexes": [0]}]
-        batched = [{"group_id": group, "topics": topics}]
-        answer = self.call(ApiKey.OFFSET_FETCH, version, group_id=group, topics=topics, groups=batched, **fields)
-        assert version < 2 or version >= 8 or answer.error_code == 0
-        if version >= 8:
-            answer = answer.groups[0]
-            assert answer.error_code == 0
+    def committed(self, group: str, topic: str, version: int = 8, *, require_stable: bool = False) -> Any:
+        """OffsetFetch of partition 0, by name; gives the partition's part of the answer."""
+        answer = self._offsets(offset_fetch_fields(group, {topic: [0]}, stable=require_stable), version)
         return answer.topics[0].partitions[0]
+
+    def all_committed(self, group: str) -> dict[tuple[str, int], int]:
+        """The offsets of a group, by topic and partition."""
+        topics = self._offsets(offset_fetch_fields(group), 8).topics
+        return {(row.name, place.partition_index): place.committed_offset for row in topics for place in row.partitions}
+
+    def _offsets(self, fields: dict[str, Any], version: int) -> Any:
+        answer = self.call(ApiKey.OFFSET_FETCH, version, **fields)
+        answer = answer.groups[0] if version >= 8 else answer
+        if version >= 2 and answer.error_code:
+            raise OSError(f"offset fetch: error {answer.error_code}")
+        return answer
 
     # Producers
 
@@ -199,7 +241,7 @@ class Client(Peer):
 
 
 def of(producer: Any, sequence: int = 0, *, transactional: bool = False) -> dict[str, Any]:
-    """What a batch of this producer says of it."""
+    """The fields of a batch that name its producer."""
     return {
         "producer_id": producer.producer_id,
         "producer_epoch": producer.producer_epoch,
@@ -208,51 +250,7 @@ def of(producer: Any, sequence: int = 0, *, transactional: bool = False) -> dict
     }
 
 
-def produce_fields(
-    topic: str, data: bytes, partition: int = 0, acks: int = -1, transactional_id: str | None = None
-) -> dict[str, Any]:
-    topics = [{"name": topic, "partition_data": [{"index": partition, "records": data}]}]
-    return {"transactional_id": transactional_id, "acks": acks, "timeout_ms": 10_000, "topic_data": topics}
-
-
-def fetch_fields(topic: str, offset: int = 0, partition: int = 0, **options: Any) -> dict[str, Any]:
-    """``options`` are fields of the request, or of its partition."""
-    place = {"current_leader_epoch": -1, "last_fetched_epoch": -1, "partition_max_bytes": 1 << 20}
-    place |= {name: options.pop(name) for name in list(place) if name in options}
-    place |= {"partition": partition, "fetch_offset": offset}
-    fields = {"max_wait_ms": 0, "min_bytes": 0, "max_bytes": 1 << 20, "session_epoch": -1}
-    return fields | {"topics": [{"topic": topic, "partitions": [place]}]} | options
-
-
-def join_fields(
-    group: str,
-    *,
-    member_id: str = "",
-    instance: str | None = None,
-    protocols: Mapping[str, bytes] | Sequence[tuple[str, bytes]] | None = None,
-    protocol_type: str = "consumer",
-    session_ms: int = 30_000,
-    rebalance_ms: int = 30_000,
-) -> dict[str, Any]:
-    chosen = RANGE if protocols is None else protocols
-    pairs = chosen.items() if isinstance(chosen, Mapping) else chosen
-    return {
-        "group_id": group,
-        "session_timeout_ms": session_ms,
-        "rebalance_timeout_ms": rebalance_ms,
-        "member_id": member_id,
-        "group_instance_id": instance,
-        "protocol_type": protocol_type,
-        "protocols": [{"name": name, "metadata": metadata} for name, metadata in pairs],
-    }
-
-
-def sync_fields(group: str, joined: Any, assignments: Mapping[str, bytes]) -> dict[str, Any]:
-    return {
-        "group_id": group,
-        "generation_id": joined.generation_id,
-        "member_id": joined.member_id,
-        "protocol_type": "consumer",
-        "protocol_name": joined.protocol_name or "range",
-        "assignments": [{"member_id": member, "assignment": data} for member, data in assignments.items()],
-    }
+def _sync_fields(group: str, joined: Any, assignments: Mapping[str, bytes]) -> dict[str, Any]:
+    """Of the member to whom this was the answer to its join."""
+    protocol = joined.protocol_name or "range"
+    return sync_fields(group, joined.generation_id, joined.member_id, assignments, protocol_name=protocol)

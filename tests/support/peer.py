@@ -5,17 +5,16 @@ from __future__ import annotations
 import itertools
 import socket
 import struct
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.headers import frame_request
 
 PATIENCE_S = 20
-"""How long an answer may take that nobody has a reason to wait for."""
+"""Longest time for an answer that need not wait for anything."""
 
 
-class ConnectionClosed(Exception):
+class ConnectionClosed(ConnectionError):
     """The broker has closed the connection where an answer was due."""
 
 
@@ -41,9 +40,10 @@ class Peer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self.socket.close()
 
     # Sending
@@ -100,7 +100,7 @@ class Peer:
         return Frame(struct.unpack_from(">i", data)[0], data[4:])
 
     def is_closed(self) -> bool:
-        """Whether the broker closes the connection now, without another byte."""
+        """True if the broker closes the connection now, without another byte."""
         try:
             self._take(1)
         except ConnectionClosed:
@@ -108,7 +108,7 @@ class Peer:
         return False
 
     def is_silent(self, for_s: float) -> bool:
-        """Whether nothing comes for a while, and the connection stays open."""
+        """True if nothing arrives for a while, and the connection stays open."""
         if self._buffer:
             return False
         self.socket.settimeout(for_s)

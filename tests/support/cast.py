@@ -2,11 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from types import TracebackType
 from typing import Any, Self
 
-from tests.e2e.members import Member, Place, ProcessMember, Role, Watched, member
-from tests.e2e.waiting import wait_for
+from tests.support.members import Member, Place, ProcessMember, Role, Watched, member
+from tests.support.waiting import wait_for
 
 
 class Cast:
@@ -40,7 +39,7 @@ class Cast:
         return self.add(kind, topics, **fields).start()
 
     def seen(self, values: Iterable[str] | None = None) -> Counter[str]:
-        """How often each value was seen by anyone, or only those asked for."""
+        """Counts of the values that were seen by anyone: all, or those asked for."""
         counted = Counter(seen.value for one in self.everyone for seen in one.seen)
         return counted if values is None else Counter({value: counted[value] for value in values})
 
@@ -81,9 +80,7 @@ class Cast:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         for one in self.everyone:
             if isinstance(one, ProcessMember):
                 one.kill()

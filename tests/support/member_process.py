@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
-from tests.e2e.members import Role, Seen, member
+from tests.support.members import Role, Seen, member
 
 _writing = threading.Lock()
 

@@ -6,28 +6,14 @@ import re
 import signal
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TypeVar
-
-T = TypeVar("T")
 
 PATIENCE_S = 30.0
 _MOVED = re.compile(
     r"rebalanced(?:: incremental (assign|revoke)\w* of .*| \(memberid [^)]*\)): (?:(assign|revok)ed: ?)?(.*)"
 )
 _PLACE = re.compile(r"\[(\d+)\]")
-
-
-def wait_for(condition: Callable[[], T], what: str, show: Callable[[], object] = str) -> T:
-    """Poll until the condition gives something true, and give that."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"waited {PATIENCE_S:.0f} s for {what}\n{show()}"
-        time.sleep(0.02)
-    return found
 
 
 class Kcat:
@@ -95,7 +81,7 @@ class Running:
 
     @property
     def moves(self) -> list[tuple[str, set[int]]]:
-        """What was assigned and revoked so far."""
+        """The assignments and revocations so far."""
         found = filter(None, map(_MOVED.search, self.notes.splitlines()))
         kinds = {True: "assigned", False: "revoked"}
         return [(kinds["assign" in (one[1], one[2])], set(map(int, _PLACE.findall(one[3])))) for one in found]
