@@ -38,6 +38,6 @@ async def test_a_start_that_fails_lets_go_of_what_observes() -> None:
     settings = Settings(ottla_http_listen="127.0.0.1:0", ottla_recorder_file="/nowhere/at/all.rec")
     observatory = Observatory(settings)
     broker = Broker(settings, directory=None, observing=observatory)
-    with pytest.raises(Exception, match="cannot record in /nowhere/at/all.rec"):
+    with pytest.raises(Exception, match=r"cannot record in /nowhere/at/all\.rec"):
         await broker.start()
     assert observatory.http is None
