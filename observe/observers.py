@@ -32,7 +32,7 @@ class Observers(Observer):
 
     def _set(self, observers: Sequence[Observer]) -> None:
         self._observers = tuple(observers)
-        self._noting = tuple(one.note_commit for one in observers if one.wants(CommitReceived))
+        self._noting: tuple[Callable[[CommitNote], None], ...] | None = None  # until a commit comes
         self._counting = tuple(
             one.count_commit for one in observers if type(one).count_commit is not Observer.count_commit
         )
@@ -49,7 +49,11 @@ class Observers(Observer):
                 self._log.error("an observer failed", of=type(event).__name__, exc_info=True)
 
     def note_commit(self, note: CommitNote) -> None:
-        for take in self._noting:
+        noting = self._noting
+        if noting is None:
+            noting = tuple(one.note_commit for one in self._observers if one.wants(CommitReceived))
+            self._noting = noting
+        for take in noting:
             try:
                 take(note)
             except Exception:  # as above
