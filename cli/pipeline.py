@@ -42,11 +42,11 @@ def command() -> None:
 
 
 @contextmanager
-def failures() -> Iterator[None]:
-    """What can go wrong in words, as one sentence and exit code 1."""
+def failures(what: str = "pipeline") -> Iterator[None]:
+    """Let what can go wrong end the command with one sentence and exit code 1; ``what`` needs Spark's packages."""
     missing = [name for name in ("pyspark", "pyarrow", "numpy") if find_spec(name) is None]
     if missing:
-        raise Refused(f"The pipeline needs {' and '.join(missing)}.", "pip install 'ottla[spark]'")
+        raise Refused(f"The {what} needs {' and '.join(missing)}.", "pip install 'ottla[spark]'")
     from ottla.pipeline.cluster import NoCluster
     from ottla.pipeline.lake import LakeError
     from ottla.pipeline.parquet_files import UnreadableTable

@@ -104,8 +104,7 @@ def command(
                 storm=None if only == "stopped" else storm,
                 stopped=None if only == "storm" else stopped,
                 starting="earliest" if starting_offsets == "earliest" else "latest",
-                interval_s=config.trigger_ms / 1000,
-                mode="available-now" if mode == "available-now" else "stream",
+                interval_ms=config.trigger_ms if mode == "stream" else None,
             )
             if not cluster.has_events:
                 note("There is no __ottla_group_events, as with Apache Kafka: causes and durations cannot be known.")
@@ -119,16 +118,10 @@ def _positive(**spans: float) -> None:
 
 
 def _source_options(config: Config) -> dict[str, str]:
-    options = {"sampleIntervalMs": str(config.sample_interval_ms), "isolation": config.isolation}
     # An alert about what cannot be read any more helps nobody.
-    options["failOnDataLoss"] = "false"
-    if config.log_dir:
-        options["path"] = config.log_dir
-    else:
-        options["kafka.bootstrap.servers"] = config.bootstrap_server or ""
-    if config.tasks:
-        options["tasks"] = str(config.tasks)
-    return options | config.kafka
+    return config.source_options(
+        failOnDataLoss="false", isolation=config.isolation, sampleIntervalMs=str(config.sample_interval_ms)
+    )
 
 
 def _last_words(settings: AlertSettings, scratch: str) -> str:

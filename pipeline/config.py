@@ -96,6 +96,17 @@ class Config:
         """What is read, in words."""
         return f"the log directory {self.log_dir}" if self.log_dir else f"the cluster at {self.bootstrap_server}"
 
+    def source_options(self, **more: str) -> dict[str, str]:
+        """The options of the source ``ottla`` that say what to read, with ``more`` of them; those in ``kafka`` win."""
+        options = {"failOnDataLoss": str(self.fail_on_data_loss).lower(), **more}
+        if self.log_dir:
+            options["path"] = self.log_dir
+        else:
+            options["kafka.bootstrap.servers"] = self.bootstrap_server or ""
+        if self.tasks is not None:
+            options["tasks"] = str(self.tasks)
+        return options | self.kafka
+
 
 SETTINGS = {one.name: one for one in fields(Config)}
 """The keys, with underscores."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.pipeline.cluster import EARLIEST, EVENTS_TOPIC, Cluster
 from ottla.pipeline.lake import Lake, LakeError
 from ottla.pipeline.parquet_files import METADATA
+from ottla.pipeline.running import stream_writer
 from ottla.pipeline.tables import TABLES
 from ottla.protocol.groups import OFFSETS_TOPIC
 
@@ -70,18 +71,9 @@ def samples_first(of: Iterable[Feed]) -> list[Feed]:
 
 def source_options(config: Config, feed: Feed) -> dict[str, str]:
     """The options of the source ``ottla`` for a feed, but where it begins and ends."""
-    options = {"decode": feed.decode, "failOnDataLoss": str(config.fail_on_data_loss).lower()}
-    if config.log_dir:
-        options["path"] = config.log_dir
-    else:
-        options["kafka.bootstrap.servers"] = config.bootstrap_server or ""
-    if config.tasks is not None:
-        options["tasks"] = str(config.tasks)
     if feed.topic:
-        options["isolation"] = config.isolation
-    else:
-        options["sampleIntervalMs"] = str(config.sample_interval_ms)
-    return options | config.kafka
+        return config.source_options(decode=feed.decode, isolation=config.isolation)
+    return config.source_options(decode=feed.decode, sampleIntervalMs=str(config.sample_interval_ms))
 
 
 def rows(read: DataFrame, feed: Feed, cluster_id: str) -> DataFrame:
@@ -203,12 +195,9 @@ def _query(
         options["maxOffsetsPerTrigger"] = str(config.max_offsets_per_trigger)
         options["startingOffsets"] = offsets_json(feed.topic, begins) if begins else config.starting_offsets
     read = spark.readStream.format("ottla").options(**options).load()
-    writer: Any = rows(read, feed, cluster_id).writeStream.queryName(f"ottla-{feed.table}").outputMode("append")
-    writer = writer.option("checkpointLocation", lake.checkpoint(feed.table))
-    if available_now:
-        writer = writer.trigger(availableNow=True)
-    else:
-        writer = writer.trigger(processingTime=f"{config.trigger_ms} milliseconds")
+    interval_ms = None if available_now else config.trigger_ms
+    made = rows(read, feed, cluster_id)
+    writer = stream_writer(made, f"ottla-{feed.table}", lake.checkpoint(feed.table), interval_ms)
     return _started(sinks.attach(writer, config.format, lake, feed.table))
 
 

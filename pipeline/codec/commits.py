@@ -42,15 +42,7 @@ class Values(NamedTuple):
 
     def take(self, rows: Longs | slice) -> Values:
         """The same of some rows, without where the metadata lie."""
-        return Values(
-            self.good[rows],
-            self.version[rows],
-            self.offset[rows],
-            self.leader_epoch[rows],
-            self.metadata,
-            self.commit_ms[rows],
-            self.expire_ms[rows],
-        )
+        return Values._make(part if isinstance(part, Texts) else part[rows] for part in self)
 
 
 class Commits(NamedTuple):

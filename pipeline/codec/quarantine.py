@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 
@@ -37,12 +39,12 @@ def rows(chunk: Chunk) -> pa.RecordBatch:
     if chunk.topic == events.EVENTS_TOPIC:
         bad = np.ones(len(chunk), np.bool_)
         bad[events.read(chunk)[0]] = False
-        reason = _reason_of_event
+        why: Callable[[Chunk, int], str | None] = reason_of_event
     else:
-        bad, reason = _left_over(chunk), _reason
+        bad, why = _left_over(chunk), reason
     numbers = np.flatnonzero(bad)
     some = chunk.take(numbers)
-    errors = [reason(some, row) for row in range(len(some))]
+    errors = [why(some, row) or "not readable" for row in range(len(some))]
     batch = pa.RecordBatch.from_arrays(
         [
             *columns.log_place(some),
@@ -64,12 +66,14 @@ def _left_over(chunk: Chunk) -> Mask:
     return left
 
 
-def _reason(chunk: Chunk, row: int) -> str:
-    return scalar.reason(chunk.key(row), chunk.value(row)) or "not readable"
+def reason(chunk: Chunk, row: int) -> str | None:
+    """Why a record of ``__consumer_offsets`` cannot be read; None if it can."""
+    return scalar.reason(chunk.key(row), chunk.value(row))
 
 
-def _reason_of_event(chunk: Chunk, row: int) -> str:
-    return events.reason(chunk.value(row)) or "not readable"
+def reason_of_event(chunk: Chunk, row: int) -> str | None:
+    """Why an event cannot be read; None if it can."""
+    return events.reason(chunk.value(row))
 
 
 def _with_damage(batch: pa.RecordBatch, chunk: Chunk) -> pa.RecordBatch:

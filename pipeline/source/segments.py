@@ -134,35 +134,10 @@ def batch_places(segment: Segment, position: int = 0) -> Iterator[BatchPlace]:
 
 def end_offset(segment: Segment) -> int:
     """The offset behind the last batch of a segment; its base offset if it has none."""
-    position, last = position_of(segment, 1 << 62), b""
-    try:
-        handle = os.open(segment.path, os.O_RDONLY)
-    except OSError:
-        return segment.base_offset
-    try:
-        while position + HEADER_SIZE <= segment.end:
-            data = os.pread(handle, min(GULP, segment.end - position), position)
-            at, before, most = 0, -1, len(data) - HEADER_SIZE
-            while at <= most:
-                length, magic = _LENGTH_AND_MAGIC(data, at + 8)
-                behind = at + LOG_OVERHEAD + length
-                if magic != MAGIC or length < HEADER_SIZE - LOG_OVERHEAD or position + behind > segment.end:
-                    return _end_of(data[before:] if before >= 0 else last, segment)
-                before, at = at, behind
-            if before < 0:
-                break
-            last = data[before : before + HEADER_SIZE]
-            position += at
-    finally:
-        os.close(handle)
-    return _end_of(last, segment)
-
-
-def _end_of(header: bytes, segment: Segment) -> int:
-    if len(header) < HEADER_SIZE:
-        return segment.base_offset
-    base, *_, delta, _ = _FIELDS.unpack_from(header)
-    return int(base + max(delta, 0) + 1)
+    end = segment.base_offset
+    for place in batch_places(segment, position_of(segment, 1 << 62)):
+        end = place.end_offset
+    return end
 
 
 def _begins_below(segment: Segment, position: int, offset: int) -> bool:

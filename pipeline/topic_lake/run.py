@@ -8,8 +8,9 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.pipeline.running import stream_writer
 from ottla.pipeline.topic_lake import columns
 from ottla.pipeline.topic_lake.folder import BAD, LakeError, TopicFolder
 
@@ -26,8 +27,7 @@ class LakeSettings(NamedTuple):
         topic: its name.
         folder: where its rows go.
         options: of the source: ``kafka.bootstrap.servers`` or ``path``, and others.
-        mode: ``stream`` runs until it is stopped, ``available-now`` until all is written that is there.
-        interval_s: how often a batch is made in a stream, in seconds.
+        interval_ms: between two batches; None ends the query when all is written that is there now.
         json_schema: typed columns of JSON values, see `columns.read_schema`; None for none.
         json_prefix: before their names.
         cluster_id: of the cluster, so that no other is written to the same folder; None is not known.
@@ -36,8 +36,7 @@ class LakeSettings(NamedTuple):
     topic: str
     folder: str
     options: Mapping[str, str]
-    mode: Literal["stream", "available-now"] = "available-now"
-    interval_s: float = 10.0
+    interval_ms: int | None = None
     json_schema: str | None = None
     json_prefix: str = ""
     cluster_id: str | None = None
@@ -203,10 +202,6 @@ def _query(
     source = spark.readStream.format("ottla").options(**options).option("decode", "raw")
     rows = source.option("subscribe", settings.topic).load()
     write = BatchWriter(folder, settings.topic, schema, settings.json_prefix, told)
-    writer = rows.writeStream.foreachBatch(write).queryName(f"ottla lake: {settings.topic}")
-    writer = writer.option("checkpointLocation", _spark_path(folder.checkpoint))
-    if settings.mode == "available-now":
-        writer = writer.trigger(availableNow=True)
-    else:
-        writer = writer.trigger(processingTime=f"{round(settings.interval_s * 1000)} milliseconds")
-    return writer.start()
+    checkpoint = _spark_path(folder.checkpoint)
+    writer = stream_writer(rows, f"ottla lake: {settings.topic}", checkpoint, settings.interval_ms)
+    return writer.foreachBatch(write).start()

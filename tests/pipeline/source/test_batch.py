@@ -12,9 +12,8 @@ import pytest
 from pyspark.sql.datasource import EqualTo, GreaterThan, In
 
 from ottla.clients.errors import OptionError
-from ottla.pipeline.source.cluster import Cluster
+from ottla.pipeline.source.cluster import Cluster, Fetching
 from ottla.pipeline.source.connection import Connection
-from ottla.pipeline.source.fetching import Fetching
 from ottla.pipeline.source.logs import DataLoss, SourceError, Span, Topic
 from ottla.pipeline.source.options import Options, parse_options
 from ottla.pipeline.source.rows import Losses
