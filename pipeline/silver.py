@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.pipeline.cluster import EARLIEST, EVENTS_TOPIC, Cluster
 from ottla.pipeline.lake import Lake, LakeError
@@ -86,6 +86,16 @@ def rows(read: DataFrame, feed: Feed, cluster_id: str) -> DataFrame:
     return read.select(f.lit(cluster_id).alias("cluster_id"), *names, day)
 
 
+class Work(NamedTuple):
+    """What a backfill and streams work with; ``cluster_id`` is that of the lake."""
+
+    spark: SparkSession
+    lake: Lake
+    config: Config
+    cluster: Cluster
+    cluster_id: str
+
+
 # -- where a stream begins
 
 
@@ -160,9 +170,7 @@ def span(lake: Lake, cluster: Cluster, config: Config) -> tuple[dict[str, int], 
 # -- streams
 
 
-def start(
-    spark: SparkSession, lake: Lake, config: Config, cluster: Cluster, cluster_id: str, *, available_now: bool
-) -> dict[str, StreamingQuery]:
+def start(work: Work, *, available_now: bool) -> dict[str, StreamingQuery]:
     """Start a streaming query for each table, and give them by its name.
 
     Args:
@@ -171,34 +179,23 @@ def start(
     Raises:
         LakeError: see `begin`.
     """
-    begun = {feed: begin(lake, config, cluster, feed) for feed in feeds(config)}
-    started = {
-        feed.table: _query(spark, lake, config, feed, cluster_id, begun[feed], available_now)
-        for feed in samples_first(begun)
-    }
+    begun = {feed: begin(work.lake, work.config, work.cluster, feed) for feed in feeds(work.config)}
+    started = {feed.table: _query(work, feed, begun[feed], available_now) for feed in samples_first(begun)}
     return {feed.table: started[feed.table] for feed in begun}
 
 
-def _query(
-    spark: SparkSession,
-    lake: Lake,
-    config: Config,
-    feed: Feed,
-    cluster_id: str,
-    begins: dict[int, int] | None,
-    available_now: bool,
-) -> StreamingQuery:
+def _query(work: Work, feed: Feed, begins: dict[int, int] | None, available_now: bool) -> StreamingQuery:
     from ottla.pipeline import sinks
 
+    config, checkpoint = work.config, work.lake.checkpoint(feed.table)
     options = source_options(config, feed)
     if feed.topic:
         options["maxOffsetsPerTrigger"] = str(config.max_offsets_per_trigger)
         options["startingOffsets"] = offsets_json(feed.topic, begins) if begins else config.starting_offsets
-    read = spark.readStream.format("ottla").options(**options).load()
+    read = work.spark.readStream.format("ottla").options(**options).load()
     interval_ms = None if available_now else config.trigger_ms
-    made = rows(read, feed, cluster_id)
-    writer = stream_writer(made, f"ottla-{feed.table}", lake.checkpoint(feed.table), interval_ms)
-    return _started(sinks.attach(writer, config.format, lake, feed.table))
+    writer = stream_writer(rows(read, feed, work.cluster_id), f"ottla-{feed.table}", checkpoint, interval_ms)
+    return _started(sinks.attach(writer, config.format, work.lake, feed.table))
 
 
 def _started(writer: Any) -> StreamingQuery:

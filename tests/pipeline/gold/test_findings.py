@@ -68,16 +68,13 @@ def test_nothing_comes_of_nothing(spark: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_two_hours_of_forty_groups_through_the_source(spark: SparkSession, tmp_path: Path) -> None:
     from ottla.pipeline import backfill
-    from ottla.pipeline.cluster import look
-    from ottla.pipeline.config import load
+    from tests.pipeline.modes.acknowledged import opened
 
     world: World = make()
     logs, path = tmp_path / "logs", tmp_path / "lake"
     world.write_log_dir(logs)
-    config = load(options={"lake": str(path), "log_dir": str(logs), "tasks": 4, "cluster_id": "c1"})
-    lake, cluster = Lake(str(path)), look(config)
-    lake.open(format="parquet", cluster_id="c1")
-    filled = backfill.run(spark, lake, config, cluster, "c1")
+    work = opened(spark, path, log_dir=str(logs), tasks=4, cluster_id="c1")
+    lake, filled = work.lake, backfill.run(work)
     direct = world.silver()
     assert filled["offset_commits"].rows == len(direct["offset_commits"]) > 800_000
     assert filled["group_generations"].rows == len(direct["group_generations"])

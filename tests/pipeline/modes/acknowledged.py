@@ -19,9 +19,9 @@ from pyspark.sql import SparkSession
 
 from ottla.clients import Consumer, OffsetAndMetadata, TopicPartition
 from ottla.pipeline import silver
-from ottla.pipeline.cluster import Cluster, look
+from ottla.pipeline.cluster import look
 from ottla.pipeline.codec import Chunk, decode
-from ottla.pipeline.config import Config, load
+from ottla.pipeline.config import load
 from ottla.pipeline.lake import Lake
 from ottla.pipeline.parquet_files import dataset
 from ottla.pipeline.running import watch
@@ -186,16 +186,17 @@ def in_lake(lake: Path, table: str, *columns: str) -> Counter[Any]:
     return Counter(tuple(row[name] for name in columns) for row in rows)
 
 
-def opened(lake: Path, **options: Any) -> tuple[Lake, Config, Cluster, str]:
+def opened(spark: SparkSession, lake: Path, **options: Any) -> silver.Work:
     """What `backfill.run` and `silver.start` take."""
     config = load(options={"lake": str(lake), "tasks": 2, **options})
     cluster = look(config)
     found = Lake(config.lake)
-    return found, config, cluster, found.open(format=config.format, cluster_id=cluster.cluster_id)["cluster_id"]
+    cluster_id = found.open(format=config.format, cluster_id=cluster.cluster_id)["cluster_id"]
+    return silver.Work(spark, found, config, cluster, cluster_id)
 
 
 def follow(spark: SparkSession, lake: Path, **options: Any) -> None:
     """Read what is there now as streams, with the session of the tests."""
     with Lake(str(lake)).writing("available-now"):
-        queries = silver.start(spark, *opened(lake, **options), available_now=True)
+        queries = silver.start(opened(spark, lake, **options), available_now=True)
         watch(queries, threading.Event().wait, lambda progress: None)

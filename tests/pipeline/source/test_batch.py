@@ -131,7 +131,7 @@ def test_small_fetches_give_the_same_rows(broker: Broker) -> None:
 
 
 def test_what_is_well_compressed_is_not_opened_all_at_once(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ottla.pipeline.source.fetching._MOST_HELD", 1000)
+    monkeypatch.setattr("ottla.pipeline.source.cluster._MOST_HELD", 1000)
     given = options(broker.port)
     cluster, losses, taken = Cluster(given), Losses(given), []
     take = Fetching._take
