@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import NamedTuple
 
+from ottla.pipeline.report import markup
 from ottla.pipeline.report.lists import Where, group_link, once
 from ottla.pipeline.report.markup import Html, count, duration, join, moment, number, tag, time
 from ottla.pipeline.report.scene import Finding, Group, Scene
@@ -121,7 +122,7 @@ def facts(scene: Scene) -> Html:
         ("Stood still in them", paused),
         ("Breaches", number(len(scene.breaches))),
     ]
-    return tag("dl", (tag("div", tag("dt", key), tag("dd", value)) for key, value in listed), class_="facts")
+    return markup.facts(listed)
 
 
 def notes(scene: Scene) -> Html:
