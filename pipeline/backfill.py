@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.pipeline.cluster import Cluster
 from ottla.pipeline.lake import Lake
+from ottla.pipeline.parquet_files import rows_of
 from ottla.pipeline.running import tasks_told
 from ottla.pipeline.silver import Feed, Work, feeds, offsets_json, rows, samples_first, source_options
 from ottla.pipeline.tables import TABLES
@@ -118,7 +119,7 @@ def _fill(
     with tasks_told(work.spark, lambda done, of: tell(feed.table, done, of)):
         read.write.mode("overwrite").partitionBy(column).parquet(str(places.staged))
         days = sorted(places.staged.glob(f"{column}=*"))
-        count = sum(_rows_of(day) for day in days)
+        count = rows_of(places.staged.glob(f"{column}=*/*.parquet"))
         for day in days:
             _put(work.spark, feed, places, day)
     places.clear()
@@ -135,13 +136,6 @@ def _within(read: DataFrame, lake: Lake, feed: Feed, since: date | None) -> Data
         # Samples have no offsets: those of the stream begin when it began.
         read = read.where(f.col(feed.time) < f.lit(datetime.fromisoformat(began["at"])))
     return read
-
-
-def _rows_of(day: Path) -> int:
-    """What the footers of its files say."""
-    import pyarrow.parquet as pq
-
-    return sum(pq.read_metadata(file).num_rows for file in day.glob("*.parquet"))
 
 
 def _put(spark: SparkSession, feed: Feed, places: Places, staged: Path) -> None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.pipeline.parquet_files import BACKFILL, METADATA, committed
 from ottla.pipeline.tables import TABLES, VERSION, Table
+from ottla.pipeline.whole_files import write_json
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -142,12 +143,7 @@ class Lake:
         """A JSON file of the lake, whole or not at all."""
         path = Path(self.path) / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        new = path.with_name(f"{path.name}.{os.getpid()}.new")
-        with new.open("w", encoding="utf-8") as file:
-            json.dump(value, file, indent=1, default=str)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(new, path)
+        write_json(path, value)
 
     # who writes
 

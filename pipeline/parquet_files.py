@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
@@ -95,6 +97,13 @@ def committed(folder: str) -> list[str]:
     inside = {info.base_name for info in system.get_file_info(fs.FileSelector(path))}
     before = _plain(system, f"{path}/{BACKFILL}") if BACKFILL in inside else []
     return sorted([*before, *_of_streams(system, folder, path, inside)])
+
+
+def rows_of(names: Iterable[str | Path], system: Any = None) -> int:
+    """Count the rows of Parquet files by their footers; ``system`` is where the files are, if not on this machine."""
+    import pyarrow.parquet as pq
+
+    return sum(pq.read_metadata(name, filesystem=system).num_rows for name in names)
 
 
 def _of_streams(system: Any, folder: str, path: str, inside: set[str]) -> list[str]:

@@ -75,7 +75,7 @@ def add_to_delta(lake: Lake, table: Table, rows: Callable[[], pa.Table], number:
         last = DeltaTable(where).transaction_version(query)
         if last is not None and last >= number:
             return False
-    batch = _exact(rows(), table)
+    batch = rows().cast(table.arrow())  # whatever types Spark made of them
     if not batch.num_rows:
         return False
     write_deltalake(
@@ -96,12 +96,11 @@ def add_to_delta(lake: Lake, table: Table, rows: Callable[[], pa.Table], number:
 
 def add_to_iceberg(lake: Lake, table: Table, rows: Callable[[], pa.Table], number: int) -> bool:
     """Add a batch to an Iceberg table, if it is not in it: whether it was added. As `add_to_delta`."""
-    batch: pa.Table | None = None
     stored = iceberg_table(lake, table)
     name = _BATCH + table.name
     if int(stored.properties.get(name, -1)) >= number:
         return False
-    batch = _exact(rows(), table)
+    batch = rows().cast(table.arrow())
     if not batch.num_rows:
         return False
     properties = {name: str(number), _KEPT_VERSION: str(VERSION)}
@@ -110,14 +109,11 @@ def add_to_iceberg(lake: Lake, table: Table, rows: Callable[[], pa.Table], numbe
             with changes.update_schema() as schema:
                 schema.union_by_name(table.arrow())
         # Its own writer makes empty lists of NULLs within structs.
-        files = [_write_day(lake, table, batch, day, number) for day in _days(batch, table)]
+        days = sorted(batch[table.partition_column].unique().to_pylist())
+        files = [_write_day(lake, table, batch, day, number) for day in days]
         changes.add_files(files, snapshot_properties=properties, check_duplicate_files=False)
         changes.set_properties(properties)
     return True
-
-
-def _days(batch: pa.Table, table: Table) -> list[date]:
-    return sorted(batch[table.partition_column].unique().to_pylist())
 
 
 def _write_day(lake: Lake, table: Table, batch: pa.Table, day: date, number: int) -> str:
@@ -159,8 +155,3 @@ def iceberg_table(lake: Lake, table: Table) -> Any:
         spec.add_field(table.partition_column, IdentityTransform(), table.partition_column)
         spec.commit()
     return catalog.load_table(name)
-
-
-def _exact(batch: pa.Table, table: Table) -> pa.Table:
-    """With the table's own types, whatever Spark made of them."""
-    return batch.cast(table.arrow())

@@ -12,7 +12,6 @@ from ottla.pipeline.report.words import STATUS, kind, status_level, tone
 FIRST_FINDINGS, MOST_FINDINGS = 12, 400
 MOST_ROWS = 15
 MOST_FORECASTS = 12
-LIMIT_RECORDS = 500_000
 STEEP, WELL_FITTING = 1.0, 0.5
 """Records per second, and how well a line must fit, for a forecast to be told."""
 

@@ -90,12 +90,6 @@ class Tables:
         """
         yield from self._scanner(table, columns, days, where).to_batches()
 
-    def rows(
-        self, table: str, columns: list[str], *, days: Days | None = None, where: pc.Expression | None = None
-    ) -> pa.Table:
-        """Rows of a small table, all at once; see `batches`."""
-        return self._scanner(table, columns, days, where).to_table()
-
     def count(self, table: str, *, days: Days | None = None, where: pc.Expression | None = None) -> int:
         """How many rows `batches` would give; from the footers alone where that suffices."""
         return int(self._scanner(table, [], days, where).count_rows())

@@ -117,7 +117,6 @@ class Group:
         breaches: of its objective, the longest first.
         status: the worst of its partitions, where that is not OK.
         records: records behind at the newest minute.
-        shown_rebalances: those that are drawn; `rebalances` counts all.
         paused_ms: how long all rebalances took that say so.
     """
 

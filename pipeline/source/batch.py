@@ -35,6 +35,12 @@ class Bundle(InputPartition):
         self.spans = spans
 
 
+def bundles(options: Options, spans: list[Span]) -> list[Bundle]:
+    """What each task reads of these spans."""
+    at_least = options.min_partitions
+    return [Bundle(several) for several in bundle(split(spans, at_least), max(options.tasks, at_least))]
+
+
 class OttlaReader(DataSourceReader):
     """See `ottla.pipeline.source`."""
 
@@ -72,8 +78,7 @@ class OttlaReader(DataSourceReader):
             spans = self._spans(logs)
         finally:
             logs.close()
-        at_least = options.min_partitions
-        return [Bundle(several) for several in bundle(split(spans, at_least), max(options.tasks, at_least))]
+        return bundles(options, spans)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one bundle; of decode=ends, a sample of now."""

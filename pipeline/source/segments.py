@@ -17,7 +17,6 @@ _MOST_LOOKS = 10
 _SWAP = re.compile(r"(\d{20})\.(?:(\d{20})\.)?log\.swap")
 _OFFSET_ENTRY = struct.Struct(">ii")
 _TIME_ENTRY = struct.Struct(">qi")
-_LENGTH_AND_MAGIC = struct.Struct(">i4xb").unpack_from
 # Base offset, length, magic, attributes, last offset delta, maximum timestamp.
 _FIELDS = struct.Struct(">qi4xb4xhi8xq")
 

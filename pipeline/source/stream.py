@@ -10,13 +10,13 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from ottla.pipeline.codec import Aborted
-from ottla.pipeline.source.batch import Bundle
+from ottla.pipeline.source.batch import Bundle, bundles
 from ottla.pipeline.source.log_directory import LogDirectory
 from ottla.pipeline.source.logs import UNKNOWN_ID, Bounds, Logs, Span, Topic
 from ottla.pipeline.source.mirror import Mirror
 from ottla.pipeline.source.offsets import Progress, read_progress
 from ottla.pipeline.source.options import Options
-from ottla.pipeline.source.planning import admit, bundle, split
+from ottla.pipeline.source.planning import admit
 from ottla.pipeline.source.rows import Losses, open_logs, read_spans
 from ottla.pipeline.source.subscription import check_named, partitions_of, resolve, subscribed
 from ottla.protocol.records import TopicPartition
@@ -94,7 +94,6 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Bundle]:
         """Plan the batch from ``start`` to ``end``; the same again gives the same rows."""
-        options = self.options
         begun, until = read_progress(start), read_progress(end)
         wanted = [tp for tp in until.next if until.next[tp] != begun.next.get(tp) or not same_id(begun, until, tp)]
         bounds = self._bounds_up_to(until, wanted)
@@ -120,8 +119,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._losses.lost(tp, f"offsets {bound.end} to {last} were there and are not any more")
                 last = bound.end
             spans.append(Span(tp, first, last, self._aborted(tp, first, last)))
-        at_least = options.min_partitions
-        return [Bundle(several) for several in bundle(split(spans, at_least), max(options.tasks, at_least))]
+        return bundles(self.options, spans)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one bundle."""

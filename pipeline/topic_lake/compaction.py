@@ -18,9 +18,10 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ottla.pipeline.topic_lake.folder import BAD, LakeError, Step, TopicFolder, no_step, sync
+from ottla.pipeline.topic_lake.folder import BAD, LakeError, Step, TopicFolder, no_step
 from ottla.pipeline.topic_lake.snapshot import remove_old
 from ottla.pipeline.topic_lake.swap import CannotSwap, swap
+from ottla.pipeline.whole_files import sync
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -81,8 +82,7 @@ def compact(
             exchange two folders.
     """
     folder = TopicFolder(path, step)
-    if folder.about() is None:
-        raise LakeError(f"{folder.path} is no topic lake: there is no _lake.json")
+    folder.check()
     limit = (before or datetime.now(UTC).date()).isoformat()
     done = []
     with folder.only("compaction"):

@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.pipeline.parquet_files import rows_of
 from ottla.pipeline.running import stream_writer
 from ottla.pipeline.topic_lake import columns
 from ottla.pipeline.topic_lake.folder import BAD, LakeError, TopicFolder
@@ -87,8 +88,9 @@ class BatchWriter:
             _write(made, staged[""])
         else:
             bad = self._both(made, staged, place)
-        sizes = [(_rows(file), file.stat().st_size) for file in place.rglob("*.parquet")]
-        done = Written(self._topic, number, sum(one for one, _ in sizes), bad, len(sizes), sum(one for _, one in sizes))
+        written = list(place.rglob("*.parquet"))
+        size = sum(file.stat().st_size for file in written)
+        done = Written(self._topic, number, rows_of(written), bad, len(written), size)
         figures = {"rows": done.rows, "bad": done.bad, "files": done.files, "bytes": done.size}
         self._folder.commit(number, query, staged, figures)
         shutil.rmtree(place, ignore_errors=True)
@@ -108,7 +110,7 @@ class BatchWriter:
             staged[BAD] = place / "bad"
             names = [*(name for name in columns.OWN if name != "date"), columns.ERROR, "date"]
             _write(made.where(f"{columns.ERROR} IS NOT NULL").select(*names), staged[BAD])
-            found = sum(_rows(file) for file in staged[BAD].rglob("*.parquet"))
+            found = rows_of(staged[BAD].rglob("*.parquet"))
             if found != bad:
                 raise LakeError(
                     f"{bad} rows did not fit, but {found} came when they were read again; the batch is redone"
@@ -125,12 +127,6 @@ def _write(rows: DataFrame, to: Path) -> None:
 def _spark_path(path: Path) -> str:
     """Hadoop takes the text behind the colon as it is: ``Path.as_uri`` would make ``%20`` of a space."""
     return f"file:{path}"
-
-
-def _rows(file: Path) -> int:
-    import pyarrow.parquet as pq
-
-    return int(pq.read_metadata(file).num_rows)
 
 
 def query_id(folder: TopicFolder) -> str:
