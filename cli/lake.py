@@ -50,10 +50,10 @@ class _Lake(click.Group):
     help="Write what is there and end, or go on until stopped.",
 )
 @click.option("--json-schema", metavar="DDL|FILE", help="Read values as JSON: 'id BIGINT, at TIMESTAMP', or a file.")
-@click.option("--json-prefix", default="", metavar="TEXT", help="Put before the names of these columns.")
-@click.option("--group", "-G", metavar="GROUP", help="Commit how far it is for this group, for lag tools to see.")
+@click.option("--json-prefix", default="", metavar="TEXT", help="Prefix for the names of these columns.")
+@click.option("--group", "-G", metavar="GROUP", help="Commit the progress for this group, for lag tools to see.")
 @click.option("--include-headers/--no-include-headers", default=True, help="Write headers.  [default: yes]")
-@with_config(_READ, STREAM, SPARK, starting_offsets="Where a topic begins that was not written to DIR before.")
+@with_config(_READ, STREAM, SPARK, starting_offsets="Start of a topic that was not written to DIR before.")
 def command(
     config: Config,
     topics: tuple[str, ...],
@@ -113,7 +113,7 @@ def _source_options(config: Config, group: str | None, headers: bool) -> dict[st
 
 @dataclass
 class _Sum:
-    """What has been written of a topic in this run."""
+    """Totals of what this run has written of a topic."""
 
     rows: int = 0
     bad: int = 0
@@ -165,7 +165,7 @@ def _write(config: Config, to: str, wanted: list[LakeSettings], found: Topics) -
 
 
 def _check_folders(wanted: Sequence[LakeSettings]) -> None:
-    """What is wrong with a folder is said before Spark starts, which takes a while."""
+    """Check the folders before Spark starts, which takes a while."""
     from ottla.pipeline.topic_lake import LakeError, TopicFolder
 
     for one in wanted:

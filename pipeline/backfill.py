@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 class Filled(NamedTuple):
-    """What a backfill did to a table: the rows it read, and the days it put them into."""
+    """The result of a backfill for a table: the number of rows read, and their days."""
 
     rows: int
     days: list[date]
 
 
 class Places:
-    """Where a table's days lie while they change."""
+    """The folders of a table's days while they change."""
 
     def __init__(self, lake: Lake, table: str) -> None:
         self.target = Path(lake.backfilled(table))
@@ -91,7 +91,7 @@ def run(
 
 
 def _ends(lake: Lake, cluster: Cluster, feed: Feed) -> dict[int, int] | None:
-    """Before which offsets to stop: the present end, or where the lake's stream began. None without a log."""
+    """The offsets to stop before: the present ends, or where the lake's stream began. None without a log."""
     logs = cluster.topics.get(feed.topic) if feed.topic else None
     if logs is None:
         return None

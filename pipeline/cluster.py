@@ -1,4 +1,4 @@
-"""What must be known of a cluster before Spark reads it: its id, its internal topics, where their logs end."""
+"""A look at a cluster before Spark reads it: its id, its internal topics, and where their logs end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 EVENTS_TOPIC = "__ottla_group_events"
 EARLIEST = -2
-"""Where a log begins, as the source and Kafka's connector for Spark write it."""
+"""The beginning of a log, as the source and Kafka's connector for Spark write it."""
 
 
 class NoCluster(Exception):
@@ -24,14 +24,14 @@ class NoCluster(Exception):
 
 
 class Logs(NamedTuple):
-    """Where the partitions of a topic begin and end, by partition."""
+    """The first offsets of a topic's partitions, and the ends, by partition."""
 
     begins: dict[int, int]
     ends: dict[int, int]
 
 
 class Cluster(NamedTuple):
-    """What is read from.
+    """The cluster that is read.
 
     Attributes:
         cluster_id: None where it says none.
@@ -43,7 +43,7 @@ class Cluster(NamedTuple):
 
     @property
     def has_events(self) -> bool:
-        """Whether it records why groups rebalance, as Ottla does and Apache Kafka does not."""
+        """Tell whether the cluster records why groups rebalance, as Ottla does and Apache Kafka does not."""
         return EVENTS_TOPIC in self.topics
 
 

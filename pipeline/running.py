@@ -114,7 +114,7 @@ _OWN = re.compile(r"(?:ottla[\w.]*|pyspark[\w.]*)\.(\w*(?:Error|Loss|Damage\w*))
 
 
 def first_line(error: BaseException) -> str:
-    """What went wrong, without the stack of it: the innermost sentence, if it is one of ours, else the first."""
+    """The cause of an error without its stack: the innermost sentence if it is one of ours, else the first."""
     text = str(error)
     if own := _OWN.findall(text):
         return str(own[-1][1]).strip()
@@ -127,7 +127,7 @@ def first_line(error: BaseException) -> str:
 
 @dataclass
 class Progress:
-    """How far a stream is.
+    """The progress of a stream.
 
     Attributes:
         rows: that went to the table.
@@ -238,7 +238,7 @@ class Reports:
         self._last: tuple[int, str] | None = None
 
     def new(self) -> list[dict[str, Any]]:
-        """What came since the last time, in order."""
+        """The reports that are new since the last call, in order."""
         kept = self._query.recentProgress()
         fresh: list[Any] = []
         mark = self._last

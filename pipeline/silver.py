@@ -31,7 +31,7 @@ _TOO_SLOW = "failed to connect back"
 
 @dataclass(frozen=True)
 class Feed:
-    """How a silver or bronze table is read.
+    """The way to read a silver or bronze table.
 
     Attributes:
         table: its name.
@@ -77,7 +77,7 @@ def source_options(config: Config, feed: Feed) -> dict[str, str]:
 
 
 def rows(read: DataFrame, feed: Feed, cluster_id: str) -> DataFrame:
-    """What the source gave as rows of the table: the cluster before, the day behind."""
+    """Rows of the source as rows of the table: with the cluster before them and the day behind."""
     from pyspark.sql import functions as f
 
     table = TABLES[feed.table]
@@ -87,7 +87,7 @@ def rows(read: DataFrame, feed: Feed, cluster_id: str) -> DataFrame:
 
 
 class Work(NamedTuple):
-    """What a backfill and streams work with; ``cluster_id`` is that of the lake."""
+    """The means of a backfill or of streams; ``cluster_id`` is that of the lake."""
 
     spark: SparkSession
     lake: Lake
@@ -152,7 +152,7 @@ def offsets_json(topic: str, offsets: dict[int, int]) -> str:
 
 
 def span(lake: Lake, cluster: Cluster, config: Config) -> tuple[dict[str, int], dict[str, int]]:
-    """By table, where its log is read from, as a sum over partitions, and where it ends now: for bars.
+    """The offsets at which each table's log is read from and ends now, as sums over partitions: for bars.
 
     Raises:
         LakeError: see `begin`.

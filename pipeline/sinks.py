@@ -1,4 +1,4 @@
-"""Where streams write: Spark's own Parquet sink, or Delta and Iceberg tables; a batch that comes twice counts once.
+"""Sinks of streams: Spark's own for Parquet, or Delta and Iceberg tables; a batch that comes twice counts once.
 
 Delta needs no jar: the package ``deltalake`` writes the batch and, in the same commit, its number under the name of the
 query (a ``txn`` action of Delta's protocol). With ``pyiceberg`` the number is a property of the table, set in the same
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 PACKAGES = {"delta": "deltalake", "iceberg": "pyiceberg"}
-"""What a format needs besides Spark, which is also its extra of ottla's."""
+"""The package that a format needs besides Spark; its extra of ottla is named after the format."""
 NAMESPACE = "silver"
 _KEPT_VERSION = "ottla.schema.version"
 _BATCH = "ottla.batch."
@@ -51,7 +51,7 @@ def attach(writer: Any, format: str, lake: Lake, table: str) -> Any:
 
 
 def batch_writer(format: str, lake: Lake, table: str) -> Callable[[DataFrame, int], None]:
-    """What takes a batch and its number, for ``foreachBatch``."""
+    """A function for ``foreachBatch``, which takes a batch and its number."""
     add = {"delta": add_to_delta, "iceberg": add_to_iceberg}[format]
 
     def write(batch: DataFrame, number: int) -> None:

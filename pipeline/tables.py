@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 VERSION = 2
-"""Of the schemas here; it is noted in the lake, and a lake of a later one is refused."""
+"""Version of the schemas here; it is noted in the lake, and a lake of a later one is refused."""
 
 
 class Column(NamedTuple):
@@ -47,7 +47,7 @@ class Table(NamedTuple):
 
     @property
     def all_columns(self) -> tuple[Column, ...]:
-        """As they stand in the lake."""
+        """The columns as they stand in the lake."""
         first = Column("cluster_id", "STRING", "the cluster that it was read from")
         return first, *self.columns, Column(self.partition_column, "DATE", "the day of the row, in UTC")
 

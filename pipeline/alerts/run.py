@@ -23,7 +23,7 @@ _STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStore
 
 
 class AlertSettings(NamedTuple):
-    """What runs, and how.
+    """The rules to run, and how to run them.
 
     Attributes:
         options: of the source: ``kafka.bootstrap.servers`` or ``path``, and others.

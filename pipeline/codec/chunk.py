@@ -1,4 +1,4 @@
-"""What a walk over the bytes of a log finds: records as columns of numbers over one buffer."""
+"""The records that a walk over a log's bytes finds, as columns of numbers over one buffer."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Headers(NamedTuple):
     """Headers of all records of a chunk, in order. Sizes are in bytes; -1 is a value of null."""
 
     counts: Longs
-    """How many each record has."""
+    """The number of headers of each record."""
     key_at: Longs
     key_size: Longs
     value_at: Longs

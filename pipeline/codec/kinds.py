@@ -1,4 +1,4 @@
-"""What can be made of records: one kind for each table, and ``raw``, the row of Spark's own Kafka connector."""
+"""The kinds of rows that can be made of records: one for each table, and ``raw``, those of Spark's own connector."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _TABLES = {
     "log": tables.OFFSETS_LOG,
 }
 KINDS = tuple(_TABLES)
-"""What `decode` knows."""
+"""The kinds that `decode` knows."""
 
 
 class UnknownKind(ValueError):

@@ -1,4 +1,4 @@
-"""What is of no type or version that is known, or damaged: kept with the reason, so that nothing is lost."""
+"""Quarantine: records of an unknown type or version, or damaged, kept with the reason so that nothing is lost."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def _types(chunk: Chunk) -> Longs:
 
 
 def is_offset(chunk: Chunk) -> Mask:
-    """Which records are of committed offsets, by their keys."""
+    """Tell which records are of committed offsets, by their keys."""
     types = _types(chunk)
     mask: Mask = (types == _OFFSET_TYPES[0]) | (types == _OFFSET_TYPES[1])
     return mask
 
 
 def is_group(chunk: Chunk) -> Mask:
-    """Which records are of classic groups, by their keys."""
+    """Tell which records are of classic groups, by their keys."""
     mask: Mask = _types(chunk) == _GROUP_TYPE
     return mask
 
@@ -77,7 +77,7 @@ def reason_of_event(chunk: Chunk, row: int) -> str | None:
 
 
 def _with_damage(batch: pa.RecordBatch, chunk: Chunk) -> pa.RecordBatch:
-    """In the order of offsets."""
+    """Add rows for damaged batches, in the order of offsets."""
     if not chunk.damage:
         return batch
     damaged = [

@@ -64,7 +64,7 @@ _ORDER = tuple(table.name for table in GOLD)
 
 
 class TableResult(NamedTuple):
-    """What was written of a table.
+    """The result for a table.
 
     Attributes:
         rows: written now; dates that were left as they are do not count.

@@ -14,14 +14,14 @@ LEVELS = (10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 21600.0, 86400.0)
 """From so many seconds on a cell has the next colour: each some times the one before. Logs' ends are sampled every ten
 seconds, and clients commit every five: what is less says nothing."""
 ALL = 12
-"""So few groups are all listed, however well they are."""
+"""Up to this many groups are all listed, however well they are."""
 MOST_ROWS = 40
 MOST_COMPACT = 1200
 _FLOOR, _TOP = 80, 34
 
 
 def level(seconds: float) -> int:
-    """Which colour: 0 is next to nothing, 8 is a day and more."""
+    """The number of a colour: 0 is next to nothing, 8 is a day and more."""
     return sum(seconds >= one for one in LEVELS)
 
 
@@ -50,7 +50,7 @@ def section(scene: Scene, anchors: dict[str, str], cards: dict[str, str]) -> Htm
 
 
 def legend(scene: Scene) -> Html:
-    """What the colours mean, and what a column is."""
+    """The meaning of the colours and of a column."""
     words = ["nothing", *(duration(one) for one in LEVELS)]
     keys = [tag("li", tag("i", class_=f"swatch k{index}"), word) for index, word in enumerate(words)]
     return tag(
@@ -200,7 +200,7 @@ def _storms(group: Group, span: Span) -> list[Html]:
 
 
 def _rebalances_of(group: Group, span: Span) -> str:
-    """How many there were in which bucket, for the hint."""
+    """The number of rebalances in each bucket, for the hint."""
     found: dict[int, int] = {}
     for one in group.rebalances:
         if not one.first and span.start <= one.completed_at < span.end:

@@ -57,7 +57,7 @@ def _mark_gaps(line: list[Cell | None]) -> None:
 
 
 def now(tables: Tables, span: Span) -> dict[str, tuple[Cell, int]]:
-    """How far each group is behind at the end: seconds of its worst partition, and records of all of them.
+    """The lag of each group at the end: seconds of its worst partition, and records of all of them.
 
     The newest minute may be half seen, so each partition counts with its newest row of the last two.
     """

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 TIMES = {"lag_by_partition": "minute", "rebalances": "completed_at"}
 """The tables that say how far a lake goes, and their columns of time."""
 HOT_ROWS = 30_000_000
-"""Of more commits than this only those of the last hour are counted."""
+"""With more commits than this, only those of the last hour are counted."""
 BEFORE_FORECAST = timedelta(minutes=60)
 CALM = timedelta(minutes=1)
 """Rebalances further apart are not of one storm."""
@@ -116,7 +116,7 @@ def _from_to(column: pc.Expression, since: datetime | None, until: datetime | No
 
 
 def _no_group(tables: Tables, known: Iterable[str] | None) -> str:
-    """That the group is not there, with names that are like it."""
+    """Say that the group is not there, with names that are like it."""
     names = set(known or ())
     everyone = Tables(tables.lake)
     for table in TIMES:
@@ -280,7 +280,7 @@ def _unsampled(groups: list[Group], span: Span) -> list[int]:
 
 
 def _sampled_once(tables: Tables, span: Span) -> bool:
-    """Whether there is a single sample of the ends of logs: all topics' are taken at the same time."""
+    """Tell whether there is a single sample of the ends of logs: all topics' are taken at the same time."""
     seen: set[Any] = set()
     for batch in tables.batches("log_end_samples", ["sample_ts"], days=(date.min, span.dates[1])):
         seen.update(batch["sample_ts"].unique().to_pylist())
@@ -290,7 +290,7 @@ def _sampled_once(tables: Tables, span: Span) -> bool:
 
 
 def _hot(tables: Tables, span: Span) -> tuple[list[Hot], datetime, int]:
-    """Who writes how much to which partition of __consumer_offsets; since when that was counted, and of how many."""
+    """The writers of each partition of __consumer_offsets, since when they were counted, and the commits in all."""
     import pyarrow.compute as pc
 
     since = span.start

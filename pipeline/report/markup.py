@@ -146,7 +146,7 @@ def time(when: datetime | None, *, day: bool = True, seconds: bool = False) -> H
 
 
 def between(start: datetime, end: datetime | None) -> Html:
-    """From when to when, and how long that is; without an end it lasts."""
+    """A span of time and its length; without an end it lasts."""
     if end is None:
         return join("since ", time(start))
     if end - start < timedelta(seconds=1):

@@ -31,7 +31,7 @@ TITLED_BARS = 40
 
 
 def card(group: Group, picture: Picture | None, not_ok: list[NotOk], span: Span, anchor: str) -> Html:
-    """What there is to say of a group."""
+    """The part of the page about a group."""
     kinds = dict.fromkeys(one.kind for one in group.findings)
     chips = [chip(kind(one).label, tone(kind(one).severity)) for one in kinds]
     states = [
@@ -55,7 +55,7 @@ def card(group: Group, picture: Picture | None, not_ok: list[NotOk], span: Span,
 
 
 def _over(group: Group) -> Html | None:
-    """That it broke its objective, and how often."""
+    """Say that it broke its objective, and how often."""
     many = len(group.breaches)
     return chip(OVER + (f" {many:,} times" if many > 1 else ""), "warn") if many else None
 
@@ -196,7 +196,7 @@ def _lane(lane: Lane, picture: Picture, window: Span) -> Html:
 
 
 def _hosts(lane: Lane) -> Html:
-    """Where it was first, and how many other hosts there were."""
+    """The first host, and the number of others."""
     more = f" +{len(lane.hosts) - 1}" if len(lane.hosts) > 1 else None
     return join(name(lane.hosts[0], class_="host"), more)
 
@@ -235,7 +235,7 @@ def _bar_title(bar: Bar) -> str:
 
 
 def _barriers(picture: Picture, window: Span) -> Html | None:
-    """From the start of each rebalance to its end, where that is known: nobody reads meanwhile."""
+    """The times of rebalances, where their durations are known: nobody reads meanwhile."""
     moves = []
     for one in picture.rebalances:
         if one.duration_ms:

@@ -73,7 +73,7 @@ class Cluster:
         return self.patiently("list offsets", ask)
 
     def led(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Those that had a leader when `topics` was asked last."""
+        """The partitions that had a leader when `topics` was asked last."""
         return [tp for tp in partitions if self._leaders.get(tp, -1) in self._brokers]
 
     def offsets_at(self, partitions: Sequence[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int | None]:
@@ -214,7 +214,7 @@ def _raise(code: int, what: str) -> None:
 
 
 class Fetching:
-    """What is left to fetch of some spans.
+    """A fetch of spans of several partitions, a few MiB with each request.
 
     Args:
         cluster: whom to ask.
@@ -291,7 +291,7 @@ class Fetching:
         self._looks = 0
 
     def _fetch(self) -> list[tuple[TopicPartition, PartitionData, bool]]:
-        """What brokers gave for partitions, and whether they would have given more: they stop at ``max_bytes``."""
+        """The answers for partitions, each with whether there was room for more: brokers stop at ``max_bytes``."""
         asked, self._asked = self._asked or self._ask(), []
         found = []
         for connection, box in asked:

@@ -1,4 +1,4 @@
-"""From spans to the record batches that Spark wants."""
+"""Record batches for Spark out of spans."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def open_logs(options: Options) -> Logs:
 
 
 class Losses:
-    """What is done about records that are gone or damaged: an error, or a warning in the log of whoever reads."""
+    """The answer to records that are gone or damaged: an error, or a warning in the log of whoever reads."""
 
     def __init__(self, options: Options) -> None:
         self._fail = options.fail_on_data_loss

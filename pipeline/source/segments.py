@@ -84,7 +84,7 @@ def _end_of_file(base_offset: int, path: Path) -> int:
 
 
 def position_of(segment: Segment, offset: int) -> int:
-    """Where a batch begins that lies before ``offset`` or has it: by the index, if there is one that fits."""
+    """The place of a batch that lies before ``offset`` or has it: by the index, if there is one that fits."""
     best = 0
     for relative, position in entries(segment, ".index", _OFFSET_ENTRY):
         if segment.base_offset + relative > offset:

@@ -50,7 +50,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # -- what Spark asks
 
     def initialOffset(self) -> dict[str, Any]:
-        """Where a new query begins."""
+        """The position at which a new query begins."""
         topics = subscribed(self.options, self.logs)
         bounds = self.logs.bounds(partitions_of(self.options, topics))
         check_named(self.options.starting, list(bounds), "startingOffsets")
@@ -69,7 +69,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """How far the next batch goes."""
+        """The end of the next batch."""
         begun = read_progress(start)
         end = self._latest = self._now(begun) if self._target is None else self._frozen(self._target, begun)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
@@ -85,11 +85,11 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ahead.document()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """How far the logs went when they were looked at last, for Spark's progress reports."""
+        """The ends of logs as they were looked at last, for Spark's progress reports."""
         return None if self._latest is None else self._latest.document()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """From now on nothing is new."""
+        """Freeze the target: from now on nothing is new."""
         self._target = self._now(None)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Bundle]:
@@ -140,7 +140,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # -- within
 
     def _now(self, begun: Progress | None) -> Progress:
-        """Where logs end.
+        """The ends of logs.
 
         One that ends before the place where it was read to has lost something, unless its leader has just been
         elected: that one may learn how far the log is committed a moment later (KIP-207). So it is asked again.
@@ -159,7 +159,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return now
 
     def _bounds_up_to(self, until: Progress, wanted: list[TopicPartition]) -> dict[TopicPartition, Bounds]:
-        """Where logs begin and end; asked again, as in `_now`, where one ends before what the batch should have."""
+        """The bounds of logs; asked again, as in `_now`, where one ends before what the batch should have."""
         for _ in range(_MOST_LOOKS):
             bounds = self.logs.bounds(wanted)
             if all(bound.end >= until.next[tp] for tp, bound in bounds.items()):
@@ -184,7 +184,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return target
 
     def _aborted(self, tp: TopicPartition, first: int, last: int) -> tuple[Aborted, ...] | None:
-        """What Fetch tells of a running broker; of a directory it was found out when its end was."""
+        """Aborted transactions of a directory, found out when its end was; a running broker's are told by Fetch."""
         if not isinstance(self.logs, LogDirectory):
             return None
         found = self.logs.aborted(tp)
@@ -199,7 +199,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def same_id(begun: Progress, end: Progress, tp: TopicPartition) -> bool:
-    """Whether two offsets speak of the same topic, as far as is known."""
+    """Tell whether two offsets are of the same topic, as far as is known."""
     ids = {begun.ids.get(tp.topic, UNKNOWN_ID), end.ids.get(tp.topic, UNKNOWN_ID)} - {UNKNOWN_ID}
     return len(ids) < 2
 

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 TARGET_BYTES = 128 << 20
 MEMORY_BYTES = 256 << 20
-"""Of rows that are sorted at a time; about three times as much is used."""
+"""Size of the rows that are sorted at a time; about three times as much is used."""
 
 _LARGE = 0.75  # a file of this share of the target stays as it is
 _ROWS_AT_A_TIME = 65_536
 
 
 class Compacted(NamedTuple):
-    """What became of a day: ``part`` is ``""`` for rows, ``_bad`` for bad ones.
+    """The result for a day: ``part`` is ``""`` for rows, ``_bad`` for bad ones.
 
     Attributes:
         skipped: why it was left as it is; empty if it was not.
@@ -241,7 +241,7 @@ class _Count:
 
 
 def _schema(files: list[Path]) -> pa.Schema:
-    """Of all files: a column that some lack, because the JSON schema grew, is NULL there."""
+    """The schema of all files: a column that some lack, because the JSON schema grew, is NULL there."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

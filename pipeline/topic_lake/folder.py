@@ -35,7 +35,7 @@ class LakeError(Exception):
 
 
 def no_step(name: str) -> None:
-    """Goes on."""
+    """Do nothing at a step."""
 
 
 class TopicFolder:
@@ -61,7 +61,7 @@ class TopicFolder:
         self._about = self.path / "_lake.json"
 
     def about(self) -> dict[str, Any] | None:
-        """What the folder holds, as it was noted; None if it is no topic lake yet.
+        """Read the note of what the folder holds; None if it is no topic lake yet.
 
         Raises:
             LakeError: it is one of a later version, or the note cannot be read.

@@ -1,4 +1,4 @@
-"""What must be known of topics before Spark reads them: that they are there, and how much there is."""
+"""A look at topics before Spark reads them: that they are there, and how much there is."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class LakeSettings(NamedTuple):
-    """What is written, and how.
+    """A topic to write, and how to write it.
 
     Attributes:
         topic: its name.
@@ -55,7 +55,7 @@ class Written(NamedTuple):
 
 
 class BatchWriter:
-    """What Spark calls for every batch; a batch that is in already is passed over.
+    """A function that Spark calls for every batch; a batch that is in already is passed over.
 
     Args:
         folder: of the topic.
