@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -89,6 +89,11 @@ class Tables:
             where: which rows besides.
         """
         yield from self._scanner(table, columns, days, where).to_batches()
+
+    def lines(self, table: str, columns: Sequence[str], **options: Any) -> Iterator[Any]:
+        """The values of some columns, row by row; see `batches`."""
+        for batch in self.batches(table, [*columns], **options):
+            yield from zip(*(batch[name].to_pylist() for name in columns), strict=True)
 
     def count(self, table: str, *, days: Days | None = None, where: pc.Expression | None = None) -> int:
         """Count the rows that `batches` would give; from the footers alone where that suffices."""

@@ -92,14 +92,13 @@ class Commits:
                     await asyncio.sleep(0.01)  # a hundred a second
 
 
-class Pipeline:
-    """`ottla pipeline stream`, or another mode, in a process of its own."""
+class Process:
+    """A command of ``ottla`` in a process of its own; what it says goes to a file in a folder."""
 
-    def __init__(self, mode: str, lake: Path, *arguments: str) -> None:
-        self.lake = lake
-        self._log = lake.parent / f"{mode}-{time.monotonic_ns()}.txt"
-        command = [sys.executable, "-m", "ottla.cli", "pipeline", mode, "--lake", str(lake), *arguments]
+    def __init__(self, name: str, folder: Path, *arguments: str) -> None:
+        self._log = folder / f"{name}-{time.monotonic_ns()}.txt"
         with self._log.open("wb") as log:
+            command = [sys.executable, "-m", "ottla.cli", *name.split(), *arguments]
             self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
 
     def kill(self) -> None:
@@ -117,17 +116,20 @@ class Pipeline:
         with contextlib.suppress(subprocess.TimeoutExpired):
             raise AssertionError(f"it ended with {self.process.wait(seconds)}: {self._log.read_text()}")
 
-    def stop(self, timeout_s: float = 120) -> str:
-        """As Ctrl-C does; gives what it printed."""
-        self.process.send_signal(signal.SIGINT)
-        return self.wait(timeout_s)
-
     def wait(self, timeout_s: float = 240) -> str:
         """Until its end; fails on another exit code than 0."""
         code = self.process.wait(timeout_s)
         said = self._log.read_text()
         assert code == 0, said
         return said
+
+
+class Pipeline(Process):
+    """`ottla pipeline stream`, or another mode."""
+
+    def __init__(self, mode: str, lake: Path, *arguments: str) -> None:
+        self.lake = lake
+        super().__init__(f"pipeline {mode}", lake.parent, "--lake", str(lake), *arguments)
 
     @property
     def batches(self) -> int:
