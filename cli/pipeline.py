@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date, datetime
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.cli.common import format_option
-from ottla.cli.output import Refused, note, print_table, say, warn
+from ottla.cli.output import Cell, Refused, note, print_table, say, warn
 from ottla.cli.pipeline_alerts import command as alerts
 from ottla.cli.pipeline_options import GOLD, READ, SPARK, STREAM, WRITE, since_option, with_config
 from ottla.pipeline.config import Config, ConfigError, near
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ottla.pipeline.gold import TableResult
     from ottla.pipeline.lake import Lake
     from ottla.pipeline.running import Spark
+    from ottla.pipeline.silver import Work
 
 _MOST_REASONS = 10
 _MADE = "The folder of the tables; made if it is not there."
@@ -42,11 +43,11 @@ def command() -> None:
 
 
 @contextmanager
-def failures() -> Iterator[None]:
-    """What can go wrong in words, as one sentence and exit code 1."""
+def failures(what: str = "pipeline") -> Iterator[None]:
+    """Let what can go wrong end the command with one sentence and exit code 1; ``what`` needs Spark's packages."""
     missing = [name for name in ("pyspark", "pyarrow", "numpy") if find_spec(name) is None]
     if missing:
-        raise Refused(f"The pipeline needs {' and '.join(missing)}.", "pip install 'ottla[spark]'")
+        raise Refused(f"The {what} needs {' and '.join(missing)}.", "pip install 'ottla[spark]'")
     from ottla.pipeline.cluster import NoCluster
     from ottla.pipeline.lake import LakeError
     from ottla.pipeline.parquet_files import UnreadableTable
@@ -108,23 +109,51 @@ def look_at(config: Config) -> Cluster:
     return look(config)
 
 
-def _ages(config: Config, lake: Lake, cluster_id: str) -> None:
+def _ages(work: Work) -> None:
     """Note how old unread records are. What is only said less exactly without it must not keep a run from going on."""
     from ottla.pipeline.cluster import options_of
     from ottla.pipeline.record_times import look_up
     from ottla.pipeline.source.logs import SourceError
 
-    if config.log_dir:
+    if work.config.log_dir:
         return  # files tell where logs ended when
     try:
-        look_up(options_of(config), lake, cluster_id)
+        look_up(options_of(work.config), work.lake, work.cluster_id)
     except SourceError as error:
         note(f"How old unread records are could not be asked ({error}): it is known from the first sample on.")
 
 
-def _quarantine(lake: Lake, running: Spark) -> list[tuple[str, int]]:
-    rows = lake.read(running.session, "quarantine").groupBy("error").count().orderBy("count", ascending=False)
+@contextmanager
+def _filling(config: Config, what: str) -> Iterator[Work]:
+    """Hold the lake and a session of Spark's, for a command that writes silver tables."""
+    from ottla.pipeline.lake import Lake
+    from ottla.pipeline.silver import Work
+    from ottla.pipeline.sinks import check
+
+    check(config.format)
+    cluster, lake = look_at(config), Lake(config.lake)
+    with (
+        lake.writing(what) as note_jvm,
+        lake.opened(config.format, cluster.cluster_id) as cluster_id,
+        with_spark(config, lake, what) as running,
+    ):
+        note_jvm(running.jvm_pid)
+        yield Work(running.session, lake, config, cluster, cluster_id)
+
+
+def _quarantine(work: Work) -> list[tuple[str, int]]:
+    rows = work.lake.read(work.spark, "quarantine").groupBy("error").count().orderBy("count", ascending=False)
     return [(row[0], row[1]) for row in rows.limit(_MOST_REASONS).collect()]
+
+
+def _filled(work: Work, heads: Sequence[str], rows: Sequence[Sequence[Cell]], reasons: list[tuple[str, int]]) -> None:
+    """Say what was written, what could not be read, what cannot be known, and what comes next."""
+    from ottla.cli.pipeline_show import cannot_know, quarantined
+
+    print_table(heads, rows)
+    quarantined(reasons)
+    cannot_know(work.cluster)
+    _next(work.config, "gold", "report")
 
 
 def _next(config: Config, *commands: str) -> None:
@@ -147,50 +176,26 @@ def backfill(config: Config, since: datetime | None) -> None:
 
     To do it again doubles nothing. A stream of the lake goes on where it ends.
     """
-    from ottla.cli.pipeline_show import Bars, cannot_know, quarantined
+    from ottla.cli.pipeline_show import Bars
 
     with failures():
-        from ottla.pipeline import backfill as module
-        from ottla.pipeline.lake import Lake
-        from ottla.pipeline.sinks import check
+        from ottla.pipeline.backfill import run
 
-        check(config.format)
-        cluster, lake = look_at(config), Lake(config.lake)
-        with (
-            lake.writing("backfill") as note_jvm,
-            lake.opened(config.format, cluster.cluster_id) as cluster_id,
-            with_spark(config, lake, "backfill") as running,
-            Bars("tasks") as bars,
-        ):
-            note_jvm(running.jvm_pid)
-            _ages(config, lake, cluster_id)
-            filled = module.run(
-                running.session,
-                lake,
-                config,
-                cluster,
-                cluster_id,
+        with _filling(config, "backfill") as work, Bars("tasks") as bars:
+            _ages(work)
+            filled = run(
+                work,
                 since=since.date() if since else None,
                 again=None if config.log_dir else lambda: look_at(config),
-                tell=lambda table, done, of: bars.show(table, done, of),
-                done=lambda table, rows: bars.finish(table, rows),
+                tell=bars.show,
+                done=bars.finish,
             )
-            reasons = _quarantine(lake, running)
-        print_table(
-            ("table", "rows read", "days", "from", "to"),
-            [
-                (
-                    name,
-                    f"{one.rows:,}",
-                    len(one.days),
-                    *((str(one.days[0]), str(one.days[-1])) if one.days else (None, None)),
-                )
-                for name, one in filled.items()
-            ],
-        )
-        quarantined(reasons)
-        cannot_know(cluster)
-        _next(config, "gold", "report")
+            reasons = _quarantine(work)
+        rows: list[tuple[Cell, ...]] = []
+        for name, one in filled.items():
+            first_and_last = (str(one.days[0]), str(one.days[-1])) if one.days else (None, None)
+            rows.append((name, f"{one.rows:,}", len(one.days), *first_and_last))
+        _filled(work, ("table", "rows read", "days", "from", "to"), rows, reasons)
 
 
 @command.command("stream", short_help="Keep the lake up to date until stopped.")
@@ -211,42 +216,26 @@ def available_now(config: Config) -> None:
 
 
 def _run_streams(config: Config, *, available_now: bool) -> None:
-    from ottla.cli.pipeline_show import Bars, cannot_know, quarantined
+    from ottla.cli.pipeline_show import Bars
 
-    what = "available-now" if available_now else "stream"
     with failures():
         from ottla.pipeline import silver
-        from ottla.pipeline.lake import Lake
         from ottla.pipeline.running import watch
-        from ottla.pipeline.sinks import check
 
-        check(config.format)
-        cluster, lake = look_at(config), Lake(config.lake)
-        with (
-            lake.writing(what) as note_jvm,
-            lake.opened(config.format, cluster.cluster_id) as cluster_id,
-            with_spark(config, lake, what) as running,
-            to_stop() as stopping,
-        ):
-            note_jvm(running.jvm_pid)
-            _ages(config, lake, cluster_id)
-            begins, ends = silver.span(lake, cluster, config)
-            queries = silver.start(running.session, lake, config, cluster, cluster_id, available_now=available_now)
+        with _filling(config, "available-now" if available_now else "stream") as work, to_stop() as stopping:
+            _ages(work)
+            begins, ends = silver.span(work.lake, work.cluster, config)
+            queries = silver.start(work, available_now=available_now)
             if not available_now:
                 note(f"Writing {', '.join(queries)} of {config.origin} to {config.lake}; Ctrl-C stops.")
             with Bars("records") as bars:
                 done = watch(queries, stopping, lambda all: bars.streams(all, ends if available_now else {}, begins))
-            reasons = _quarantine(lake, running)
-        print_table(
-            ("table", "rows written", "batches", "last batch"),
-            [
-                (name, f"{one.rows:,}", one.batches, f"{one.batch_s:.1f} s" if one.batches else None)
-                for name, one in done.items()
-            ],
-        )
-        quarantined(reasons)
-        cannot_know(cluster)
-        _next(config, "gold", "report")
+            reasons = _quarantine(work)
+        rows = [
+            (name, f"{one.rows:,}", one.batches, f"{one.batch_s:.1f} s" if one.batches else None)
+            for name, one in done.items()
+        ]
+        _filled(work, ("table", "rows written", "batches", "last batch"), rows, reasons)
 
 
 @command.command("vacuum", short_help="Remove files that belong to no table.")
@@ -257,12 +246,9 @@ def vacuum(config: Config) -> None:
     Spark passes over such files; pandas, DuckDB or Trino would read them. No stream may run meanwhile.
     """
     with failures():
-        from ottla.pipeline.lake import Lake
         from ottla.pipeline.vacuum import vacuum as remove
 
-        lake = Lake(config.lake)
-        if lake.about() is None:
-            raise Refused(f"There is no lake in {config.lake}.", "Name one with --lake.")
+        lake = _lake(config, "Name one with --lake.")
         with lake.writing("vacuum"):
             removed = remove(lake)
         print_table(
@@ -273,16 +259,15 @@ def vacuum(config: Config) -> None:
 # -- gold
 
 
-def _lake(config: Config) -> Lake:
+def _lake(
+    config: Config, advice: str = "Name one with --lake, or make it: ottla pipeline available-now -b HOST:PORT"
+) -> Lake:
     """One that is there, and of a version that is known."""
     from ottla.pipeline.lake import Lake
 
     lake = Lake(config.lake)
     if lake.about() is None:
-        raise Refused(
-            f"There is no lake in {config.lake}.",
-            "Name one with --lake, or make it: ottla pipeline available-now -b HOST:PORT",
-        )
+        raise Refused(f"There is no lake in {config.lake}.", advice)
     return lake
 
 

@@ -25,34 +25,41 @@ _READ = ("bootstrap_server", "log_dir", "isolation", "tasks", "sample_interval",
 @click.option(
     "--to", default="-", show_default=True, metavar="FILE|-|topic:NAME", help="JSON lines, on standard output with -."
 )
-@click.option("--checkpoints", metavar="DIR", help="Go on from here after a restart. [begin anew]")
+@click.option("--checkpoints", metavar="DIR", help="Folder of checkpoints to go on from after a restart. [begin anew]")
 @click.option(
     "--starting-offsets",
     type=click.Choice(["latest", "earliest"]),
     default="latest",
     show_default=True,
-    help="Where the first start begins.",
+    help="Start of the first run.",
 )
 @click.option("--mode", type=click.Choice(["stream", "available-now"]), default="stream", show_default=True)
 @click.option("--only", type=click.Choice(["storm", "stopped"]), help="Only this kind.")
-@click.option("--storm-generations", type=click.IntRange(2), default=5, show_default=True, help="A storm is so many,")
+@click.option(
+    "--storm-generations", type=click.IntRange(2), default=5, show_default=True, help="Generations that make a storm."
+)
 @click.option(
     "--storm-gap",
     type=Duration(),
     default="60s",
     show_default=True,
     metavar="DURATION",
-    help="each so soon after the one before.",
+    help="Longest time from one of them to the next.",
 )
 @click.option(
     "--stopped-intervals",
     type=click.FloatRange(1),
     default=10,
     show_default=True,
-    help="Stopped is silent for so many usual intervals,",
+    help="Usual intervals without a commit after which a group has stopped.",
 )
 @click.option(
-    "--stopped-after", type=Duration(), default="60s", show_default=True, metavar="DURATION", help="and for so long."
+    "--stopped-after",
+    type=Duration(),
+    default="60s",
+    show_default=True,
+    metavar="DURATION",
+    help="Least time without a commit.",
 )
 @click.option(
     "--forget",
@@ -60,7 +67,7 @@ _READ = ("bootstrap_server", "log_dir", "isolation", "tasks", "sample_interval",
     default="24h",
     show_default=True,
     metavar="DURATION",
-    help="Remember groups for so long.",
+    help="Time after which a silent group is forgotten.",
 )
 @with_config(_READ, SPARK)
 def command(
@@ -78,9 +85,9 @@ def command(
 ) -> None:
     """Watch a cluster and say what goes wrong, one line of JSON for each thing, and another when it is over.
 
-    A storm: so many generations of a group, each soon after the one before. A stopped group: it used to commit, and
-    does not any more, while records are written that it has not read. Each alert has an id; after a crash one may
-    come a second time with the same id and state.
+    A storm is a run of rebalances, each soon after the one before. A stopped group used to commit, and does not any
+    more, while records are written that it has not read. Each alert has an id; after a crash one may come a second
+    time with the same id and state.
     """
     from ottla.cli.pipeline import failures, look_at
     from ottla.pipeline.alerts import StoppedLimits, StormLimits
@@ -104,8 +111,7 @@ def command(
                 storm=None if only == "stopped" else storm,
                 stopped=None if only == "storm" else stopped,
                 starting="earliest" if starting_offsets == "earliest" else "latest",
-                interval_s=config.trigger_ms / 1000,
-                mode="available-now" if mode == "available-now" else "stream",
+                interval_ms=config.trigger_ms if mode == "stream" else None,
             )
             if not cluster.has_events:
                 note("There is no __ottla_group_events, as with Apache Kafka: causes and durations cannot be known.")
@@ -119,20 +125,14 @@ def _positive(**spans: float) -> None:
 
 
 def _source_options(config: Config) -> dict[str, str]:
-    options = {"sampleIntervalMs": str(config.sample_interval_ms), "isolation": config.isolation}
     # An alert about what cannot be read any more helps nobody.
-    options["failOnDataLoss"] = "false"
-    if config.log_dir:
-        options["path"] = config.log_dir
-    else:
-        options["kafka.bootstrap.servers"] = config.bootstrap_server or ""
-    if config.tasks:
-        options["tasks"] = str(config.tasks)
-    return options | config.kafka
+    return config.source_options(
+        failOnDataLoss="false", isolation=config.isolation, sampleIntervalMs=str(config.sample_interval_ms)
+    )
 
 
 def _last_words(settings: AlertSettings, scratch: str) -> str:
-    """What becomes of what is under way when it is stopped."""
+    """The sentence that a stopped command ends with: what the next start does."""
     if settings.checkpoint.startswith(scratch):
         return (
             f"Stopping; without --checkpoints the next start remembers nothing: --starting-offsets {settings.starting}."

@@ -1,4 +1,4 @@
-"""Where tables lie, what is known of them, and who may write: ``LAKE/lake.json`` and the folders beside it.
+"""The folder of a lake: places of tables, notes about them in ``LAKE/lake.json``, and locks for writers.
 
 ``LAKE/<layer>/<table>`` is what streams wrote (and gold), ``_backfill`` in it what backfills wrote, always Parquet,
 ``LAKE/checkpoints/<query>`` how far streams are. The two have no row in common: a stream begins where the backfill
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.pipeline.parquet_files import BACKFILL, METADATA, committed
 from ottla.pipeline.tables import TABLES, VERSION, Table
+from ottla.pipeline.whole_files import write_json
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,7 +30,7 @@ GOLD_LOCK = ".builder"
 _PATIENCE_S = 30.0
 _TRIES = 25
 _TRY_EVERY_S = 0.01
-"""Who only looks whether somebody builds has the lock for less than a few of these."""
+"""Tries for a lock, which a process that only checks `is_building` holds for a moment."""
 
 
 class LakeError(Exception):
@@ -60,13 +61,13 @@ class Lake:
 
     @property
     def logs(self) -> Path:
-        """The folder of what Spark had to say."""
+        """The folder of Spark's logs."""
         return Path(self.path) / "logs"
 
     # what is known of it
 
     def about(self) -> dict[str, Any] | None:
-        """What ``lake.json`` says; None if there is none yet.
+        """Read ``lake.json``; None if there is none yet.
 
         Raises:
             LakeError: it cannot be read, or is of a later version than this program knows.
@@ -142,12 +143,7 @@ class Lake:
         """A JSON file of the lake, whole or not at all."""
         path = Path(self.path) / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        new = path.with_name(f"{path.name}.{os.getpid()}.new")
-        with new.open("w", encoding="utf-8") as file:
-            json.dump(value, file, indent=1, default=str)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(new, path)
+        write_json(path, value)
 
     # who writes
 
@@ -171,7 +167,7 @@ class Lake:
             yield note
 
     def is_building(self) -> bool:
-        """Whether a process builds gold tables now: what is read meanwhile may lack rows."""
+        """Tell whether a process builds gold tables now: what is read meanwhile may lack rows."""
         try:
             with (Path(self.path) / GOLD_LOCK).open() as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -232,12 +228,12 @@ class Lake:
 
 
 def _sunk(place: Path) -> bool:
-    """Whether Spark's file sink has written there, if only batches without rows."""
+    """Tell whether Spark's file sink has written there, if only batches without rows."""
     return (place / METADATA).is_dir()
 
 
 def _note_schema(tables: dict[str, Any], table: Table, now: str) -> None:
-    """What columns a table has since when; files that are older have NULL there."""
+    """Note the columns of a table, and since when it has them; older files have NULL there."""
     columns = {one.name: one.kind for one in table.all_columns}
     known = tables.setdefault(table.name, {"version": VERSION, "columns": columns, "history": []})
     if not known["history"]:
@@ -282,7 +278,7 @@ def _await_end(noted: str, lake: str) -> None:
 
 
 def _began(pid: int) -> str | None:
-    """When a process began, in the kernel's ticks since its boot; None if it is gone."""
+    """The start time of a process, in the kernel's ticks since its boot; None if it is gone."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot} {Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[19]}"

@@ -1,4 +1,4 @@
-"""What operators ask, as named questions. Each is answered from one gold table, so that none needs Spark or Java."""
+"""Operators' questions by name. Each is answered from one gold table, so that none needs Spark or Java."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def _rows(lake: Lake, table: str) -> ds.Dataset:
 
 
 def _where(query: Query, rows: ds.Dataset, given: Mapping[str, Any], lake: Lake) -> pc.Expression | None:
-    """Which rows are the answer."""
+    """The filter for the rows of the answer."""
     import pyarrow.compute as pc
 
     parts: list[pc.Expression] = []
@@ -213,7 +213,7 @@ def _where(query: Query, rows: ds.Dataset, given: Mapping[str, Any], lake: Lake)
 
 
 def _at(query: Query, rows: ds.Dataset, at: datetime | None, lake: Lake) -> pc.Expression:
-    """What stood at a moment, or stands now."""
+    """The filter for rows that held at a moment, or hold now."""
     import pyarrow.compute as pc
 
     if query.name == "owner":

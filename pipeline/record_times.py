@@ -1,4 +1,4 @@
-"""How old the first unread record of each partition is, asked of a running cluster: ``silver.record_times``.
+"""The age of each partition's first unread record, asked of a running cluster: ``silver.record_times``.
 
 Samples of where logs end tell the age of what came after the first of them. Only the records themselves tell the age of
 what was unread before.
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ottla.pipeline.source.options import Options
 
 MOST_PLACES = 10_000
-"""So many records are looked at in a run."""
+"""The most records that a run looks at."""
 KNOWN_DAYS = 7
 """Gold reads a day more of silver tables: within that nothing is asked twice."""
 _FETCH_BYTES = 1 << 16
@@ -46,7 +46,7 @@ Sample = Callable[[Sequence["Place"], int], list["Place"]]
 
 
 class Place(NamedTuple):
-    """Where a group stands in a partition."""
+    """The position of a group in a partition."""
 
     tp: TopicPartition
     offset: int
@@ -79,7 +79,7 @@ def look_up(options: Options, lake: Lake, cluster_id: str, sample: Sample = rand
 
 
 def unread(cluster: Cluster) -> set[Place]:
-    """Where groups stand with records before them."""
+    """The positions of groups that have records left to read."""
     standing = cluster.patiently("read committed offsets", lambda: _committed(cluster))
     cluster.topics({one.tp.topic for one in standing})
     bounds = cluster.bounds(cluster.led(sorted({one.tp for one in standing})))
@@ -87,7 +87,7 @@ def unread(cluster: Cluster) -> set[Place]:
 
 
 def _committed(cluster: Cluster) -> set[Place]:
-    """What all groups have committed, asked of their coordinators: the leaders of the partitions of the log."""
+    """The committed offsets of all groups, asked of their coordinators: the leaders of the log's partitions."""
     topic = cluster.topics((OFFSETS_TOPIC,)).get(OFFSETS_TOPIC)
     led = cluster.by_leader([TopicPartition(OFFSETS_TOPIC, one) for one in topic.partitions] if topic else [])
     found: set[Place] = set()
@@ -141,7 +141,7 @@ def unknown(lake: Lake, now: datetime, places: Collection[Place]) -> list[Place]
 
 
 def _write(lake: Lake, cluster_id: str, now: datetime, rows: Iterable[tuple[Place, int]]) -> None:
-    """As a file of its own: like a backfill's it is Parquet, whatever streams write."""
+    """Write a file of its own, which is Parquet like a backfill's, whatever streams write."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

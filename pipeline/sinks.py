@@ -1,4 +1,4 @@
-"""Where streams write: Spark's own Parquet sink, or Delta and Iceberg tables; a batch that comes twice counts once.
+"""Sinks of streams: Spark's own for Parquet, or Delta and Iceberg tables; a batch that comes twice counts once.
 
 Delta needs no jar: the package ``deltalake`` writes the batch and, in the same commit, its number under the name of the
 query (a ``txn`` action of Delta's protocol). With ``pyiceberg`` the number is a property of the table, set in the same
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 PACKAGES = {"delta": "deltalake", "iceberg": "pyiceberg"}
-"""What a format needs besides Spark, which is also its extra of ottla's."""
+"""The package that a format needs besides Spark; its extra of ottla is named after the format."""
 NAMESPACE = "silver"
 _KEPT_VERSION = "ottla.schema.version"
 _BATCH = "ottla.batch."
@@ -51,7 +51,7 @@ def attach(writer: Any, format: str, lake: Lake, table: str) -> Any:
 
 
 def batch_writer(format: str, lake: Lake, table: str) -> Callable[[DataFrame, int], None]:
-    """What takes a batch and its number, for ``foreachBatch``."""
+    """A function for ``foreachBatch``, which takes a batch and its number."""
     add = {"delta": add_to_delta, "iceberg": add_to_iceberg}[format]
 
     def write(batch: DataFrame, number: int) -> None:
@@ -75,7 +75,7 @@ def add_to_delta(lake: Lake, table: Table, rows: Callable[[], pa.Table], number:
         last = DeltaTable(where).transaction_version(query)
         if last is not None and last >= number:
             return False
-    batch = _exact(rows(), table)
+    batch = rows().cast(table.arrow())  # whatever types Spark made of them
     if not batch.num_rows:
         return False
     write_deltalake(
@@ -96,12 +96,11 @@ def add_to_delta(lake: Lake, table: Table, rows: Callable[[], pa.Table], number:
 
 def add_to_iceberg(lake: Lake, table: Table, rows: Callable[[], pa.Table], number: int) -> bool:
     """Add a batch to an Iceberg table, if it is not in it: whether it was added. As `add_to_delta`."""
-    batch: pa.Table | None = None
     stored = iceberg_table(lake, table)
     name = _BATCH + table.name
     if int(stored.properties.get(name, -1)) >= number:
         return False
-    batch = _exact(rows(), table)
+    batch = rows().cast(table.arrow())
     if not batch.num_rows:
         return False
     properties = {name: str(number), _KEPT_VERSION: str(VERSION)}
@@ -110,14 +109,11 @@ def add_to_iceberg(lake: Lake, table: Table, rows: Callable[[], pa.Table], numbe
             with changes.update_schema() as schema:
                 schema.union_by_name(table.arrow())
         # Its own writer makes empty lists of NULLs within structs.
-        files = [_write_day(lake, table, batch, day, number) for day in _days(batch, table)]
+        days = sorted(batch[table.partition_column].unique().to_pylist())
+        files = [_write_day(lake, table, batch, day, number) for day in days]
         changes.add_files(files, snapshot_properties=properties, check_duplicate_files=False)
         changes.set_properties(properties)
     return True
-
-
-def _days(batch: pa.Table, table: Table) -> list[date]:
-    return sorted(batch[table.partition_column].unique().to_pylist())
 
 
 def _write_day(lake: Lake, table: Table, batch: pa.Table, day: date, number: int) -> str:
@@ -159,8 +155,3 @@ def iceberg_table(lake: Lake, table: Table) -> Any:
         spec.add_field(table.partition_column, IdentityTransform(), table.partition_column)
         spec.commit()
     return catalog.load_table(name)
-
-
-def _exact(batch: pa.Table, table: Table) -> pa.Table:
-    """With the table's own types, whatever Spark made of them."""
-    return batch.cast(table.arrow())

@@ -35,7 +35,7 @@ def _nulls(valid: Mask | None) -> Mask | None:
 
 
 def binary(data: Bytes, at: Longs, size: Longs) -> pa.Array:
-    """What lies at places in ``data``; a negative size is null.
+    """The bytes at places in ``data``; a negative size is null.
 
     They are put together as views, which are numbers, and Arrow copies what they show.
     """
@@ -95,7 +95,7 @@ def constant(kind: pa.DataType, value: int, count: int) -> pa.Array:
 
 
 def booleans(values: Mask) -> pa.Array:
-    """Neither is null."""
+    """Booleans, none of them null."""
     return pa.Array.from_buffers(pa.bool_(), len(values), [None, bits(values)])
 
 

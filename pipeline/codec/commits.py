@@ -21,7 +21,7 @@ _TOPIC_ID_TAG = b"\x01\x00\x10"
 
 
 class Texts(NamedTuple):
-    """Where texts lie; where they do not fit, at the end of what they should fit into, and empty."""
+    """Places of texts; one that does not fit is empty and stands at the end of what it should fit into."""
 
     at: Longs
     size: Longs
@@ -30,7 +30,7 @@ class Texts(NamedTuple):
 
 
 class Values(NamedTuple):
-    """What values say; where ``good`` is False, nothing. -1 is "none" of an epoch and a time."""
+    """The fields of values, valid where ``good``. An epoch or a time of -1 is none."""
 
     good: Mask
     version: Longs
@@ -42,15 +42,7 @@ class Values(NamedTuple):
 
     def take(self, rows: Longs | slice) -> Values:
         """The same of some rows, without where the metadata lie."""
-        return Values(
-            self.good[rows],
-            self.version[rows],
-            self.offset[rows],
-            self.leader_epoch[rows],
-            self.metadata,
-            self.commit_ms[rows],
-            self.expire_ms[rows],
-        )
+        return Values._make(part if isinstance(part, Texts) else part[rows] for part in self)
 
 
 class Commits(NamedTuple):
@@ -147,7 +139,7 @@ def _metadata(data: Bytes, at: Longs, end: Longs, flexible: Mask) -> Texts:
 
 
 def _tags_end(chunk: Chunk, at: Longs, end: Longs, asked: Mask) -> Mask:
-    """Whether the tagged fields at ``at`` are sound and reach to the end.
+    """Tell which tagged fields at ``at`` are sound and reach to the end.
 
     None of them, or the id of the topic, is what anybody writes; others are read one record after the other.
     """

@@ -105,7 +105,7 @@ def _members(found: Sequence[Generation]) -> pa.Array:
 
 
 class _Subscription(NamedTuple):
-    """What a member said when it joined; all None if that cannot be read."""
+    """The subscription of a member; all None if it cannot be read."""
 
     version: int | None = None
     topics: list[str] | None = None

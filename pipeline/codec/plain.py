@@ -38,7 +38,7 @@ def _headers(chunk: Chunk, kind: pa.DataType) -> pa.Array:
 
 
 def _names(chunk: Chunk, headers: Headers) -> pa.Array:
-    """What is not UTF-8 in the name of a header is replaced, as Java does it."""
+    """The names of headers; bytes that are not UTF-8 are replaced, as Java does it."""
     try:
         return columns.strings(chunk.data, headers.key_at, headers.key_size)
     except columns.NotText:

@@ -1,6 +1,8 @@
-"""What is of no type or version that is known, or damaged: kept with the reason, so that nothing is lost."""
+"""Quarantine: records of an unknown type or version, or damaged, kept with the reason so that nothing is lost."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -20,14 +22,14 @@ def _types(chunk: Chunk) -> Longs:
 
 
 def is_offset(chunk: Chunk) -> Mask:
-    """Which records are of committed offsets, by their keys."""
+    """Tell which records are of committed offsets, by their keys."""
     types = _types(chunk)
     mask: Mask = (types == _OFFSET_TYPES[0]) | (types == _OFFSET_TYPES[1])
     return mask
 
 
 def is_group(chunk: Chunk) -> Mask:
-    """Which records are of classic groups, by their keys."""
+    """Tell which records are of classic groups, by their keys."""
     mask: Mask = _types(chunk) == _GROUP_TYPE
     return mask
 
@@ -37,12 +39,12 @@ def rows(chunk: Chunk) -> pa.RecordBatch:
     if chunk.topic == events.EVENTS_TOPIC:
         bad = np.ones(len(chunk), np.bool_)
         bad[events.read(chunk)[0]] = False
-        reason = _reason_of_event
+        why: Callable[[Chunk, int], str | None] = reason_of_event
     else:
-        bad, reason = _left_over(chunk), _reason
+        bad, why = _left_over(chunk), reason
     numbers = np.flatnonzero(bad)
     some = chunk.take(numbers)
-    errors = [reason(some, row) for row in range(len(some))]
+    errors = [why(some, row) or "not readable" for row in range(len(some))]
     batch = pa.RecordBatch.from_arrays(
         [
             *columns.log_place(some),
@@ -64,16 +66,18 @@ def _left_over(chunk: Chunk) -> Mask:
     return left
 
 
-def _reason(chunk: Chunk, row: int) -> str:
-    return scalar.reason(chunk.key(row), chunk.value(row)) or "not readable"
+def reason(chunk: Chunk, row: int) -> str | None:
+    """Why a record of ``__consumer_offsets`` cannot be read; None if it can."""
+    return scalar.reason(chunk.key(row), chunk.value(row))
 
 
-def _reason_of_event(chunk: Chunk, row: int) -> str:
-    return events.reason(chunk.value(row)) or "not readable"
+def reason_of_event(chunk: Chunk, row: int) -> str | None:
+    """Why an event cannot be read; None if it can."""
+    return events.reason(chunk.value(row))
 
 
 def _with_damage(batch: pa.RecordBatch, chunk: Chunk) -> pa.RecordBatch:
-    """In the order of offsets."""
+    """Add rows for damaged batches, in the order of offsets."""
     if not chunk.damage:
         return batch
     damaged = [

@@ -30,7 +30,6 @@ NEWEST_TYPE = 2
 _LAST_OF_KIP_848 = 8
 
 Key = OffsetKey | GroupKey
-Value = OffsetValue | GroupValue
 
 
 class Unreadable(ValueError):

@@ -25,7 +25,7 @@ _PRODUCER = struct.Struct(">q").unpack_from
 
 
 class Transactions:
-    """What control batches say, found by scanning a log from its start: what Fetch tells of a running broker.
+    """Transactions found by scanning a log's control batches from its start, as Fetch tells them of a running broker.
 
         scan = Transactions()
         for data in pieces: scan.feed(data)      # returns how many bytes it took; the rest is wanted again

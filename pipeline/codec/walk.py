@@ -100,7 +100,7 @@ def _by_first(one: Aborted) -> int:
 
 
 class _Bodies:
-    """Where the records of batches lie: in the bytes as they came, or behind them where they were compressed.
+    """The places of batches' records: in the bytes as they came, or behind them where they were compressed.
 
     Attributes:
         at: -1 where they could not be opened.
@@ -147,7 +147,7 @@ def _open(found: Frames, wanted: Longs, max_bytes: int) -> _Bodies:
 
 
 def _hold_counts(found: Frames, bodies: _Bodies, numbers: Longs) -> None:
-    """So many records have to be possible before anything is made for them."""
+    """Mark batches damaged whose bytes cannot hold as many records as they say, before anything is made for these."""
     there = bodies.end[numbers] - bodies.at[numbers]
     for index in numbers[(found.count[numbers] * MIN_RECORD_BYTES > there) & (bodies.at[numbers] >= 0)].tolist():
         found.reasons[index] = f"{found.count[index]} records in {bodies.end[index] - bodies.at[index]} bytes"

@@ -12,7 +12,6 @@ from ottla.pipeline.report.words import STATUS, kind, status_level, tone
 FIRST_FINDINGS, MOST_FINDINGS = 12, 400
 MOST_ROWS = 15
 MOST_FORECASTS = 12
-LIMIT_RECORDS = 500_000
 STEEP, WELL_FITTING = 1.0, 0.5
 """Records per second, and how well a line must fit, for a forecast to be told."""
 
@@ -45,7 +44,7 @@ def group_link(group: str, where: Where) -> Html:
 
 
 def findings(scene: Scene, where: Where) -> Html:
-    """What is wrong, worst first."""
+    """All findings, worst first."""
     if not scene.findings:
         return _no_findings(scene)
     items = [_finding(one, where) for one in scene.findings[:MOST_FINDINGS]]
@@ -64,7 +63,7 @@ def findings(scene: Scene, where: Where) -> Html:
 
 
 def _no_findings(scene: Scene) -> Html:
-    """That nothing was found, as far as that can be said."""
+    """Say that nothing was found, as far as that can be said."""
     if scene.not_ok or scene.breaches:
         return tag("p", "No finding says why; what is wrong is below, in breaches and partitions.", class_="empty")
     if scene.cannot_tell:
@@ -76,7 +75,7 @@ _TOO_FEW = "One sample of where logs end is too few to tell."
 
 
 def once(scene: Scene) -> Html:
-    """That one look at the ends of logs is not enough, and what helps."""
+    """Say that one sample of the ends of logs is not enough, and what helps."""
     return join(
         f"{count(scene.cannot_tell, 'record is', 'records are')} unread, and the ends of logs were sampled only once. "
         "It takes more samples to know whether they get fewer: ",
@@ -109,7 +108,7 @@ def _finding(one: Finding, where: Where) -> Html:
 
 
 def breaches(scene: Scene, where: Where) -> Html:
-    """How long groups were over their objective: a row for each topic of a group, however often it was."""
+    """The times that groups were over their objective: a row for each topic of a group, however often it was."""
     runs: dict[tuple[str, str], list[Breach]] = {}
     for one in scene.breaches:
         runs.setdefault((one.group, one.topic), []).append(one)
@@ -255,7 +254,7 @@ def _ranges(partitions: tuple[int, ...]) -> str:
 
 
 def hot(scene: Scene, where: Where) -> Html:
-    """Who writes most to __consumer_offsets."""
+    """The partitions of __consumer_offsets that are written most, and by whom."""
     if not scene.hot:
         return tag("p", "The lake holds no commits of this time.", class_="empty")
     seconds = max(1.0, (scene.span.end - scene.hot_since).total_seconds())
@@ -294,7 +293,7 @@ def _meter(value: int, most: int) -> Html:
 
 
 def rebalances(groups: list[Group], where: Where) -> Html:
-    """What rebalances cost groups that have no picture."""
+    """The cost of rebalances of groups that have no picture."""
     rows = [
         tag(
             "tr",

@@ -15,7 +15,7 @@ MOST_LANES = 24
 WIDEST = 3.0
 """Storms further apart than this many times their lengths are not shown in one picture."""
 DENSE = 60
-"""So many rebalances make a picture even where nothing was found."""
+"""With this many rebalances a group has a picture even if nothing was found."""
 
 
 class Bar(NamedTuple):
@@ -48,7 +48,7 @@ class Lane:
 
 
 class Picture(NamedTuple):
-    """What is drawn of a group: lanes from when to when, and how many more lanes there are."""
+    """A drawing of a group's members: lanes over a span of time, and the number of lanes that are left out."""
 
     start: datetime
     end: datetime
@@ -71,7 +71,7 @@ class _Seen(NamedTuple):
 
 
 def worth_showing(group: Group) -> bool:
-    """Whether its rebalances are more than starting and stopping."""
+    """Tell whether its rebalances are more than starting and stopping."""
     found = any(one.kind in _OF_MEMBERS for one in group.findings)
     return bool(group.rebalances) and (found or bool(group.storms) or group.changes >= DENSE)
 
@@ -112,7 +112,7 @@ def picture(tables: Tables, group: Group, span: Span) -> Picture | None:
 
 
 def _members(tables: Tables, group: str, since: datetime, until: datetime) -> tuple[list[_Seen], list[datetime]]:
-    """Who was in each generation, and owned how many partitions, in order; and when nobody was."""
+    """The members of each generation, in order, with the number of their partitions; and the times without members."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ Days = tuple[date, date]
 
 
 _AHEAD = {"batch_readahead": 2, "fragment_readahead": 1}
-"""What is read ahead is what memory holds: five times as much by default, and not faster."""
+"""Memory holds what is read ahead: by default five times as much, and not faster."""
 
 
 class NothingToReport(Exception):
@@ -57,7 +57,7 @@ class Tables:
             raise NothingToReport(f"the lake {self.lake} is empty; {_build(self.lake)}")
 
     def _facts(self) -> dict[str, Any]:
-        """What ``lake.json`` says; nothing where there is none."""
+        """The contents of ``lake.json``; empty where there is none."""
         try:
             facts = json.loads(self._system.open_input_stream(f"{self._path}/lake.json").read())
         except FileNotFoundError:
@@ -76,7 +76,7 @@ class Tables:
         return f"{self.lake}/{TABLES[table].layer}/{table}"
 
     def has(self, table: str) -> bool:
-        """Whether the table has files at all."""
+        """Tell whether the table has files at all."""
         return bool(committed(self.where(table)))
 
     def batches(
@@ -90,14 +90,13 @@ class Tables:
         """
         yield from self._scanner(table, columns, days, where).to_batches()
 
-    def rows(
-        self, table: str, columns: list[str], *, days: Days | None = None, where: pc.Expression | None = None
-    ) -> pa.Table:
-        """Rows of a small table, all at once; see `batches`."""
-        return self._scanner(table, columns, days, where).to_table()
+    def lines(self, table: str, columns: Sequence[str], **options: Any) -> Iterator[Any]:
+        """The values of some columns, row by row; see `batches`."""
+        for batch in self.batches(table, [*columns], **options):
+            yield from zip(*(batch[name].to_pylist() for name in columns), strict=True)
 
     def count(self, table: str, *, days: Days | None = None, where: pc.Expression | None = None) -> int:
-        """How many rows `batches` would give; from the footers alone where that suffices."""
+        """Count the rows that `batches` would give; from the footers alone where that suffices."""
         return int(self._scanner(table, [], days, where).count_rows())
 
     def aggregate(

@@ -30,10 +30,16 @@ _SAMPLES_AT_ONCE = 1 << 16
 
 
 class Bundle(InputPartition):
-    """What one task reads."""
+    """The spans that one task reads."""
 
     def __init__(self, spans: list[Span]) -> None:
         self.spans = spans
+
+
+def bundles(options: Options, spans: list[Span]) -> list[Bundle]:
+    """Share spans out among tasks."""
+    at_least = options.min_partitions
+    return [Bundle(several) for several in bundle(split(spans, at_least), max(options.tasks, at_least))]
 
 
 class OttlaReader(DataSourceReader):
@@ -73,8 +79,7 @@ class OttlaReader(DataSourceReader):
             spans = self._spans(logs)
         finally:
             logs.close()
-        at_least = options.min_partitions
-        return [Bundle(several) for several in bundle(split(spans, at_least), max(options.tasks, at_least))]
+        return bundles(options, spans)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one bundle; of decode=ends, a sample of now."""
@@ -131,7 +136,7 @@ class OttlaReader(DataSourceReader):
         return column == "log_partition" and self.options.decode in _BY_LOG_PARTITION
 
     def _is_wanted(self, tp: TopicPartition, topic: Topic, counted: bool) -> bool:
-        """Whether a partition can have rows that are asked for; ``counted``: all partitions of the topic are known."""
+        """Tell whether a partition can have wanted rows; ``counted``: all partitions of the topic are known."""
         if self.log_partitions is not None and tp.partition not in self.log_partitions:
             return False
         if self.groups is None or tp.topic not in (OFFSETS_TOPIC, EVENTS_TOPIC):

@@ -1,4 +1,4 @@
-"""Where logs begin and end, sampled (decode=ends)."""
+"""Samples of where logs begin and end (decode=ends)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ log = logging.getLogger("ottla.pipeline.source")
 
 
 class Sample(NamedTuple):
-    """Where a log began and ended at a moment (Unix ms)."""
+    """The beginning and end of a log at a moment (Unix ms)."""
 
     tp: TopicPartition
     at_ms: int

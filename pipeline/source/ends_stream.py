@@ -26,7 +26,7 @@ _KEYS = {"v", "at_ms", "ends", "samples"}
 
 
 class Samples(InputPartition):
-    """What one task turns into rows."""
+    """The samples that one task turns into rows."""
 
     def __init__(self, samples: list[Sample]) -> None:
         self.samples = samples

@@ -116,7 +116,7 @@ class LogDirectory:
 
     @property
     def has_catalog(self) -> bool:
-        """Whether it says how many partitions topics have; Kafka's directories have those of one broker."""
+        """Tell whether all partitions of topics are known; Kafka's directories have those of one broker."""
         return self._is_ottla
 
     # -- within
@@ -134,7 +134,7 @@ class LogDirectory:
 
     @property
     def journal(self) -> Journal | None:
-        """What the journal says; None for a directory of Kafka's."""
+        """The contents of the journal; None for a directory of Kafka's."""
         if self._journal is None and self._is_ottla:
             self._journal = Journal(self.root)
             if damage := self._journal.damage:
@@ -207,7 +207,7 @@ def _cluster_id(path: Path) -> str:
 
 
 def _log_starts(path: Path) -> dict[TopicPartition, int]:
-    """What Kafka's brokers note of logs that were cut by DeleteRecords."""
+    """Kafka's notes of logs that were cut by DeleteRecords."""
     found = {}
     try:
         lines = path.read_text(encoding="utf-8").splitlines()[2:]

@@ -1,4 +1,4 @@
-"""What a source of logs offers, be it a cluster over TCP or a directory: the rest of the source knows only this."""
+"""The interface of a place of logs, be it a cluster over TCP or a directory: all that the rest of the source knows."""
 
 from __future__ import annotations
 
@@ -57,21 +57,21 @@ Broken = Callable[[TopicPartition, Damage], None]
 
 
 class Logs(Protocol):
-    """Where logs are. Use `close` at the end."""
+    """A place of logs. Use `close` at the end."""
 
     @property
     def cluster_id(self) -> str:
-        """As far as is known; of a cluster, once it was asked for topics."""
+        """The cluster's id, or empty; known once topics were asked for."""
 
     def topics(self, names: Collection[str] | None) -> dict[str, Topic]:
-        """Those of the named topics that exist, or all of them.
+        """The named topics that exist, or all topics.
 
         Raises:
             SourceError: it cannot be found out.
         """
 
     def bounds(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Bounds]:
-        """Where logs begin and end, as far as may be read with the isolation level asked for.
+        """The beginnings and ends of logs, as far as may be read with the isolation level asked for.
 
         Raises:
             SourceError: it cannot be found out.

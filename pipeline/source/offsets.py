@@ -1,4 +1,4 @@
-"""How far a stream is, as JSON in Spark's checkpoint. The layout has a version; another one is refused."""
+"""The progress of a stream, as JSON in Spark's checkpoint. The layout has a version; another one is refused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Progress:
     next: dict[TopicPartition, int] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
-        """As it stands in the checkpoint."""
+        """The JSON for the checkpoint."""
         topics: dict[str, Any] = {topic: {"id": of, "next": {}} for topic, of in sorted(self.ids.items())}
         for tp, offset in sorted(self.next.items()):
             topics[tp.topic]["next"][str(tp.partition)] = offset
@@ -31,7 +31,7 @@ class Progress:
 
 
 def read_progress(document: Any) -> Progress:
-    """What `Progress.document` wrote.
+    """Read what `Progress.document` wrote.
 
     Raises:
         SourceError: it is of a layout that this version does not know.

@@ -1,4 +1,4 @@
-"""What the source is asked for, checked: every bad value is refused with its name and what is allowed."""
+"""The options of the source, checked: every bad value is refused with its name and what is allowed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class Isolation(IntEnum):
-    """Which records of transactions are read (KIP-98); the values are the wire's."""
+    """The records of transactions that are read (KIP-98); the values are the wire's."""
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
@@ -36,7 +36,7 @@ class Isolation(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where reading begins or ends in partitions.
+    """A place in partitions at which reading begins or ends.
 
     Attributes:
         default: `EARLIEST` or `LATEST`: for partitions that are not named.
@@ -91,7 +91,7 @@ class Options:
         return self.path or ",".join(f"{host}:{port}" for host, port in self.servers)
 
     def wants(self, tp: TopicPartition) -> bool:
-        """Whether a partition of a topic that is read is read itself."""
+        """Tell whether a partition of a topic that is read is read itself."""
         return not self.assigned or tp in self.assigned
 
 

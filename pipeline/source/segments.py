@@ -17,7 +17,6 @@ _MOST_LOOKS = 10
 _SWAP = re.compile(r"(\d{20})\.(?:(\d{20})\.)?log\.swap")
 _OFFSET_ENTRY = struct.Struct(">ii")
 _TIME_ENTRY = struct.Struct(">qi")
-_LENGTH_AND_MAGIC = struct.Struct(">i4xb").unpack_from
 # Base offset, length, magic, attributes, last offset delta, maximum timestamp.
 _FIELDS = struct.Struct(">qi4xb4xhi8xq")
 
@@ -85,7 +84,7 @@ def _end_of_file(base_offset: int, path: Path) -> int:
 
 
 def position_of(segment: Segment, offset: int) -> int:
-    """Where a batch begins that lies before ``offset`` or has it: by the index, if there is one that fits."""
+    """The place of a batch that lies before ``offset`` or has it: by the index, if there is one that fits."""
     best = 0
     for relative, position in entries(segment, ".index", _OFFSET_ENTRY):
         if segment.base_offset + relative > offset:
@@ -134,35 +133,10 @@ def batch_places(segment: Segment, position: int = 0) -> Iterator[BatchPlace]:
 
 def end_offset(segment: Segment) -> int:
     """The offset behind the last batch of a segment; its base offset if it has none."""
-    position, last = position_of(segment, 1 << 62), b""
-    try:
-        handle = os.open(segment.path, os.O_RDONLY)
-    except OSError:
-        return segment.base_offset
-    try:
-        while position + HEADER_SIZE <= segment.end:
-            data = os.pread(handle, min(GULP, segment.end - position), position)
-            at, before, most = 0, -1, len(data) - HEADER_SIZE
-            while at <= most:
-                length, magic = _LENGTH_AND_MAGIC(data, at + 8)
-                behind = at + LOG_OVERHEAD + length
-                if magic != MAGIC or length < HEADER_SIZE - LOG_OVERHEAD or position + behind > segment.end:
-                    return _end_of(data[before:] if before >= 0 else last, segment)
-                before, at = at, behind
-            if before < 0:
-                break
-            last = data[before : before + HEADER_SIZE]
-            position += at
-    finally:
-        os.close(handle)
-    return _end_of(last, segment)
-
-
-def _end_of(header: bytes, segment: Segment) -> int:
-    if len(header) < HEADER_SIZE:
-        return segment.base_offset
-    base, *_, delta, _ = _FIELDS.unpack_from(header)
-    return int(base + max(delta, 0) + 1)
+    end = segment.base_offset
+    for place in batch_places(segment, position_of(segment, 1 << 62)):
+        end = place.end_offset
+    return end
 
 
 def _begins_below(segment: Segment, position: int, offset: int) -> bool:

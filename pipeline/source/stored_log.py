@@ -52,7 +52,7 @@ class StoredLog:
 
     @property
     def segments(self) -> list[Segment]:
-        """Those that count."""
+        """The segments that count."""
         if self._segments is None:
             # The journal is looked at first: what leaves it meanwhile is in the segments by then.
             journal = self._journal()
@@ -75,7 +75,7 @@ class StoredLog:
 
     @property
     def start_offset(self) -> int:
-        """Where the log begins."""
+        """The first offset of the log."""
         journal = self._journal()
         state = journal.states.get(self.directory.name) if journal is not None else None
         if state is not None:
@@ -127,7 +127,7 @@ class StoredLog:
         return None
 
     def history(self, interval_ms: int) -> list[tuple[int, int]]:
-        """When (Unix ms) the log ended where: as often as files tell, but no two closer than ``interval_ms``.
+        """Times (Unix ms) and the log's end at each: as often as files tell, but no two closer than ``interval_ms``.
 
         One for the end of each segment and one for the end of all are there in any case.
         """

@@ -1,4 +1,4 @@
-"""Which topics and partitions are read, as they are now."""
+"""The topics and partitions to read, as they are now."""
 
 from __future__ import annotations
 

@@ -18,23 +18,24 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ottla.pipeline.topic_lake.folder import BAD, LakeError, Step, TopicFolder, no_step, sync
+from ottla.pipeline.topic_lake.folder import BAD, LakeError, Step, TopicFolder, no_step
 from ottla.pipeline.topic_lake.snapshot import remove_old
 from ottla.pipeline.topic_lake.swap import CannotSwap, swap
+from ottla.pipeline.whole_files import sync
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 TARGET_BYTES = 128 << 20
 MEMORY_BYTES = 256 << 20
-"""Of rows that are sorted at a time; about three times as much is used."""
+"""Size of the rows that are sorted at a time; about three times as much is used."""
 
 _LARGE = 0.75  # a file of this share of the target stays as it is
 _ROWS_AT_A_TIME = 65_536
 
 
 class Compacted(NamedTuple):
-    """What became of a day: ``part`` is ``""`` for rows, ``_bad`` for bad ones.
+    """The result for a day: ``part`` is ``""`` for rows, ``_bad`` for bad ones.
 
     Attributes:
         skipped: why it was left as it is; empty if it was not.
@@ -81,8 +82,7 @@ def compact(
             exchange two folders.
     """
     folder = TopicFolder(path, step)
-    if folder.about() is None:
-        raise LakeError(f"{folder.path} is no topic lake: there is no _lake.json")
+    folder.check()
     limit = (before or datetime.now(UTC).date()).isoformat()
     done = []
     with folder.only("compaction"):
@@ -241,7 +241,7 @@ class _Count:
 
 
 def _schema(files: list[Path]) -> pa.Schema:
-    """Of all files: a column that some lack, because the JSON schema grew, is NULL there."""
+    """The schema of all files: a column that some lack, because the JSON schema grew, is NULL there."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

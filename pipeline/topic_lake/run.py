@@ -8,8 +8,10 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.pipeline.parquet_files import rows_of
+from ottla.pipeline.running import stream_writer
 from ottla.pipeline.topic_lake import columns
 from ottla.pipeline.topic_lake.folder import BAD, LakeError, TopicFolder
 
@@ -20,14 +22,13 @@ if TYPE_CHECKING:
 
 
 class LakeSettings(NamedTuple):
-    """What is written, and how.
+    """A topic to write, and how to write it.
 
     Attributes:
         topic: its name.
         folder: where its rows go.
         options: of the source: ``kafka.bootstrap.servers`` or ``path``, and others.
-        mode: ``stream`` runs until it is stopped, ``available-now`` until all is written that is there.
-        interval_s: how often a batch is made in a stream, in seconds.
+        interval_ms: between two batches; None ends the query when all is written that is there now.
         json_schema: typed columns of JSON values, see `columns.read_schema`; None for none.
         json_prefix: before their names.
         cluster_id: of the cluster, so that no other is written to the same folder; None is not known.
@@ -36,8 +37,7 @@ class LakeSettings(NamedTuple):
     topic: str
     folder: str
     options: Mapping[str, str]
-    mode: Literal["stream", "available-now"] = "available-now"
-    interval_s: float = 10.0
+    interval_ms: int | None = None
     json_schema: str | None = None
     json_prefix: str = ""
     cluster_id: str | None = None
@@ -55,7 +55,7 @@ class Written(NamedTuple):
 
 
 class BatchWriter:
-    """What Spark calls for every batch; a batch that is in already is passed over.
+    """A function that Spark calls for every batch; a batch that is in already is passed over.
 
     Args:
         folder: of the topic.
@@ -88,8 +88,9 @@ class BatchWriter:
             _write(made, staged[""])
         else:
             bad = self._both(made, staged, place)
-        sizes = [(_rows(file), file.stat().st_size) for file in place.rglob("*.parquet")]
-        done = Written(self._topic, number, sum(one for one, _ in sizes), bad, len(sizes), sum(one for _, one in sizes))
+        written = list(place.rglob("*.parquet"))
+        size = sum(file.stat().st_size for file in written)
+        done = Written(self._topic, number, rows_of(written), bad, len(written), size)
         figures = {"rows": done.rows, "bad": done.bad, "files": done.files, "bytes": done.size}
         self._folder.commit(number, query, staged, figures)
         shutil.rmtree(place, ignore_errors=True)
@@ -109,7 +110,7 @@ class BatchWriter:
             staged[BAD] = place / "bad"
             names = [*(name for name in columns.OWN if name != "date"), columns.ERROR, "date"]
             _write(made.where(f"{columns.ERROR} IS NOT NULL").select(*names), staged[BAD])
-            found = sum(_rows(file) for file in staged[BAD].rglob("*.parquet"))
+            found = rows_of(staged[BAD].rglob("*.parquet"))
             if found != bad:
                 raise LakeError(
                     f"{bad} rows did not fit, but {found} came when they were read again; the batch is redone"
@@ -126,12 +127,6 @@ def _write(rows: DataFrame, to: Path) -> None:
 def _spark_path(path: Path) -> str:
     """Hadoop takes the text behind the colon as it is: ``Path.as_uri`` would make ``%20`` of a space."""
     return f"file:{path}"
-
-
-def _rows(file: Path) -> int:
-    import pyarrow.parquet as pq
-
-    return int(pq.read_metadata(file).num_rows)
 
 
 def query_id(folder: TopicFolder) -> str:
@@ -203,10 +198,6 @@ def _query(
     source = spark.readStream.format("ottla").options(**options).option("decode", "raw")
     rows = source.option("subscribe", settings.topic).load()
     write = BatchWriter(folder, settings.topic, schema, settings.json_prefix, told)
-    writer = rows.writeStream.foreachBatch(write).queryName(f"ottla lake: {settings.topic}")
-    writer = writer.option("checkpointLocation", _spark_path(folder.checkpoint))
-    if settings.mode == "available-now":
-        writer = writer.trigger(availableNow=True)
-    else:
-        writer = writer.trigger(processingTime=f"{round(settings.interval_s * 1000)} milliseconds")
-    return writer.start()
+    checkpoint = _spark_path(folder.checkpoint)
+    writer = stream_writer(rows, f"ottla lake: {settings.topic}", checkpoint, settings.interval_ms)
+    return writer.foreachBatch(write).start()

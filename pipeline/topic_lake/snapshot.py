@@ -40,8 +40,7 @@ def snapshot(path: str | Path) -> Iterator[Path]:
 
 def take(folder: TopicFolder) -> Path:
     """Make a snapshot; whoever takes it removes it, or a compaction does a day later. Raises as `snapshot`."""
-    if folder.about() is None:
-        raise LakeError(f"{folder.path} is no topic lake: there is no _lake.json")
+    folder.check()
     place = folder.path / "_snapshots" / f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{uuid.uuid4().hex[:8]}"
     place.mkdir(parents=True)
     with folder.changing():

@@ -166,16 +166,10 @@ class World:
         """Topic, partition and log of the two internal topics."""
         for partition, entries in sorted(self.entries.items()):
             yield OFFSETS_TOPIC, partition, _log(entries)
-        events = [
-            Entry(
-                one["ts_ms"],
-                1,
-                build_batch(
-                    [Record(timestamp_ms=one["ts_ms"], key=one["group"].encode(), value=json.dumps(one).encode())]
-                ),
-            )
-            for one in self.events
-        ]
+        events = []
+        for one in self.events:
+            record = Record(timestamp_ms=one["ts_ms"], key=one["group"].encode(), value=json.dumps(one).encode())
+            events.append(Entry(one["ts_ms"], 1, build_batch([record])))
         yield EVENTS_TOPIC, 0, _log(events)
 
     def write_log_dir(self, folder: Path, *, events: bool = True) -> None:
@@ -291,14 +285,10 @@ def _member(member: Member, topic: str, partitions: Sequence[int], *, opaque: bo
 def _log(entries: list[Entry]) -> bytes:
     """Batches in the order of their times, with offsets."""
     parts, offset = [], 0
-    for entry in sorted(entries, key=_time):
+    for entry in sorted(entries, key=lambda entry: entry.ts_ms):
         parts += [offset.to_bytes(8, "big"), entry.batch[8:]]
         offset += entry.records
     return b"".join(parts)
-
-
-def _time(entry: Entry) -> int:
-    return entry.ts_ms
 
 
 def _segment(folder: Path, log: bytes) -> None:

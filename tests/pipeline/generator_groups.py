@@ -9,6 +9,7 @@ from uuid import UUID
 
 import numpy as np
 
+from ottla.protocol.offsets_topic import group_key, offset_key
 from tests.pipeline.generator import START_MS, Longs, Member, Topic, World
 
 
@@ -287,8 +288,8 @@ def deleted(group: Group, end: int, again: bool = False) -> None:
     group.until = round(end * 0.4)
     members = group.members
     group.form(group.until + 1, [])
-    keys = [_offset_key(group, one) for one in range(group.partitions)]
-    group.world.write(group.name, START_MS + (group.until + 30) * 1000, *keys, (_group_key(group), None))
+    keys = [(offset_key(group.name, group.topic, one), None) for one in range(group.partitions)]
+    group.world.write(group.name, START_MS + (group.until + 30) * 1000, *keys, (group_key(group.name), None))
     if not again:
         group.world.gone.add(group.name)
         return
@@ -323,18 +324,6 @@ def overtaken(group: Group, end: int) -> None:
     old = group.done[second - round(2 * group.every_s)]
     ms = np.array([START_MS + second * 1000])
     group.world.commits(group.name, group.topic, [0], ms, old[None, :1])
-
-
-def _offset_key(group: Group, partition: int) -> tuple[bytes, None]:
-    from ottla.protocol.offsets_topic import offset_key
-
-    return offset_key(group.name, group.topic, partition), None
-
-
-def _group_key(group: Group) -> bytes:
-    from ottla.protocol.offsets_topic import group_key
-
-    return group_key(group.name)
 
 
 SPECIAL: tuple[tuple[str, Behaviour, dict[str, Any]], ...] = (

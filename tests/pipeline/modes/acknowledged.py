@@ -19,9 +19,9 @@ from pyspark.sql import SparkSession
 
 from ottla.clients import Consumer, OffsetAndMetadata, TopicPartition
 from ottla.pipeline import silver
-from ottla.pipeline.cluster import Cluster, look
+from ottla.pipeline.cluster import look
 from ottla.pipeline.codec import Chunk, decode
-from ottla.pipeline.config import Config, load
+from ottla.pipeline.config import load
 from ottla.pipeline.lake import Lake
 from ottla.pipeline.parquet_files import dataset
 from ottla.pipeline.running import watch
@@ -92,14 +92,13 @@ class Commits:
                     await asyncio.sleep(0.01)  # a hundred a second
 
 
-class Pipeline:
-    """`ottla pipeline stream`, or another mode, in a process of its own."""
+class Process:
+    """A command of ``ottla`` in a process of its own; what it says goes to a file in a folder."""
 
-    def __init__(self, mode: str, lake: Path, *arguments: str) -> None:
-        self.lake = lake
-        self._log = lake.parent / f"{mode}-{time.monotonic_ns()}.txt"
-        command = [sys.executable, "-m", "ottla.cli", "pipeline", mode, "--lake", str(lake), *arguments]
+    def __init__(self, name: str, folder: Path, *arguments: str) -> None:
+        self._log = folder / f"{name}-{time.monotonic_ns()}.txt"
         with self._log.open("wb") as log:
+            command = [sys.executable, "-m", "ottla.cli", *name.split(), *arguments]
             self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
 
     def kill(self) -> None:
@@ -117,17 +116,20 @@ class Pipeline:
         with contextlib.suppress(subprocess.TimeoutExpired):
             raise AssertionError(f"it ended with {self.process.wait(seconds)}: {self._log.read_text()}")
 
-    def stop(self, timeout_s: float = 120) -> str:
-        """As Ctrl-C does; gives what it printed."""
-        self.process.send_signal(signal.SIGINT)
-        return self.wait(timeout_s)
-
     def wait(self, timeout_s: float = 240) -> str:
         """Until its end; fails on another exit code than 0."""
         code = self.process.wait(timeout_s)
         said = self._log.read_text()
         assert code == 0, said
         return said
+
+
+class Pipeline(Process):
+    """`ottla pipeline stream`, or another mode."""
+
+    def __init__(self, mode: str, lake: Path, *arguments: str) -> None:
+        self.lake = lake
+        super().__init__(f"pipeline {mode}", lake.parent, "--lake", str(lake), *arguments)
 
     @property
     def batches(self) -> int:
@@ -186,16 +188,17 @@ def in_lake(lake: Path, table: str, *columns: str) -> Counter[Any]:
     return Counter(tuple(row[name] for name in columns) for row in rows)
 
 
-def opened(lake: Path, **options: Any) -> tuple[Lake, Config, Cluster, str]:
+def opened(spark: SparkSession, lake: Path, **options: Any) -> silver.Work:
     """What `backfill.run` and `silver.start` take."""
     config = load(options={"lake": str(lake), "tasks": 2, **options})
     cluster = look(config)
     found = Lake(config.lake)
-    return found, config, cluster, found.open(format=config.format, cluster_id=cluster.cluster_id)["cluster_id"]
+    cluster_id = found.open(format=config.format, cluster_id=cluster.cluster_id)["cluster_id"]
+    return silver.Work(spark, found, config, cluster, cluster_id)
 
 
 def follow(spark: SparkSession, lake: Path, **options: Any) -> None:
     """Read what is there now as streams, with the session of the tests."""
     with Lake(str(lake)).writing("available-now"):
-        queries = silver.start(spark, *opened(lake, **options), available_now=True)
+        queries = silver.start(opened(spark, lake, **options), available_now=True)
         watch(queries, threading.Event().wait, lambda progress: None)

@@ -101,7 +101,7 @@ def test_one_kill(tmp_path: Path, spark: SparkSession) -> None:
     everything = ds.dataset(sorted(str(file) for file in folder.glob("*=*/*.parquet"))).count_rows()
     assert everything == lake.read(spark, "offset_commits").count()
     from_files = tmp_path / "from files"
-    backfill.run(spark, *opened(from_files, log_dir=str(tmp_path / "data")))
+    backfill.run(opened(spark, from_files, log_dir=str(tmp_path / "data")))
     for table in ("offset_commits", "group_generations", "group_events"):
         columns = [one.name for one in TABLES[table].columns if not one.kind.startswith("ARRAY")]
         assert in_lake(from_files, table, *columns) == in_lake(path, table, *columns) != Counter(), table

@@ -10,10 +10,8 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from ottla.pipeline.tables import TABLES
+from tests.pipeline import parquet
 
 START = datetime(2026, 11, 21, 22, 30, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -28,15 +26,11 @@ Row = dict[str, Any]
 def put(lake: Path, table: str, rows: Iterable[Row]) -> None:
     """Write rows as Spark's dynamic overwrite leaves them: a folder for each day."""
     declared = TABLES[table]
-    schema = declared.arrow()
     days: dict[date, list[Row]] = {}
     for row in rows:
         days.setdefault(row[declared.partition_column], []).append({"cluster_id": CLUSTER, **row})
     for day, held in days.items():
-        folder = lake / declared.layer / table / f"{declared.partition_column}={day}"
-        folder.mkdir(parents=True, exist_ok=True)
-        whole = pa.Table.from_pylist(held, schema=schema).drop_columns([declared.partition_column])
-        pq.write_table(whole, folder / "part-00000.zstd.parquet", compression="zstd")
+        parquet.put(lake / declared.layer / table, table, held, day, "part-00000.zstd", compression="zstd")
 
 
 @dataclass

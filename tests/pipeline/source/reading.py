@@ -12,6 +12,7 @@ from confluent_kafka.admin import NewTopic as ConfluentTopic
 from pyspark.sql.datasource import Filter
 
 from ottla.pipeline.source.batch import OttlaReader
+from ottla.pipeline.source.ends_stream import EndsStreamReader
 from ottla.pipeline.source.options import parse_options
 from ottla.pipeline.source.stream import OttlaStreamReader
 
@@ -39,6 +40,10 @@ def batch_reader(place: Any, **options: str) -> OttlaReader:
 
 def stream_reader(place: Any, **options: str) -> OttlaStreamReader:
     return OttlaStreamReader(parse_options({**where(place), "tasks": "3", **options}, streaming=True))
+
+
+def ends_reader(place: Any, **options: str) -> EndsStreamReader:
+    return EndsStreamReader(parse_options({**where(place), "decode": "ends", **options}, streaming=True))
 
 
 def read_between(reader: OttlaStreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[dict[str, Any]]:

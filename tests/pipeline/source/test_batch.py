@@ -12,9 +12,8 @@ import pytest
 from pyspark.sql.datasource import EqualTo, GreaterThan, In
 
 from ottla.clients.errors import OptionError
-from ottla.pipeline.source.cluster import Cluster
+from ottla.pipeline.source.cluster import Cluster, Fetching
 from ottla.pipeline.source.connection import Connection
-from ottla.pipeline.source.fetching import Fetching
 from ottla.pipeline.source.logs import DataLoss, SourceError, Span, Topic
 from ottla.pipeline.source.options import Options, parse_options
 from ottla.pipeline.source.rows import Losses
@@ -132,7 +131,7 @@ def test_small_fetches_give_the_same_rows(broker: Broker) -> None:
 
 
 def test_what_is_well_compressed_is_not_opened_all_at_once(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ottla.pipeline.source.fetching._MOST_HELD", 1000)
+    monkeypatch.setattr("ottla.pipeline.source.cluster._MOST_HELD", 1000)
     given = options(broker.port)
     cluster, losses, taken = Cluster(given), Losses(given), []
     take = Fetching._take
