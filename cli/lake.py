@@ -130,7 +130,7 @@ class _Sum:
 
 
 def _write(config: Config, to: str, wanted: list[LakeSettings], found: Topics) -> None:
-    from ottla.cli.pipeline import to_stop
+    from ottla.cli.pipeline_runs import to_stop
     from ottla.cli.pipeline_show import Bars
     from ottla.pipeline.lake import Lake
     from ottla.pipeline.running import spark, watch
@@ -179,7 +179,7 @@ def _check_folders(wanted: Sequence[LakeSettings]) -> None:
 @contextmanager
 def _failures() -> Iterator[None]:
     """`failures` of the pipeline's commands; those of a topic's folder are made sentences."""
-    from ottla.cli.pipeline import failures
+    from ottla.cli.pipeline_runs import failures
 
     with failures("lake"):
         from ottla.pipeline.topic_lake import LakeError

@@ -89,7 +89,7 @@ def command(
     more, while records are written that it has not read. Each alert has an id; after a crash one may come a second
     time with the same id and state.
     """
-    from ottla.cli.pipeline import failures, look_at
+    from ottla.cli.pipeline_runs import failures, look_at
     from ottla.pipeline.alerts import StoppedLimits, StormLimits
     from ottla.pipeline.alerts.run import AlertSettings
     from ottla.pipeline.alerts.sinks import sink
@@ -141,7 +141,7 @@ def _last_words(settings: AlertSettings, scratch: str) -> str:
 
 
 def _run(config: Config, settings: AlertSettings, where: Sink, to: str, scratch: str, events: bool) -> None:
-    from ottla.cli.pipeline import to_stop, with_spark
+    from ottla.cli.pipeline_runs import to_stop, with_spark
     from ottla.pipeline.alerts.run import start
     from ottla.pipeline.lake import Lake
     from ottla.pipeline.running import watch

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Collection
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
-from tests.house.sources import ROOMS, ROOT
+from tests.house.sources import ROOMS, ROOT, room_modules, tree
 
 CONFIG = ROOT / "pyproject.toml"
 CONTRACTS = [contract["name"] for contract in tomllib.loads(CONFIG.read_text())["tool"]["importlinter"]["contracts"]]
@@ -99,3 +102,36 @@ def test_a_forbidden_import_is_reported(broken: str, contract: str, file: str, i
 
 def test_a_new_room_must_be_declared(broken: str) -> None:
     assert re.search(r"not listed as layers:\s+- ottla\.broker\.newcomer\n", broken)
+
+
+def imports_of(source: ast.Module, modules: Collection[str]) -> set[str]:
+    """The modules of ours that a source imports, wherever it does: within functions and for types alone, too."""
+    found = set()
+    for node in ast.walk(source):
+        if isinstance(node, ast.Import):
+            found |= {one.name for one in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = {f"{node.module}.{one.name}" for one in node.names}
+            found |= names & set(modules) or {node.module}
+    return found & set(modules)
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    modules = room_modules()
+    graph = {one: imports_of(tree(path_of(one)), modules) - {one} for one in modules}
+    assert sum(map(len, graph.values())) > 2_000
+    TopologicalSorter(graph).prepare()  # raises an error that names the circle
+
+
+def path_of(module: str) -> Path:
+    path = ROOT.joinpath(*module.split(".")[1:])
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+def test_a_circle_for_types_alone_is_found() -> None:
+    source = (
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from a.b import C\ndef f():\n    from a import d\n"
+    )
+    assert imports_of(ast.parse(source), ["a.b", "a.c", "a.d"]) == {"a.b", "a.d"}
+    with pytest.raises(CycleError):
+        TopologicalSorter({"a.b": {"a.c"}, "a.c": {"a.b"}}).prepare()
