@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
@@ -111,24 +111,6 @@ def _source_options(config: Config, group: str | None, headers: bool) -> dict[st
     return config.source_options(**options, **({"group": group} if group else {}))
 
 
-@dataclass
-class _Sum:
-    """Totals of what this run has written of a topic."""
-
-    rows: int = 0
-    bad: int = 0
-    batches: int = 0
-    files: int = 0
-    size: int = 0
-
-    def add(self, done: Written) -> None:
-        self.rows += done.rows
-        self.bad += done.bad
-        self.batches += 1 if done.rows else 0
-        self.files += done.files
-        self.size += done.size
-
-
 def _write(config: Config, to: str, wanted: list[LakeSettings], found: Topics) -> None:
     from ottla.cli.pipeline_runs import to_stop
     from ottla.cli.pipeline_show import Bars
@@ -136,13 +118,18 @@ def _write(config: Config, to: str, wanted: list[LakeSettings], found: Topics) -
     from ottla.pipeline.running import spark, watch
     from ottla.pipeline.topic_lake import start
 
-    sums = {one.topic: _Sum() for one in wanted}
+    sums = {one.topic: Counter[str]() for one in wanted}
     begins = dict(found.begins) if config.starting_offsets == "earliest" else dict(found.ends)
     _check_folders(wanted)
+
+    def add(done: Written) -> None:
+        batches = 1 if done.rows else 0
+        sums[done.topic].update(rows=done.rows, bad=done.bad, batches=batches, files=done.files, size=done.size)
+
     with (
         spark(config, Lake(str(Path(to) / "_spark")), "lake") as running,
         to_stop() as stopping,
-        start(running.session, wanted, lambda done: sums[done.topic].add(done)) as queries,
+        start(running.session, wanted, add) as queries,
     ):
         if wanted[0].interval_ms:
             note(f"Writing {', '.join(sums)} of {config.origin} to {to}; Ctrl-C stops.")
@@ -156,11 +143,19 @@ def _write(config: Config, to: str, wanted: list[LakeSettings], found: Topics) -
     print_table(
         ("topic", "rows", "bad", "batches", "files", "bytes", "folder"),
         [
-            (one.topic, f"{sum_.rows:,}", f"{sum_.bad:,}", sum_.batches, sum_.files, f"{sum_.size:,}", one.folder)
+            (
+                one.topic,
+                f"{sum_['rows']:,}",
+                f"{sum_['bad']:,}",
+                sum_["batches"],
+                sum_["files"],
+                f"{sum_['size']:,}",
+                one.folder,
+            )
             for one, sum_ in ((one, sums[one.topic]) for one in wanted)
         ],
     )
-    if bad := sum(one.bad for one in sums.values()):
+    if bad := sum(one["bad"] for one in sums.values()):
         warn(f"{bad:,} rows do not fit the JSON schema; they are in _bad, each with the reason.")
 
 
@@ -188,7 +183,7 @@ def _failures() -> Iterator[None]:
             yield
         except LakeError as error:
             text = str(error)
-            raise Refused(f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith(".") else ".")) from None
+            raise Refused(f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith((".", "?")) else ".")) from None
 
 
 # -- compact, snapshot

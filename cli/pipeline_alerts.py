@@ -40,7 +40,7 @@ _READ = ("bootstrap_server", "log_dir", "isolation", "tasks", "sample_interval",
 )
 @click.option(
     "--storm-gap",
-    type=Duration(),
+    type=Duration("1ms"),
     default="60s",
     show_default=True,
     metavar="DURATION",
@@ -55,7 +55,7 @@ _READ = ("bootstrap_server", "log_dir", "isolation", "tasks", "sample_interval",
 )
 @click.option(
     "--stopped-after",
-    type=Duration(),
+    type=Duration("1ms"),
     default="60s",
     show_default=True,
     metavar="DURATION",
@@ -63,7 +63,7 @@ _READ = ("bootstrap_server", "log_dir", "isolation", "tasks", "sample_interval",
 )
 @click.option(
     "--forget",
-    type=Duration(),
+    type=Duration("1ms"),
     default="24h",
     show_default=True,
     metavar="DURATION",
@@ -94,7 +94,6 @@ def command(
     from ottla.pipeline.alerts.run import AlertSettings
     from ottla.pipeline.alerts.sinks import sink
 
-    _positive(storm_gap=storm_gap, stopped_after=stopped_after, forget=forget)
     with failures():
         cluster = look_at(config)
         try:
@@ -116,12 +115,6 @@ def command(
             if not cluster.has_events:
                 note("There is no __ottla_group_events, as with Apache Kafka: causes and durations cannot be known.")
             _run(config, settings, where, to, scratch, cluster.has_events)
-
-
-def _positive(**spans: float) -> None:
-    for name, value in spans.items():
-        if value <= 0:
-            raise click.UsageError(f"--{name.replace('_', '-')}: it has to be more than nothing.")
 
 
 def _source_options(config: Config) -> dict[str, str]:
