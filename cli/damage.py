@@ -1,4 +1,4 @@
-"""What is damaged in a data directory, for the commands that tell of it."""
+"""Damage in a data directory, for the commands that report it."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -11,10 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from ottla.cli.common import Duration, bootstrap_option, format_option, reason, run
-from ottla.cli.completion import complete_groups
-from ottla.cli.group_looks import Look, count_of, look_at, may_pass
-from ottla.cli.group_words import group_option, host, partitions_in_words
-from ottla.cli.output import Cell, note, on_terminal, print_json, say, state, styled, table
+from ottla.cli.group_looks import Look, look_at, looks
+from ottla.cli.group_words import GROUPS, host, partitions_in_words
+from ottla.cli.output import Cell, count_of, note, on_terminal, print_json, say, state, styled, table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -35,7 +33,7 @@ class Change(NamedTuple):
 
 
 class Watched:
-    """What is known of the groups that are watched. Pure."""
+    """The last looks at the groups that are watched. Pure."""
 
     def __init__(self) -> None:
         self.looks: dict[str, Look] = {}
@@ -57,33 +55,31 @@ class Watched:
 
 
 @click.command("watch", short_help="Show what groups do, as it happens.")
-@click.argument("groups", metavar="[GROUP]…", nargs=-1, shell_complete=complete_groups)
-@group_option
+@GROUPS.many("groups", "[GROUP]…", required=False)
 @click.option(
     "--interval",
     type=Duration("100ms"),
     metavar="DURATION",
     default="1s",
     show_default=True,
-    help="How often to look.",
+    help="Time between two looks.",
 )
 @format_option
 @bootstrap_option
-def watch(groups: tuple[str, ...], more: tuple[str, ...], interval: float, output_format: str, bootstrap: str) -> None:
+def watch(groups: list[str], interval: float, output_format: str, bootstrap: str) -> None:
     """Show state, members and lag of GROUPs, or of all, until Ctrl-C.
 
     A table on a terminal; in a pipe, or with --format json, one line for each change. When the broker does not answer,
     one line on standard error says so, and another one when it is back. Exit code 0 after Ctrl-C, 1 if no broker
     answers at the beginning.
     """
-    wanted = list(dict.fromkeys([*groups, *more]))
     try:
         if output_format == "json":
-            run(_lines(bootstrap, wanted, interval, _json_line), bootstrap)
+            run(_lines(bootstrap, groups, interval, _json_line), bootstrap)
         elif on_terminal():
-            run(_table(bootstrap, wanted, interval), bootstrap)
+            run(_table(bootstrap, groups, interval), bootstrap)
         else:
-            run(_lines(bootstrap, wanted, interval, _text_line), bootstrap)
+            run(_lines(bootstrap, groups, interval, _text_line), bootstrap)
     except KeyboardInterrupt:
         return
 
@@ -101,27 +97,19 @@ async def turns(bootstrap: str, wanted: Sequence[str], interval_s: float) -> Asy
     Raises:
         ottla.clients.errors.KafkaError: there is none, or it refuses.
     """
-    from ottla.clients import Admin
     from ottla.clients.errors import KafkaError
 
     lags: dict[str, int | None] = {}
     seen = False
-    while True:
-        try:
-            async with Admin(
-                bootstrap_servers=bootstrap, default_api_timeout_ms=ANSWER_MS, request_timeout_ms=ANSWER_MS
-            ) as admin:
-                while True:
-                    turn = Turn(await _look(admin, wanted, lags), "")
-                    seen = True
-                    yield turn
-                    await asyncio.sleep(interval_s)
-        except KafkaError as error:
-            if not (seen and may_pass(error)):
-                raise
-            trouble = reason(str(error))
-        yield Turn({}, trouble)
-        await asyncio.sleep(interval_s)
+    times = {"default_api_timeout_ms": ANSWER_MS, "request_timeout_ms": ANSWER_MS}
+    async for found in looks(bootstrap, lambda admin: _look(admin, wanted, lags), lambda: interval_s, **times):
+        if not isinstance(found, KafkaError):
+            seen = True
+            yield Turn(found, "")
+        elif seen:
+            yield Turn({}, reason(str(found)))
+        else:
+            raise found
 
 
 async def _look(admin: Admin, wanted: Sequence[str], lags: dict[str, int | None]) -> dict[str, Look]:

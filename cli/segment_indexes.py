@@ -24,7 +24,7 @@ _TRANSACTION_ENTRY = struct.Struct(">hqqqq")
 
 
 class OffsetEntry(NamedTuple):
-    """Where in the segment the batch is that ends with this offset."""
+    """The place in the segment of the batch that ends with this offset."""
 
     offset: int
     position: int
@@ -81,7 +81,7 @@ def _entries(path: Path, entry: struct.Struct) -> list[tuple[int, ...]]:
 
 
 class Outline:
-    """What is kept of a segment's batches to hold its indexes against: a few numbers for each."""
+    """A few numbers of each batch of a segment, to hold its indexes against."""
 
     def __init__(self) -> None:
         self.positions = array("q")
@@ -98,7 +98,7 @@ class Outline:
 
 
 def check_indexes(segment: Path, outline: Outline, *, growing_from: int | None = None) -> list[Disagreement]:
-    """Where the index files of a segment disagree with it. A file that is missing is rebuilt by brokers: no fault.
+    """The index entries that disagree with their segment. Brokers rebuild a file that is missing: that is no fault.
 
     ``growing_from`` is the place up to which a segment was read that a broker is writing to: entries may be further.
     """

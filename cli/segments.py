@@ -24,7 +24,7 @@ _LENGTH = struct.Struct(">8xi")
 
 
 class Unreadable(Exception):
-    """What stands at a place of a file is no batch, or one that is damaged.
+    """There is no batch at a place of a file, or a damaged one.
 
     Attributes:
         position: the first bad byte, or the beginning of the bad batch.

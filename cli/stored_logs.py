@@ -90,7 +90,7 @@ def stored_logs(path: Path) -> list[StoredLog]:
 
 
 def _position_of(path: Path, offset: int) -> int:
-    """Where to begin to look, by the index if there is one that can be trusted."""
+    """The position to begin to look at, by the index if there is one that can be trusted."""
     try:
         entries = read_offset_index(path.with_suffix(INDEX))
         position = max((entry.position for entry in entries if entry.offset <= offset), default=0)
