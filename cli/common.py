@@ -27,31 +27,25 @@ T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def bootstrap_option(function: F) -> F:
-    """``--bootstrap-server``, as Kafka's tools have it, and kcat's ``-b``."""
-    return click.option(
-        "--bootstrap-server",
-        "-b",
-        "bootstrap",
-        metavar="HOST:PORT[,…]",
-        envvar="OTTLA_BOOTSTRAP_SERVERS",
-        show_envvar=True,
-        default=DEFAULT_BOOTSTRAP,
-        show_default=True,
-        help="The broker to ask; of several, the first that answers. By default it must be an Ottla.",
-    )(function)
-
-
-def format_option(function: F) -> F:
-    """``--format text|json``."""
-    return click.option(
-        "--format",
-        "output_format",
-        type=click.Choice(["text", "json"]),
-        default="text",
-        show_default=True,
-        help="Tables for people, or JSON for programs.",
-    )(function)
+bootstrap_option = click.option(
+    "--bootstrap-server",
+    "-b",
+    "bootstrap",
+    metavar="HOST:PORT[,…]",
+    envvar="OTTLA_BOOTSTRAP_SERVERS",
+    show_envvar=True,
+    default=DEFAULT_BOOTSTRAP,
+    show_default=True,
+    help="The broker to ask; of several, the first that answers. By default it must be an Ottla.",
+)
+format_option = click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Tables for people, or JSON for programs.",
+)
 
 
 class Answer(NamedTuple):

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ottla.cli.common import reason
 from ottla.cli.output import count_of
 
 if TYPE_CHECKING:
     from ottla.clients import Admin, GroupDescription
     from ottla.clients.errors import KafkaError
-
-T = TypeVar("T")
 
 
 class Look(NamedTuple):
@@ -44,13 +43,31 @@ def quoted(group_id: str) -> str:
     return f"'{group_id}'"
 
 
-async def looks(
-    bootstrap: str, look: Callable[[Admin], Awaitable[T]], pause_s: Callable[[], float], **options: Any
-) -> AsyncGenerator[T | KafkaError, None]:
-    """Look again and again, through outages of the broker: an error that may pass comes in place of a look.
+class Turn(NamedTuple):
+    """One look at groups, or the error in its place."""
+
+    looks: dict[str, Look]
+    error: KafkaError | None = None
+
+    @property
+    def trouble(self) -> str:
+        """Why the groups cannot be seen; empty if they can."""
+        return reason(str(self.error)) if self.error else ""
+
+
+async def turns(
+    bootstrap: str,
+    look: Callable[[Admin], Awaitable[dict[str, Look]]],
+    pause_s: Callable[[], float],
+    *,
+    must_begin: bool = False,
+    **options: Any,
+) -> AsyncGenerator[Turn, None]:
+    """Look again and again, through outages of the broker.
 
     Args:
         pause_s: the seconds until the next look.
+        must_begin: an error before the first look ends it.
         options: those of the admin client.
 
     Raises:
@@ -59,17 +76,20 @@ async def looks(
     from ottla.clients import Admin
     from ottla.clients.errors import KafkaError
 
+    seen = not must_begin
     while True:
         try:
             async with Admin(bootstrap_servers=bootstrap, **options) as admin:
                 while True:
-                    yield await look(admin)
+                    turn = Turn(await look(admin))
+                    seen = True
+                    yield turn
                     await asyncio.sleep(pause_s())
         except KafkaError as error:
-            if not may_pass(error):
+            if not (seen and may_pass(error)):
                 raise
-            trouble = error
-        yield trouble
+            turn = Turn({}, error)
+        yield turn
         await asyncio.sleep(pause_s())
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import click
 
 from ottla.cli.common import Duration, bootstrap_option, format_option, reason, run, with_admin
-from ottla.cli.group_looks import Look, look_at, looks, quoted
+from ottla.cli.group_looks import Look, look_at, quoted, turns
 from ottla.cli.group_words import GROUPS, STATES, no_group
 from ottla.cli.output import Refused, count_of, duration, print_json, say
 
@@ -120,8 +120,6 @@ def _in_vain(name: str, wanted: Wanted, outcome: Outcome, timeout_s: float) -> R
 
 async def watch_for(bootstrap: str, name: str, wanted: Wanted, timeout_s: float) -> Outcome:
     """Look again and again, through outages of the broker, until it is as wanted or the time is up."""
-    from ottla.clients.errors import KafkaError
-
     loop = asyncio.get_running_loop()
     began = loop.time()
     outcome = Outcome()
@@ -130,17 +128,16 @@ async def watch_for(bootstrap: str, name: str, wanted: Wanted, timeout_s: float)
     def pause_s() -> float:
         return min(POLL_S, max(0.0, began + timeout_s - loop.time()))
 
-    each = looks(
+    each = turns(
         bootstrap, lambda admin: look_at(admin, [name], lag_of=lag_of), pause_s, default_api_timeout_ms=ANSWER_MS
     )
     try:
         async with asyncio.timeout(max(timeout_s, FIRST_LOOK_S)), aclosing(each):
-            async for seen in each:
-                if isinstance(seen, KafkaError):
-                    outcome.trouble = seen
-                else:
-                    outcome.look, outcome.trouble = seen[name], None
-                    outcome.reached = wanted.met_by(seen[name])
+            async for turn in each:
+                outcome.trouble = turn.error
+                if turn.error is None:
+                    outcome.look = turn.looks[name]
+                    outcome.reached = wanted.met_by(outcome.look)
                 if outcome.reached or loop.time() >= began + timeout_s:
                     break
     except TimeoutError:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from ottla.cli.common import Duration, bootstrap_option, format_option, reason, run
-from ottla.cli.group_looks import Look, look_at, looks
+from ottla.cli.common import Duration, bootstrap_option, format_option, run
+from ottla.cli.group_looks import Look, Turn, look_at, turns
 from ottla.cli.group_words import GROUPS, host, partitions_in_words
 from ottla.cli.output import Cell, count_of, note, on_terminal, print_json, say, state, styled, table
 
@@ -84,32 +84,11 @@ def watch(groups: list[str], interval: float, output_format: str, bootstrap: str
         return
 
 
-class Turn(NamedTuple):
-    """One look at all that is watched: the groups, or why they cannot be seen."""
-
-    looks: dict[str, Look]
-    trouble: str
-
-
-async def turns(bootstrap: str, wanted: Sequence[str], interval_s: float) -> AsyncIterator[Turn]:
-    """Look again and again, through outages of the broker; but the first time there has to be one.
-
-    Raises:
-        ottla.clients.errors.KafkaError: there is none, or it refuses.
-    """
-    from ottla.clients.errors import KafkaError
-
+def looks(bootstrap: str, wanted: Sequence[str], interval_s: float) -> AsyncGenerator[Turn, None]:
+    """Look again and again, through outages of the broker that come after a first look. Raises as `turns`."""
     lags: dict[str, int | None] = {}
-    seen = False
     times = {"default_api_timeout_ms": ANSWER_MS, "request_timeout_ms": ANSWER_MS}
-    async for found in looks(bootstrap, lambda admin: _look(admin, wanted, lags), lambda: interval_s, **times):
-        if not isinstance(found, KafkaError):
-            seen = True
-            yield Turn(found, "")
-        elif seen:
-            yield Turn({}, reason(str(found)))
-        else:
-            raise found
+    return turns(bootstrap, lambda admin: _look(admin, wanted, lags), lambda: interval_s, must_begin=True, **times)
 
 
 async def _look(admin: Admin, wanted: Sequence[str], lags: dict[str, int | None]) -> dict[str, Look]:
@@ -118,12 +97,12 @@ async def _look(admin: Admin, wanted: Sequence[str], lags: dict[str, int | None]
     for gone in lags.keys() - set(ids):
         del lags[gone]
     due = [*(one for one in ids if one not in lags), *lags][:LAGS_PER_LOOK]
-    looks = await look_at(admin, ids, lag_of=due)
+    found = await look_at(admin, ids, lag_of=due)
     for group_id in due:
         lags.pop(group_id, None)
-        if group_id in looks:
-            lags[group_id] = looks[group_id].lag
-    return {group_id: look._replace(lag=lags.get(group_id)) for group_id, look in looks.items()}
+        if group_id in found:
+            lags[group_id] = found[group_id].lag
+    return {group_id: look._replace(lag=lags.get(group_id)) for group_id, look in found.items()}
 
 
 # -- lines
@@ -137,7 +116,7 @@ async def _lines(
 
     watched = Watched()
     out = False
-    async for turn in turns(bootstrap, wanted, interval_s):
+    async for turn in looks(bootstrap, wanted, interval_s):
         if turn.trouble:
             if not out:
                 tell(f"does not answer ({turn.trouble}); trying again")
@@ -176,7 +155,7 @@ async def _table(bootstrap: str, wanted: Sequence[str], interval_s: float) -> No
 
     watched = Watched()
     with Live(console=Console(), auto_refresh=False, transient=False) as live:
-        async for turn in turns(bootstrap, wanted, interval_s):
+        async for turn in looks(bootstrap, wanted, interval_s):
             now = time.monotonic()
             if not turn.trouble:
                 list(watched.update(turn.looks, now))

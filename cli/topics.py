@@ -13,7 +13,7 @@ from ottla.cli.kafka_habits import CommandFirst
 from ottla.cli.output import Refused, Row, count_of, print_each, print_fields, say
 
 if TYPE_CHECKING:
-    from ottla.clients import Admin, KafkaError, OffsetAndTimestamp, TopicInfo, TopicPartition
+    from ottla.clients import Admin, TopicInfo
 
 exclude_internal_option = click.option("--exclude-internal", is_flag=True, help="Leave out __consumer_offsets.")
 
@@ -58,12 +58,12 @@ async def describe(admin: Admin, topics: list[str], exclude_internal: bool) -> A
     chosen = topics or known
     infos = await admin.describe_topics(chosen)
     configs = await admin.describe_configs(topics=chosen) if chosen else {}
-    offsets = await _offsets(admin, infos.values())
+    partitions = await _partitions(admin, infos.values())
     found = [
         {
             **_brief(infos[name]),
             "configs": {key: one.value for key, one in sorted(configs[name].items()) if _is_override(one.source)},
-            "partitions": _partitions(infos[name], *offsets),
+            "partitions": partitions.get(name, []),
         }
         for name in chosen
     ]
@@ -174,36 +174,26 @@ def _brief(topic: TopicInfo) -> dict[str, Any]:
     }
 
 
-Offsets = dict["TopicPartition", "OffsetAndTimestamp"]
-
-
-async def _offsets(admin: Admin, infos: Iterable[TopicInfo]) -> tuple[Offsets, Offsets]:
+async def _partitions(admin: Admin, topics: Iterable[TopicInfo]) -> dict[str, list[dict[str, Any]]]:
+    """The partitions of topics, with their offsets."""
     from ottla.clients import TopicPartition
 
-    places = [TopicPartition(topic.topic, partition) for topic in infos for partition in topic.partitions]
-    if not places:
-        return {}, {}
-    starts = await admin.list_offsets(dict.fromkeys(places, "earliest"))
-    return starts, await admin.list_offsets(dict.fromkeys(places, "latest"))
-
-
-def _partitions(topic: TopicInfo, starts: Offsets, ends: Offsets) -> list[dict[str, Any]]:
-    from ottla.clients import TopicPartition
-
-    rows = []
-    for number, partition in sorted(topic.partitions.items()):
-        place = TopicPartition(topic.topic, number)
-        rows.append(
-            {
-                "partition": number,
-                "leader": partition.leader_id,
-                "leader_epoch": partition.leader_epoch,
-                "replicas": list(partition.replicas),
-                "in_sync_replicas": list(partition.in_sync_replicas),
-                "log_start_offset": starts[place].offset,
-                "log_end_offset": ends[place].offset,
-            }
-        )
+    found = {(topic.topic, number): one for topic in topics for number, one in sorted(topic.partitions.items())}
+    places = [TopicPartition(*place) for place in found]
+    starts = await admin.list_offsets(dict.fromkeys(places, "earliest")) if places else {}
+    ends = await admin.list_offsets(dict.fromkeys(places, "latest")) if places else {}
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for place, partition in zip(places, found.values(), strict=True):
+        row = {
+            "partition": place.partition,
+            "leader": partition.leader_id,
+            "leader_epoch": partition.leader_epoch,
+            "replicas": list(partition.replicas),
+            "in_sync_replicas": list(partition.in_sync_replicas),
+            "log_start_offset": starts[place].offset,
+            "log_end_offset": ends[place].offset,
+        }
+        rows.setdefault(place.topic, []).append(row)
     return rows
 
 

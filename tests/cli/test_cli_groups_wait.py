@@ -317,7 +317,7 @@ def test_ctrl_c_ends_it_whatever_it_is_doing(broker: Broker, monkeypatch: pytest
     tries = itertools.count()
 
     async def main() -> None:
-        async for turn in group_watch.turns(broker.bootstrap_servers, [], 0.001):
+        async for turn in group_watch.looks(broker.bootstrap_servers, [], 0.001):
             if turn.trouble:
                 next(tries)
 

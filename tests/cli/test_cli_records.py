@@ -185,21 +185,19 @@ def test_a_line_typed_at_a_terminal_is_sent_at_once(ottla: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("topic", "options", "complaint"),
+    ("words", "complaint"),
     [
-        ("orders", ["-p", "9"], "has no partition 9: it has 0 to 2."),
-        ("orders", ["-K", ":"], "no key separator ':'"),
-        ("not a topic", [], "Cannot look up topic 'not a topic': a topic's name is 1 to 249 letters"),
+        (["produce", "orders", "-p", "9"], "has no partition 9: it has 0 to 2."),
+        (["produce", "orders", "-K", ":"], "no key separator ':'"),
+        (["produce", "not a topic"], "Cannot look up topic 'not a topic': a topic's name is 1 to 249 letters"),
+        (["consume", "nope"], "There is no topic 'nope'."),
+        (["consume", "orders:0,9"], "has no partition 9: it has 0 to 2."),
     ],
 )
-def test_refused_records(ottla: Any, tmp_path: Path, topic: str, options: list[str], complaint: str) -> None:
+def test_refused_commands(ottla: Any, tmp_path: Path, words: list[str], complaint: str) -> None:
     (tmp_path / "file").write_bytes(b"x")
-    assert complaint in ottla.run("produce", topic, str(tmp_path / "file"), *options, expect=1).stderr
-
-
-def test_missing_topics_and_partitions(ottla: Any) -> None:
-    assert "There is no topic 'nope'." in ottla.run("consume", "nope", expect=1).stderr
-    assert "has no partition 9: it has 0 to 2." in ottla.run("consume", "orders:0,9", expect=1).stderr
+    files = [tmp_path / "file"] if words[0] == "produce" else []
+    assert complaint in ottla.run(*words, *files, expect=1).stderr
 
 
 def test_consuming_a_missing_topic_does_not_create_it(ottla: Any) -> None:
