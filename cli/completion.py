@@ -1,4 +1,4 @@
-"""What the shell completes: names of groups and topics, of the broker that the command line names.
+"""Shell completion of groups and topics, as the broker has them that the command line names.
 
 It is quick or silent: where no broker answers in time, nothing is completed and nothing is said.
 """

@@ -1,4 +1,4 @@
-"""How long a disk takes to make an append durable, measured the way a broker appends."""
+"""Measures how long a disk takes to make an append durable; it appends as a broker does."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ _COLORS = {OK: "green", WARN: "yellow", FAIL: "red"}
     metavar="DURATION",
     default="1s",
     show_default=True,
-    help="How long each of the four measurements of the disk takes.",
+    help="The time for each of the four measurements of the disk.",
 )
 @format_option
 def command(
@@ -138,7 +138,7 @@ def _of_its_content(directory: Path) -> Finding:
 
 
 def _ask(bootstrap: str) -> dict[str, Any]:
-    """Who answers, and how long that takes."""
+    """The cluster, the node that answers, and the time of its answers."""
 
     async def ask(admin: Admin) -> dict[str, Any]:
         trips = []

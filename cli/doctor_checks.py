@@ -1,4 +1,4 @@
-"""What `ottla doctor` looks at. A check gives a finding; none raises."""
+"""The checks of `ottla doctor`. Each returns a finding; none raises."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _OLDEST_PLAUSIBLE_S = 1_700_000_000
 
 @dataclass
 class Finding:
-    """What a check found. ``advice`` says what to do about a warning or a failure."""
+    """The result of a check. ``advice`` says what to do about a warning or a failure."""
 
     check: str
     verdict: str
@@ -79,7 +79,7 @@ def check_clock(now: Callable[[], float] = time.time, state: Callable[[], int | 
 
 
 def _clock_state() -> int | None:
-    """What the kernel says of its clock; None where it cannot be asked."""
+    """The state of the kernel's clock; None where it cannot be asked."""
     try:
         return int(ctypes.CDLL(None).adjtimex(ctypes.create_string_buffer(512)))
     except (OSError, AttributeError):
@@ -134,7 +134,7 @@ def check_filesystem(path: Path, mounts: str | None = None) -> Finding:
 
 
 def filesystem_of(path: Path, mounts: str | None = None) -> tuple[str, str]:
-    """Where the volume of a directory is mounted, and its kind; empty where that cannot be told."""
+    """The mount point of a directory's volume, and its kind; empty if unknown."""
     if mounts is None:
         try:
             mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")

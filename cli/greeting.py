@@ -1,4 +1,4 @@
-"""Who answers at an address: an Ottla, another broker, or something else; and which process has a port."""
+"""Finds out who answers at an address (an Ottla, another broker, something else), and which process has a port."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_WORDS = 100
 
 
 class Who(Enum):
-    """Who answers, in words that end a sentence."""
+    """Kinds of servers, in words that end a sentence."""
 
     OTTLA = "an Ottla broker"
     BROKER = "Apache Kafka, or another broker that speaks its protocol"

@@ -18,14 +18,14 @@ _COMMENT = re.compile(r"<!--.*?-->\n*", re.DOTALL)
 
 
 class Topic(NamedTuple):
-    """Something to read about."""
+    """A page, or a section of one."""
 
     title: str
     text: str
 
 
 def topics() -> dict[str, Topic]:
-    """All there is to read, by the names to ask for."""
+    """All pages and sections, by the names to ask for."""
     found: dict[str, Topic] = {}
     for file in sorted(files("ottla.cli").joinpath("docs").iterdir(), key=lambda file: file.name):
         if not file.name.endswith(".md"):
@@ -81,7 +81,7 @@ def command(context: click.Context, words: tuple[str, ...]) -> None:
 
 
 def _setting(key: str) -> str | None:
-    """What docs/settings.md has in the row of a setting."""
+    """The row of a setting in docs/settings.md."""
     rows = (line.split(" | ") for line in topics()["settings"].text.splitlines())
     for row in rows:
         if len(row) == 3 and row[0] == f"| `{key}`":

@@ -44,7 +44,7 @@ RENAMED = {
     "--seconds": "--disk-time, with a unit: --disk-time 1s",
     "--timeout-ms": "--timeout, with a unit: --timeout 500ms",
 }
-"""What options were called before, or are called elsewhere, and what to say instead."""
+"""Old names of options, and names that other tools have; and what to say instead."""
 _NO_NUMBER = re.compile(r"(.*) is not a valid (integer|float)", re.DOTALL)
 _NO_COMMAND = re.compile(r"No such command ('.*'|\".*\")", re.DOTALL)
 
@@ -123,7 +123,7 @@ def _harmless_errors() -> Iterator[None]:
 
 
 def _no_command(unknown: str, context: click.Context) -> click.UsageError:
-    """What to say of a command that does not exist, which is given in quotes: which one was meant."""
+    """The error for a command that does not exist, named in quotes; it names the one that was meant."""
     from ottla.cli.common import near
 
     group, path = context.command, context.command_path
@@ -133,7 +133,7 @@ def _no_command(unknown: str, context: click.Context) -> click.UsageError:
 
 
 def _number(parameter: click.Parameter | None) -> str:
-    """What number a parameter takes, in words."""
+    """The numbers that a parameter takes, in words."""
     kind = parameter.type if parameter else None
     noun = "a number" if isinstance(kind, click.types.FloatParamType) else "a whole number"
     low, high = (kind.min, kind.max) if isinstance(kind, click.IntRange | click.FloatRange) else (None, None)

@@ -1,4 +1,4 @@
-"""What commands print: tables for people, JSON for programs, one clear sentence for what failed.
+"""The output of commands: tables for people, JSON for programs, one clear sentence for a failure.
 
 A terminal gets coloured tables; a pipe gets the same rows as plain aligned text, untruncated.
 
@@ -11,8 +11,8 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import click
 
@@ -21,6 +21,8 @@ from ottla.observe.printable import printable
 if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
+
+T = TypeVar("T")
 
 WIDEST = 250
 """Rows are padded up to here, as wide as a topic's name: a longer cell pushes what follows it in its own row only."""
@@ -45,6 +47,7 @@ class Styled(NamedTuple):
 
 Cell: TypeAlias = str | int | Styled | None
 """None is shown as a dash: there is no value."""
+Row: TypeAlias = Mapping[str, Any]
 
 _NUMBER = re.compile(r"[+-]?\d[\d,]*(\.\d+)?( (s|ms|%))?", re.ASCII)
 _STATES = {
@@ -104,6 +107,29 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[Cell]], *, titl
     if title:
         say(title)
     click.echo(plain(headings, rows, _right(headings, rows)))
+
+
+def print_fields(
+    headings: Sequence[str], rows: Iterable[Row], *fields: str | Callable[[Row], Cell], nothing: str = ""
+) -> None:
+    """A table of rows of JSON: each column shows a field, or what a function makes of the row.
+
+    Args:
+        nothing: a note to give in place of a table without rows.
+    """
+    cells = [[row[field] if isinstance(field, str) else field(row) for field in fields] for row in rows]
+    if cells or not nothing:
+        print_table(headings, cells)
+    else:
+        note(nothing)
+
+
+def print_each(found: Iterable[T], print_one: Callable[[T], None], *between: str) -> None:
+    """Print one thing after another, with empty lines between them: one, or those given."""
+    for number, one in enumerate(found):
+        if number:
+            say(*between)
+        print_one(one)
 
 
 def plain(headings: Sequence[str], rows: Sequence[Sequence[Cell]], right: Sequence[bool]) -> str:
@@ -196,6 +222,11 @@ def note(text: str) -> None:
 def warn(text: str) -> None:
     """A warning, on standard error."""
     click.secho(f"Warning: {printable(text)}", err=True, fg="yellow" if sys.stderr.isatty() else None)
+
+
+def count_of(count: int, noun: str, form: str = "") -> str:
+    """``1 member``, ``2 members``; with the form ``,`` also ``1,000 members``."""
+    return f"{count:{form}} {noun}{'s' * (count != 1)}"
 
 
 def duration(seconds: float) -> str:

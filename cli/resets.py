@@ -1,4 +1,4 @@
-"""Where `ottla groups reset-offsets` moves a group to. Pure: numbers in, numbers out."""
+"""Offsets to move to, for `ottla groups reset-offsets` and `ottla consume --offset`. Pure: numbers in, numbers out."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from enum import Enum
 
 
 class To(Enum):
-    """What to move to."""
+    """The kinds of places to move to."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
     OFFSET = "offset"
+    LAST = "last"
     SHIFT = "shift"
     TIME = "time"
     CURRENT = "current"
@@ -20,7 +21,7 @@ class To(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What the user asked for; ``value`` is an offset, a distance, or Unix ms, by ``to``."""
+    """The place that the user asked for; ``value`` is an offset, a count, a distance, or Unix ms, by ``to``."""
 
     to: To
     value: int = 0
@@ -28,7 +29,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What is known of a partition.
+    """A partition's log, and a group's place in it.
 
     Attributes:
         committed: the group's offset; None if it has none.
@@ -50,7 +51,7 @@ class Move:
 
 
 class CannotReset(Exception):
-    """There is nothing to reckon from; the message says what to do."""
+    """There is no offset to count from; the message says what to do."""
 
 
 def move(target: Target, place: Place) -> Move:
@@ -66,6 +67,8 @@ def move(target: Target, place: Place) -> Move:
             return Move(place.log_end_offset)
         case To.OFFSET:
             return _within(target.value, place)
+        case To.LAST:
+            return _within(place.log_end_offset - target.value, place)
         case To.SHIFT:
             if place.committed is None:
                 raise CannotReset("nothing is committed that could be shifted: use --to-earliest or --to-offset")

@@ -9,33 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from ottla.cli.main import command
 from ottla.clients import Producer
 from ottla.protocol.groups import coordinator_partition
 from ottla.testing.process import BrokerProcess
+from tests.cli.commands import HERE
+from tests.cli.segment_files import flip
+
+ottla = HERE.run
 
 GROUPS = ["g0", "g1", "g2", "g3"]
-
-
-def ottla(*arguments: object, expect: int = 0) -> Result:
-    result = CliRunner().invoke(command, [str(one) for one in arguments], prog_name="ottla")
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == expect, result.output
-    return result
-
-
-def recover(path: Path, *options: str, expect: int = 0) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(ottla("recover", path, *options, "--format", "json", expect=expect).stdout)
-    return found
-
-
-def flip(path: Path, position: int) -> None:
-    content = bytearray(path.read_bytes())
-    content[position] ^= 0x10
-    path.write_bytes(content)
 
 
 def segment(data: Path, log: str) -> Path:
@@ -50,7 +33,7 @@ async def commit(bootstrap: str) -> None:
 
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a broker left that stopped in order: a topic, and groups that have read all of it."""
+    """The directory of a broker that stopped in order, with a topic, and groups that have read all of it."""
     directory = tmp_path_factory.mktemp("damage")
     (directory / "lines").write_text("".join(f"value {number}\n" for number in range(20)))
     with BrokerProcess(directory / "data", topics={"orders": 1, "paid": 1}) as broker:
@@ -67,7 +50,7 @@ def data(stopped: Path, tmp_path: Path) -> Path:
 
 
 def refused(data: Path) -> str:
-    """What a broker says that does not start."""
+    """The log of a broker that does not start."""
     broker = BrokerProcess(data)
     with pytest.raises(RuntimeError, match="did not start"):
         broker.start()
@@ -83,7 +66,7 @@ def test_a_damaged_partition_of_the_groups(data: Path) -> None:
     text = refused(data)
     assert f"{hit} is damaged: {path}, bytes 0 to " in text
     assert f"\n      ottla recover {data} --accept-loss" in text
-    report = recover(data, expect=1)
+    report = HERE.json("recover", data, expect=1)
     assert {row["log"] for row in report["lost"]} == {hit}
     (row,) = report["lost"]
     assert row["from_offset"] == 0 and row["records"] == row["upto_offset"]
@@ -96,8 +79,7 @@ def test_a_damaged_partition_of_the_groups(data: Path) -> None:
     assert others
     with BrokerProcess(data) as broker:
         for group in others:
-            text = ottla("groups", "describe", group, "--format", "json", "-b", broker.bootstrap_servers).stdout
-            (found,) = json.loads(text)
+            (found,) = HERE.json("groups", "describe", group, "-b", broker.bootstrap_servers)
             assert '"committed_offset": 20' in json.dumps(found), found
 
 
@@ -106,13 +88,13 @@ def test_an_offset_that_cannot_be(data: Path, offset: int) -> None:
     """No CRC covers it."""
     hit = f"__consumer_offsets-{coordinator_partition(GROUPS[0])}"
     path = segment(data, hit)
-    last = [json.loads(line) for line in ottla("log", "dump", path, "--format", "json").stdout.splitlines()][-1]
+    last = HERE.lines("log", "dump", path)[-1]
     assert last["base_offset"] > 0
     content = bytearray(path.read_bytes())
     content[last["position"] : last["position"] + 8] = offset.to_bytes(8, "big")
     path.write_bytes(content)
     assert f"{hit} is damaged: {path}, bytes {last['position']} to " in refused(data)
-    (row,) = recover(data, "--accept-loss")["lost"]
+    (row,) = HERE.json("recover", data, "--accept-loss")["lost"]
     assert (row["from_offset"], row["upto_offset"]) == (last["base_offset"], last["last_offset"] + 1)
     with BrokerProcess(data):
         pass
@@ -124,17 +106,15 @@ def test_a_damaged_partition_of_the_transactions(data: Path) -> None:
     text = refused(data)
     assert f"{path.parent.name} is damaged: {path}, bytes 0 to " in text
     assert f"\n      ottla recover {data} --accept-loss" in text
-    recover(data, "--accept-loss")
+    HERE.json("recover", data, "--accept-loss")
     with BrokerProcess(data) as broker:
         asyncio.run(commit(broker.bootstrap_servers))
 
 
 def test_the_doctor_sees_what_no_broker_starts_with(data: Path) -> None:
     def verdicts(expect: int) -> dict[str, Any]:
-        text = ottla(
-            "doctor", "--data-dir", data, "--no-disk", "--listen", "localhost:0", "--format", "json", expect=expect
-        )
-        return {row["check"]: row for row in json.loads(text.stdout)["checks"]}
+        found = HERE.json("doctor", "--data-dir", data, "--no-disk", "--listen", "localhost:0", expect=expect)
+        return {row["check"]: row for row in found["checks"]}
 
     assert verdicts(0)["content"]["verdict"] == "ok"
     flip(data / "checkpoint", 60)
@@ -149,7 +129,7 @@ def test_a_damaged_topic_is_served_and_can_be_mended(data: Path) -> None:
     with BrokerProcess(data):
         pass
     assert "DAMAGED" in ottla("log", "verify", data, expect=1).stdout
-    (row,) = recover(data, "--accept-loss")["lost"]
+    (row,) = HERE.json("recover", data, "--accept-loss")["lost"]
     assert (row["log"], row["from_offset"], row["upto_offset"], row["records"]) == ("orders-0", 0, 20, 20)
     ottla("log", "verify", data)
 
@@ -158,7 +138,7 @@ def test_a_damaged_checkpoint(data: Path) -> None:
     flip(data / "checkpoint", 60)
     text = refused(data)
     assert "checkpoint is damaged" in text and f"\n      ottla recover {data} --accept-loss" in text
-    assert recover(data, expect=1)["problems"]
+    assert HERE.json("recover", data, expect=1)["problems"]
     ottla("recover", data, "--accept-loss")
     with BrokerProcess(data):
         pass

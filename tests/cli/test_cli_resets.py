@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.cli.resets import CannotReset, Move, Place, Target, To, move, parse_datetime_ms
+from ottla.cli.resets import CannotReset, Move, Place, Target, To, move
 
 LOG = {"log_start_offset": 10, "log_end_offset": 100}
 
@@ -37,21 +37,3 @@ def test_a_time_moves_to_the_first_record_from_then_on() -> None:
 def test_a_shift_needs_something_to_shift() -> None:
     with pytest.raises(CannotReset, match="--to-earliest"):
         move(Target(To.SHIFT, 1), Place(**LOG))
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("1970-01-01T00:00:01.500", 1_500),
-        ("1970-01-02", 86_400_000),
-        ("1970-01-01T02:00+02:00", 0),
-        ("2026-05-04T13:30:00.000Z", 1_777_901_400_000),
-    ],
-)
-def test_datetimes_are_utc_unless_they_say_otherwise(text: str, expected: int) -> None:
-    assert parse_datetime_ms(text) == expected
-
-
-def test_what_is_no_datetime_is_refused() -> None:
-    with pytest.raises(ValueError, match="'yesterday' is no date"):
-        parse_datetime_ms("yesterday")
