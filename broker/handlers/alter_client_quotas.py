@@ -13,16 +13,13 @@ from ottla.broker.core.refusal import Refusal
 from ottla.broker.core.topics.catalog import Catalog
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.message_parts import QuotaEntityPart
 from ottla.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
-    AlterClientQuotasRequestEntityData,
     AlterClientQuotasRequestEntryData,
     AlterClientQuotasResponse,
-    AlterClientQuotasResponseEntityData,
     AlterClientQuotasResponseEntryData,
 )
-
-VERSIONS = range(2)
 
 
 async def handle(
@@ -51,7 +48,7 @@ async def handle(
 
 
 def _entity(entry: AlterClientQuotasRequestEntryData) -> Entity:
-    parts: list[AlterClientQuotasRequestEntityData] = entry.entity
+    parts: list[QuotaEntityPart] = entry.entity
     return entity_of((part.entity_type, part.entity_name) for part in parts)
 
 
@@ -71,7 +68,7 @@ def _row(entity: Entity, refusal: Refusal | None) -> AlterClientQuotasResponseEn
     return AlterClientQuotasResponseEntryData(
         error_code=refusal.error_code if refusal else ErrorCode.NONE,
         error_message=refusal.message if refusal else None,
-        entity=[AlterClientQuotasResponseEntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+        entity=[QuotaEntityPart(entity_type=kind, entity_name=name) for kind, name in entity],
     )
 
 

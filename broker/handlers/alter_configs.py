@@ -6,14 +6,8 @@ from ottla.broker.context import RequestContext
 from ottla.broker.core.configs.alterations import Alteration, Change
 from ottla.broker.handlers.config_changes import answers
 from ottla.broker.handlers.services import Services
-from ottla.protocol.messages.alter_configs import (
-    AlterConfigsRequest,
-    AlterConfigsResource,
-    AlterConfigsResourceResponse,
-    AlterConfigsResponse,
-)
-
-VERSIONS = range(3)
+from ottla.protocol.message_parts import ResourceOutcome
+from ottla.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource, AlterConfigsResponse
 
 
 async def handle(request: AlterConfigsRequest, ctx: RequestContext, services: Services) -> AlterConfigsResponse:
@@ -27,10 +21,8 @@ def _alteration(resource: AlterConfigsResource) -> Alteration:
     return Alteration(resource.resource_type, resource.resource_name, changes, replaces=True)
 
 
-def _row(code: int, message: str | None, resource_type: int, name: str) -> AlterConfigsResourceResponse:
-    return AlterConfigsResourceResponse(
-        error_code=code, error_message=message, resource_type=resource_type, resource_name=name
-    )
+def _row(code: int, message: str | None, resource_type: int, name: str) -> ResourceOutcome:
+    return ResourceOutcome(error_code=code, error_message=message, resource_type=resource_type, resource_name=name)
 
 
 def failed(request: AlterConfigsRequest, code: int) -> AlterConfigsResponse:

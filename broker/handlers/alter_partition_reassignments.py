@@ -15,8 +15,6 @@ from ottla.protocol.messages.alter_partition_reassignments import (
     ReassignableTopicResponse,
 )
 
-VERSIONS = range(2)
-
 
 def handle(
     request: AlterPartitionReassignmentsRequest, ctx: RequestContext, services: Services

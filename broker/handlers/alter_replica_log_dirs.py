@@ -5,14 +5,12 @@ from __future__ import annotations
 from ottla.broker.context import RequestContext
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.message_parts import PartitionOutcome
 from ottla.protocol.messages.alter_replica_log_dirs import (
-    AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
-
-VERSIONS = range(1, 3)
 
 LONGEST_DIRECTORY_NAME = 255
 FUTURE_SUFFIX_LENGTH = len(".") + 32 + len("-future")
@@ -24,10 +22,10 @@ def handle(request: AlterReplicaLogDirsRequest, ctx: RequestContext, services: S
         here = services.log_dir().path
     except OSError:
         return failed(request, ErrorCode.KAFKA_STORAGE_ERROR)
-    topics: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
+    topics: dict[str, list[PartitionOutcome]] = {}
     for (name, index), path in _wanted(request).items():
         code = _outcome(name, index, path == here, services)
-        row = AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
+        row = PartitionOutcome(partition_index=index, error_code=code)
         topics.setdefault(name, []).append(row)
     return _answer(topics)
 
@@ -54,7 +52,7 @@ def _outcome(name: str, index: int, is_here: bool, services: Services) -> ErrorC
     return ErrorCode.KAFKA_STORAGE_ERROR if partition.offline else ErrorCode.NONE
 
 
-def _answer(topics: dict[str, list[AlterReplicaLogDirPartitionResult]]) -> AlterReplicaLogDirsResponse:
+def _answer(topics: dict[str, list[PartitionOutcome]]) -> AlterReplicaLogDirsResponse:
     return AlterReplicaLogDirsResponse(
         results=[AlterReplicaLogDirTopicResult(topic_name=name, partitions=rows) for name, rows in topics.items()]
     )
@@ -62,8 +60,8 @@ def _answer(topics: dict[str, list[AlterReplicaLogDirPartitionResult]]) -> Alter
 
 def failed(request: AlterReplicaLogDirsRequest, code: int) -> AlterReplicaLogDirsResponse:
     """The answer when we have a bug."""
-    topics: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
+    topics: dict[str, list[PartitionOutcome]] = {}
     for name, index in _wanted(request):
-        row = AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
+        row = PartitionOutcome(partition_index=index, error_code=code)
         topics.setdefault(name, []).append(row)
     return _answer(topics)

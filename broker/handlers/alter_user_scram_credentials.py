@@ -16,7 +16,6 @@ from ottla.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsResult,
 )
 
-VERSIONS = range(1)
 UNENFORCED = True
 
 

@@ -11,8 +11,6 @@ from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode, MalformedFrame
 from ottla.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 
-VERSIONS = range(1, 4)
-
 
 async def handle(request: CreateAclsRequest, ctx: RequestContext, services: Services) -> CreateAclsResponse:
     wanted = [

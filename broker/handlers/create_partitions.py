@@ -16,8 +16,6 @@ from ottla.protocol.messages.create_partitions import (
     CreatePartitionsTopicResult,
 )
 
-VERSIONS = range(4)
-
 _REFUSED_SINCE = 3
 """From this version on clients know of quotas that are exceeded."""
 

@@ -16,8 +16,6 @@ from ottla.protocol.messages.delete_acls import (
     DeleteAclsResponse,
 )
 
-VERSIONS = range(1, 4)
-
 _Outcome = list[Acl] | Refusal
 
 

@@ -10,8 +10,6 @@ from ottla.protocol.messages.delete_groups import (
     DeleteGroupsResponse,
 )
 
-VERSIONS = range(3)
-
 
 def handle(request: DeleteGroupsRequest, ctx: RequestContext, services: Services) -> DeleteGroupsResponse | None:
     return services.host.enter(services.groups.delete_groups, request, ctx)

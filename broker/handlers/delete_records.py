@@ -13,8 +13,6 @@ from ottla.protocol.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 
-VERSIONS = range(3)
-
 HIGH_WATERMARK = -1
 _NO_WATERMARK = -1
 

@@ -14,8 +14,6 @@ from ottla.protocol.messages.describe_acls import (
     DescribeAclsResponse,
 )
 
-VERSIONS = range(1, 4)
-
 
 def handle(request: DescribeAclsRequest, ctx: RequestContext, services: Services) -> DescribeAclsResponse:
     wanted = AclFilter(

@@ -25,8 +25,6 @@ from ottla.protocol.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 
-VERSIONS = range(1, 5)
-
 _ADVERTISED = "advertised.listeners"
 _DEFAULT_BROKER = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
 _Row = DescribeConfigsResourceResult

@@ -11,8 +11,6 @@ from ottla.protocol.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 
-VERSIONS = range(7)
-
 
 def handle(request: DescribeGroupsRequest, ctx: RequestContext, services: Services) -> DescribeGroupsResponse:
     response = services.host.enter(services.groups.describe_groups, request, ctx)

@@ -14,8 +14,6 @@ from ottla.protocol.messages.describe_producers import (
     TopicResponse,
 )
 
-VERSIONS = range(1)
-
 
 def handle(request: DescribeProducersRequest, ctx: RequestContext, services: Services) -> DescribeProducersResponse:
     known: dict[tuple[str, int], PartitionResponse] = {}

@@ -15,8 +15,6 @@ from ottla.protocol.messages.elect_leaders import (
     ReplicaElectionResult,
 )
 
-VERSIONS = range(3)
-
 
 class ElectionType(IntEnum):
     """Which replicas may win (KIP-460)."""

@@ -16,7 +16,6 @@ from ottla.protocol.messages.find_coordinator import (
     FindCoordinatorResponse,
 )
 
-VERSIONS = range(7)
 GROUP, TRANSACTION = 0, 1
 BATCH_FROM = 4
 

@@ -6,14 +6,12 @@ from ottla.broker.context import RequestContext
 from ottla.broker.core.configs.alterations import Alteration, Change
 from ottla.broker.handlers.config_changes import answers
 from ottla.broker.handlers.services import Services
+from ottla.protocol.message_parts import ResourceOutcome
 from ottla.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
-    AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-
-VERSIONS = range(2)
 
 
 async def handle(
@@ -29,10 +27,8 @@ def _alteration(resource: AlterConfigsResource) -> Alteration:
     return Alteration(resource.resource_type, resource.resource_name, changes)
 
 
-def _row(code: int, message: str | None, resource_type: int, name: str) -> AlterConfigsResourceResponse:
-    return AlterConfigsResourceResponse(
-        error_code=code, error_message=message, resource_type=resource_type, resource_name=name
-    )
+def _row(code: int, message: str | None, resource_type: int, name: str) -> ResourceOutcome:
+    return ResourceOutcome(error_code=code, error_message=message, resource_type=resource_type, resource_name=name)
 
 
 def failed(request: IncrementalAlterConfigsRequest, code: int) -> IncrementalAlterConfigsResponse:

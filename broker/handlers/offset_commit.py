@@ -10,15 +10,9 @@ from ottla.broker.core.groups.offsets.commit import KNOWS_TOPIC_IDS, NO_PARTITIO
 from ottla.broker.handlers.services import Services
 from ottla.broker.runtime.topics import TopicManager
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
-)
+from ottla.protocol.message_parts import PartitionOutcome
+from ottla.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse, OffsetCommitResponseTopic
 from ottla.protocol.primitives import ZERO_UUID
-
-VERSIONS = range(2, 11)
 
 
 def handle(request: OffsetCommitRequest, ctx: RequestContext, services: Services) -> OffsetCommitResponse | None:
@@ -54,7 +48,7 @@ def failed(request: OffsetCommitRequest, code: int) -> OffsetCommitResponse:
                 name=topic.name,
                 topic_id=topic.topic_id,
                 partitions=[
-                    OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
+                    PartitionOutcome(partition_index=partition.partition_index, error_code=code)
                     for partition in topic.partitions
                 ],
             )

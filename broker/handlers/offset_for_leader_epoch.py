@@ -14,8 +14,6 @@ from ottla.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 
-VERSIONS = range(2, 5)
-
 
 def handle(
     request: OffsetForLeaderEpochRequest, ctx: RequestContext, services: Services

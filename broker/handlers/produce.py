@@ -23,9 +23,9 @@ from ottla.broker.core.transactions.requests import Question
 from ottla.broker.handlers.services import Services
 from ottla.protocol.compression import Buffer
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.message_parts import LeaderIdAndEpoch
 from ottla.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
-    LeaderIdAndEpoch,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,

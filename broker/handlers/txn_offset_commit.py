@@ -18,15 +18,9 @@ from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
-from ottla.protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitResponse,
-    TxnOffsetCommitResponsePartition,
-    TxnOffsetCommitResponseTopic,
-)
+from ottla.protocol.message_parts import PartitionOutcome, TopicOutcome
+from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ottla.protocol.records import TopicPartition
-
-VERSIONS = range(6)
 
 KNOWS_ABORTABLE = 4
 """From this version on a client can be told that aborting the transaction is the way on (KIP-890)."""
@@ -87,10 +81,10 @@ def _everywhere(request: TxnOffsetCommitRequest, error: ErrorCode) -> Refusals:
 def _refused(request: TxnOffsetCommitRequest, refused: Refusals) -> TxnOffsetCommitResponse:
     return TxnOffsetCommitResponse(
         topics=[
-            TxnOffsetCommitResponseTopic(
+            TopicOutcome(
                 name=topic.name,
                 partitions=[
-                    TxnOffsetCommitResponsePartition(
+                    PartitionOutcome(
                         partition_index=item.partition_index, error_code=refused[topic.name, item.partition_index]
                     )
                     for item in topic.partitions

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from ottla.protocol.message_parts import LeaderIdAndEpoch, NodeEndpoint
 from ottla.protocol.schema import (
     ArrayOf,
     Int8,
@@ -87,14 +88,6 @@ class EpochEndOffset:
 
 
 @struct
-class LeaderIdAndEpoch:
-    """The leader that the reader should turn to."""
-
-    leader_id: int = wire(Int32, since=12, default=-1)
-    leader_epoch: int = wire(Int32, since=12, default=-1)
-
-
-@struct
 class SnapshotId:
     """The snapshot that holds what the log no longer has."""
 
@@ -134,16 +127,6 @@ class FetchableTopicResponse:
     topic: str = wire(String, until=12)
     topic_id: UUID = wire(Uuid, since=13)
     partitions: list[PartitionData] = wire(ArrayOf(PartitionData))
-
-
-@struct
-class NodeEndpoint:
-    """The address of a leader named in this response."""
-
-    node_id: int = wire(Int32, since=16)
-    host: str = wire(String, since=16)
-    port: int = wire(Int32, since=16)
-    rack: str | None = wire(String, since=16, nullable_since=16, default=None)
 
 
 @message(versions=range(4, 19), flexible_from=12)

@@ -14,11 +14,7 @@ from ottla.protocol.messages.leave_group import MemberIdentity
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
 from ottla.protocol.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from ottla.protocol.messages.offset_delete import OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
-from ottla.protocol.messages.offset_fetch import (
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
-)
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopic
 from ottla.protocol.messages.sync_group import SyncGroupRequestAssignment
 from ottla.protocol.offsets_topic import OffsetKey, decode_group_value, decode_key, decode_offset_value
 from ottla.protocol.primitives import ZERO_UUID
@@ -214,7 +210,7 @@ def fetch(
         topics = None if everything else old
         return t.call("admin", ApiKey.OFFSET_FETCH, version, group_id=one, topics=topics, require_stable=stable)
     new = [
-        OffsetFetchRequestTopics(name=name, topic_id=t.id_of(name), partition_indexes=items)
+        OffsetFetchRequestTopic(name=name, topic_id=t.id_of(name), partition_indexes=items)
         for name, items in wanted.items()
     ]
     several = [

@@ -11,7 +11,7 @@ from typing import Any
 
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.compression import Codec
-from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnTopic
+from ottla.protocol.message_parts import TopicWithPartitions
 from ottla.protocol.messages.fetch import FetchPartition, FetchTopic
 from ottla.protocol.messages.incremental_alter_configs import AlterableConfig, AlterConfigsResource
 from ottla.protocol.messages.produce import PartitionProduceData, TopicProduceData
@@ -94,7 +94,7 @@ class Compacted:
     def _begin(self, who: int) -> None:
         self.open.add(who)
         producer_id, epoch = self.producers[who]
-        topics = [AddPartitionsToTxnTopic(name=self.topic, partitions=[0])]
+        topics = [TopicWithPartitions(name=self.topic, partitions=[0])]
 
         def added() -> bool:
             answer = self.ask(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.protocol.apis import ApiKey
+from ottla.protocol.message_parts import ConfigValue
 from ottla.protocol.messages import alter_configs, incremental_alter_configs
 from tests.differential.log_calls import WHO, made
 from tests.differential.topic_traces import configs
@@ -30,7 +31,7 @@ def replace(t: Trace, kind: int, name: str, version: int = 2, only_check: bool =
     resource = alter_configs.AlterConfigsResource(
         resource_type=kind,
         resource_name=name,
-        configs=[alter_configs.AlterableConfig(name=key.replace("_", "."), value=value) for key, value in keys.items()],
+        configs=[ConfigValue(name=key.replace("_", "."), value=value) for key, value in keys.items()],
     )
     t.call(WHO, ApiKey.ALTER_CONFIGS, version, resources=[resource], validate_only=only_check)
 

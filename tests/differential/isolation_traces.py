@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.protocol.apis import ApiKey, api
+from ottla.protocol.message_parts import TopicWithIndexes
 from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsTopic
-from ottla.protocol.messages.describe_producers import TopicRequest
-from ottla.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopic
 from ottla.protocol.messages.produce import PartitionProduceData, TopicProduceData
-from ottla.protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic
+from ottla.protocol.messages.write_txn_markers import WritableTxnMarker
 from tests.differential.calls import commit_alone, delete_offsets
 from tests.differential.log_calls import batch, made, offsets, produce
 from tests.differential.tracing import Trace
@@ -35,7 +35,7 @@ def plain(who: Producer, sequence: int = 0) -> bytes:
 def producers(t: Trace, name: str, *indexes: int) -> None:
     """Note who is known in partitions, without times."""
     wire = t.wire("maker")
-    topics = [TopicRequest(name=name, partition_indexes=list(indexes))]
+    topics = [TopicWithIndexes(name=name, partition_indexes=list(indexes))]
     wire.send(ApiKey.DESCRIBE_PRODUCERS, 0, api(ApiKey.DESCRIBE_PRODUCERS).request(topics=topics))
     t.answers += 1
     for topic in wire.answer(10).topics:
@@ -55,7 +55,7 @@ def producers(t: Trace, name: str, *indexes: int) -> None:
 
 def mark(t: Trace, who: Producer, name: str, version: int = 1, *, commit: bool = False, coordinator: int = 0,
          partitions: tuple[int, ...] = (0,), **fields: Any) -> None:  # fmt: skip
-    topics = [WritableTxnMarkerTopic(name=name, partition_indexes=list(partitions))]
+    topics = [TopicWithIndexes(name=name, partition_indexes=list(partitions))]
     marker = WritableTxnMarker(producer_id=who.id, producer_epoch=who.epoch, transaction_result=commit, topics=topics,
                                coordinator_epoch=coordinator, **fields)  # fmt: skip
     t.call(WHO, ApiKey.WRITE_TXN_MARKERS, version, markers=[marker])
@@ -180,7 +180,7 @@ def trace_isolation_markers(t: Trace) -> None:
 
 def stored(t: Trace, name: str) -> None:
     for stable in (False, True):
-        for topics in (None, [OffsetFetchRequestTopics(name=name, partition_indexes=[0, 1])]):
+        for topics in (None, [OffsetFetchRequestTopic(name=name, partition_indexes=[0, 1])]):
             groups = [OffsetFetchRequestGroup(group_id=t.name, topics=topics)]
             t.call(WHO, ApiKey.OFFSET_FETCH, 8, groups=groups, require_stable=stable)
 

@@ -11,7 +11,8 @@ from uuid import UUID
 import google_crc32c
 
 from ottla.protocol.apis import ApiKey, api
-from ottla.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig
+from ottla.protocol.message_parts import ConfigValue
+from ottla.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic
 from ottla.protocol.messages.fetch import FetchPartition, FetchTopic
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
 from ottla.protocol.messages.metadata import MetadataRequestTopic
@@ -41,7 +42,7 @@ def topic(
             CreatableReplicaAssignment(partition_index=index, broker_ids=brokers)
             for index, brokers in (assigned or {}).items()
         ],
-        configs=[CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()],
+        configs=[ConfigValue(name=key, value=value) for key, value in (configs or {}).items()],
     )
 
 

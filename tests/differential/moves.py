@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from functools import cache
-from importlib import import_module
 from typing import Any
 from uuid import UUID
 
-from ottla.protocol.apis import ApiKey
+from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.compression import Codec
 from ottla.protocol.messages.create_partitions import CreatePartitionsTopic
 from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsTopic
 from ottla.protocol.messages.delete_topics import DeleteTopicState
 from ottla.protocol.messages.describe_configs import DescribeConfigsResource
-from ottla.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequestCursor, TopicRequest
+from ottla.protocol.messages.describe_topic_partitions import Cursor, TopicRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchTopic, ForgottenTopic
 from ottla.protocol.messages.incremental_alter_configs import AlterableConfig, AlterConfigsResource
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
@@ -33,11 +31,9 @@ Who = tuple[str | None, int, int] | None
 Batch = dict[str, Any]
 
 
-@cache
 def versions(key: ApiKey) -> range:
-    """What Ottla advertises of an API; of Produce, what it answers."""
-    found: range = import_module(f"ottla.broker.handlers.{key.name.lower()}").VERSIONS
-    return range(3, found.stop) if key is ApiKey.PRODUCE else found
+    """What Ottla answers of an API."""
+    return api(key).request.versions
 
 
 def own(t: Half, name: str) -> str:
@@ -293,7 +289,7 @@ def _alter(t: Half, name: str, changes: Sequence[tuple[str, int, str | None]], v
 
 
 def _pages(t: Half, names: Sequence[str], limit: int, cursor: tuple[str, int] | None) -> None:
-    at = cursor and DescribeTopicPartitionsRequestCursor(topic_name=own(t, cursor[0]), partition_index=cursor[1])
+    at = cursor and Cursor(topic_name=own(t, cursor[0]), partition_index=cursor[1])
     t.call(
         WHO,
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,

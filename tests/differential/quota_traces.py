@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ottla.protocol.apis import ApiKey, api
+from ottla.protocol.message_parts import QuotaEntityPart
 from ottla.protocol.messages import alter_client_quotas, describe_client_quotas, list_config_resources
 from ottla.protocol.messages.fetch import FetchPartition, FetchTopic
 from ottla.protocol.messages.metadata import MetadataRequestTopic
@@ -60,10 +61,7 @@ def noted(t: Trace, what: str, key: ApiKey, version: int, lists: tuple[str, ...]
 def change(t: Trace, *entries: tuple[Entity, list[Op]], version: int = 1, only_check: bool = False) -> None:
     rows = [
         alter_client_quotas.AlterClientQuotasRequestEntryData(
-            entity=[
-                alter_client_quotas.AlterClientQuotasRequestEntityData(entity_type=kind, entity_name=name)
-                for kind, name in entity.items()
-            ],
+            entity=[QuotaEntityPart(entity_type=kind, entity_name=name) for kind, name in entity.items()],
             ops=[alter_client_quotas.OpData(key=key, value=value or 0.0, remove=value is None) for key, value in ops],
         )
         for entity, ops in entries

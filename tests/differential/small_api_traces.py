@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ottla.protocol.apis import ApiKey
+from ottla.protocol.message_parts import PartitionsOfTopic, TopicWithIndexes, TopicWithPartitions
 from ottla.protocol.messages.alter_partition_reassignments import ReassignablePartition, ReassignableTopic
-from ottla.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDir, AlterReplicaLogDirTopic
-from ottla.protocol.messages.describe_log_dirs import DescribableLogDirTopic
-from ottla.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequestCursor, TopicRequest
-from ottla.protocol.messages.elect_leaders import TopicPartitions
-from ottla.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsTopics
+from ottla.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDir
+from ottla.protocol.messages.describe_topic_partitions import Cursor, TopicRequest
 from ottla.protocol.messages.update_features import FeatureUpdateKey
 from tests.differential.log_calls import WHO, batch, made, produce
 from tests.differential.tracing import Trace
@@ -30,7 +28,7 @@ def trace_describe_log_dirs(t: Trace) -> None:
             [(name, [])],
             [(f"{t.name}-absent", [0]), (name, [2])],
         ):
-            topics = None if wanted is None else [DescribableLogDirTopic(topic=n, partitions=p) for n, p in wanted]
+            topics = None if wanted is None else [PartitionsOfTopic(topic=n, partitions=p) for n, p in wanted]
             t.call(WHO, ApiKey.DESCRIBE_LOG_DIRS, version, topics=topics)
 
 
@@ -48,14 +46,14 @@ def trace_alter_replica_log_dirs(t: Trace) -> None:
     for version in (1, 2):
         for rows in wanted:
             dirs = [
-                AlterReplicaLogDir(path=path, topics=[AlterReplicaLogDirTopic(name=topic, partitions=partitions)])
+                AlterReplicaLogDir(path=path, topics=[TopicWithPartitions(name=topic, partitions=partitions)])
                 for path, topic, partitions in rows
             ]
             t.call(WHO, ApiKey.ALTER_REPLICA_LOG_DIRS, version, dirs=dirs)
 
 
 def pages(t: Trace, *names: str, limit: int = 2000, cursor: tuple[str, int] | None = None) -> None:
-    at = cursor and DescribeTopicPartitionsRequestCursor(topic_name=cursor[0], partition_index=cursor[1])
+    at = cursor and Cursor(topic_name=cursor[0], partition_index=cursor[1])
     t.call(WHO, ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, topics=[TopicRequest(name=name) for name in names],
            response_partition_limit=limit, cursor=at)  # fmt: skip
 
@@ -83,7 +81,7 @@ def trace_describe_topic_partitions(t: Trace) -> None:
 
 
 def elect(t: Trace, wanted: Sequence[tuple[str, list[int]]] | None, version: int, kind: int = 0) -> None:
-    rows = None if wanted is None else [TopicPartitions(topic=name, partitions=indexes) for name, indexes in wanted]
+    rows = None if wanted is None else [PartitionsOfTopic(topic=name, partitions=indexes) for name, indexes in wanted]
     t.call(WHO, ApiKey.ELECT_LEADERS, version, topic_partitions=rows, timeout_ms=10_000,
            **({"election_type": kind} if version else {}))  # fmt: skip
 
@@ -102,7 +100,7 @@ def trace_elect_leaders(t: Trace) -> None:
 def trace_partition_reassignments(t: Trace) -> None:
     name = made(t, count=2)
     for wanted in (None, [], [(name, [0, 1])], [(name, [7])], [(name, [])], [(f"{t.name}-absent", [0])], [("", [0])]):
-        topics = wanted and [ListPartitionReassignmentsTopics(name=n, partition_indexes=p) for n, p in wanted]
+        topics = wanted and [TopicWithIndexes(name=n, partition_indexes=p) for n, p in wanted]
         t.call(WHO, ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, topics=topics, timeout_ms=10_000)
     for version in range(2):
         for may_change in (True, False) if version else (True,):

@@ -9,7 +9,7 @@ from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.create_topics import CreatableTopic
 from ottla.protocol.messages.metadata import MetadataRequestTopic
 from ottla.protocol.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from ottla.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopic
 from ottla.protocol.primitives import ZERO_UUID
 from tests.differential.calls import (
     TOPIC,
@@ -62,7 +62,7 @@ def commit_by_id(t: Trace, *topics: tuple[UUID, dict[int, int]], group: str | No
 
 def fetch_by_id(t: Trace, *topics: tuple[UUID, list[int]], stable: bool = False, group: str | None = None) -> Any:
     """Without topics: all of them."""
-    rows = [OffsetFetchRequestTopics(topic_id=topic, partition_indexes=indexes) for topic, indexes in topics]
+    rows = [OffsetFetchRequestTopic(topic_id=topic, partition_indexes=indexes) for topic, indexes in topics]
     asked = OffsetFetchRequestGroup(group_id=group or t.name, topics=rows or None)
     return t.call("admin", ApiKey.OFFSET_FETCH, 10, groups=[asked], require_stable=stable)
 

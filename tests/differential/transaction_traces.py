@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 
 from ottla.protocol.apis import ApiKey, api
-from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction
+from ottla.protocol.message_parts import TopicWithPartitions
+from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnTransaction
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from tests.differential.log_calls import made, produce
 from tests.differential.tracing import Trace
@@ -159,7 +160,7 @@ def trace_txn_batched(t: Trace) -> None:
                 producer_id=who.id,
                 producer_epoch=who.epoch + (number == 1),
                 verify_only=number == 2,
-                topics=[AddPartitionsToTxnTopic(name=name, partitions=[0, 1])],
+                topics=[TopicWithPartitions(name=name, partitions=[0, 1])],
             )
             for number, (each, who) in enumerate(zip(names, whos, strict=True))
         ]

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.groups import coordinator_partition
-from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction
+from ottla.protocol.message_parts import TopicWithPartitions
+from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnTransaction
 from ottla.protocol.messages.fetch import FetchPartition, FetchTopic
 from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic
 from ottla.protocol.records import Record, build_batch, decode_batch, iter_batches
@@ -47,8 +48,8 @@ def init(t: Trace, version: int = 5, *, name: str | None = None, timeout: int = 
 Partitions = Mapping[str, Sequence[int]]
 
 
-def _rows(partitions: Partitions) -> list[AddPartitionsToTxnTopic]:
-    return [AddPartitionsToTxnTopic(name=name, partitions=list(indexes)) for name, indexes in partitions.items()]
+def _rows(partitions: Partitions) -> list[TopicWithPartitions]:
+    return [TopicWithPartitions(name=name, partitions=list(indexes)) for name, indexes in partitions.items()]
 
 
 def add(t: Trace, who: Producer, partitions: Partitions, version: int = 3, *, name: str | None = None,

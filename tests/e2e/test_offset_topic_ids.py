@@ -22,11 +22,7 @@ from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from ottla.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic
 from ottla.protocol.offsets_topic import OffsetKey, decode_key, decode_offset_value
 from ottla.protocol.primitives import ZERO_UUID
 from ottla.protocol.records import decode_batch, iter_batches
@@ -72,7 +68,7 @@ def fetch(peer: Peer, version: int, *topics: tuple[Any, list[int]], group: str =
     rows = []
     for topic, indexes in topics:
         named = {"topic_id": topic} if isinstance(topic, uuid.UUID) else {"name": topic}
-        rows.append(OffsetFetchRequestTopics(partition_indexes=indexes, **named))
+        rows.append(OffsetFetchRequestTopic(partition_indexes=indexes, **named))
     asked = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=rows or None)])
     (told,) = peer.ask(ApiKey.OFFSET_FETCH, version, asked).groups
     assert (told.group_id, told.error_code) == (group, 0)

@@ -42,9 +42,9 @@ from kafka.admin import UserScramCredentialUpsertion as PythonUpsertion
 
 import ottla.clients
 from ottla.clients.connection import ClientConnection
+from ottla.protocol.message_parts import QuotaEntityPart
 from ottla.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
-    AlterClientQuotasRequestEntityData,
     AlterClientQuotasRequestEntryData,
     AlterClientQuotasResponse,
     OpData,
@@ -164,7 +164,7 @@ def limited() -> Iterator[Broker]:
 
 async def _limit(bootstrap: str) -> None:
     ops = [OpData(key=key, value=RATE) for key in ("producer_byte_rate", "consumer_byte_rate")]
-    everybody = [AlterClientQuotasRequestEntityData(entity_type="client-id", entity_name=None)]
+    everybody = [QuotaEntityPart(entity_type="client-id", entity_name=None)]
     request = AlterClientQuotasRequest(entries=[AlterClientQuotasRequestEntryData(entity=everybody, ops=ops)])
     host, port = bootstrap.split(":")
     connection = await ClientConnection.connect(host, int(port), client_id="admin", timeout_ms=10_000)

@@ -7,6 +7,7 @@ import pytest
 from ottla.broker.core.configs.alterations import Operation
 from ottla.broker.storage.engine import Durability, StorageFull
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.message_parts import ConfigValue
 from ottla.protocol.messages import alter_configs, incremental_alter_configs
 from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
@@ -49,7 +50,7 @@ async def replace(world, kind, name, validate_only=False, version=2, **configs):
     resource = alter_configs.AlterConfigsResource(
         resource_type=kind,
         resource_name=name,
-        configs=[alter_configs.AlterableConfig(name=key, value=value) for key, value in pairs],
+        configs=[ConfigValue(name=key, value=value) for key, value in pairs],
     )
     request = alter_configs.AlterConfigsRequest(resources=[resource], validate_only=validate_only)
     (row,) = (await world.ask(request, version)).responses

@@ -8,6 +8,7 @@ import pytest
 from ottla.broker.storage.engine import StorageFull
 from ottla.broker.storage.local.engine import LocalEngine
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.message_parts import QuotaEntityPart
 from ottla.protocol.messages import alter_client_quotas as altering
 from ottla.protocol.messages import describe_client_quotas as describing
 from ottla.protocol.messages.list_config_resources import ListConfigResourcesRequest
@@ -21,10 +22,7 @@ async def alter(world, *changes, version=1, validate_only=False):
     """Changes are (parts, values), None to remove one; the error codes by entity."""
     rows = [
         altering.AlterClientQuotasRequestEntryData(
-            entity=[
-                altering.AlterClientQuotasRequestEntityData(entity_type=kind, entity_name=name)
-                for kind, name in parts.items()
-            ],
+            entity=[QuotaEntityPart(entity_type=kind, entity_name=name) for kind, name in parts.items()],
             ops=[altering.OpData(key=key, value=value or 0, remove=value is None) for key, value in values.items()],
         )
         for parts, values in changes

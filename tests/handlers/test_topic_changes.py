@@ -8,17 +8,13 @@ import pytest
 from ottla.broker.core.topics.catalog import NewTopic
 from ottla.broker.storage.engine import Unavailable
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.message_parts import ConfigValue
 from ottla.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
-from ottla.protocol.messages.create_topics import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-)
+from ottla.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.protocol.primitives import ZERO_UUID
 
@@ -27,7 +23,7 @@ pytestmark = pytest.mark.asyncio
 
 def wanted(name, partitions=-1, factor=-1, assignments=(), **configs):
     rows = [CreatableReplicaAssignment(partition_index=index, broker_ids=brokers) for index, brokers in assignments]
-    pairs = [CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()]
+    pairs = [ConfigValue(name=key.replace("_", "."), value=value) for key, value in configs.items()]
     return CreatableTopic(
         name=name, num_partitions=partitions, replication_factor=factor, assignments=rows, configs=pairs
     )

@@ -7,12 +7,9 @@ from ottla.broker.handlers import api_versions
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition
 from ottla.protocol.internal_topics import TRANSACTIONS_TOPIC
+from ottla.protocol.message_parts import TopicWithPartitions
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from ottla.protocol.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-    AddPartitionsToTxnTransaction,
-)
+from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTransaction
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from ottla.protocol.messages.end_txn import EndTxnRequest
@@ -36,7 +33,7 @@ async def begun(world, name="x", version=5):
 
 async def added(world, who, *topics, version=3):
     """Let partition 0 of topics take part; the codes."""
-    rows = [AddPartitionsToTxnTopic(name=name, partitions=[0]) for name in topics]
+    rows = [TopicWithPartitions(name=name, partitions=[0]) for name in topics]
     if version < 4:
         request = AddPartitionsToTxnRequest(
             **{f"v3_and_below_{field}": value for field, value in who.items()}, v3_and_below_topics=rows

@@ -18,7 +18,7 @@ from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinato
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.messages.sync_group import SyncGroupResponse
 
@@ -118,7 +118,7 @@ REQUESTS: list[tuple[str, Any, int, str]] = [
         OffsetFetchRequest(
             groups=[
                 OffsetFetchRequestGroup(
-                    group_id="g", topics=[OffsetFetchRequestTopics(name="t", partition_indexes=[0, 1])]
+                    group_id="g", topics=[OffsetFetchRequestTopic(name="t", partition_indexes=[0, 1])]
                 )
             ],
         ),

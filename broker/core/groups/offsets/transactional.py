@@ -13,18 +13,17 @@ from ottla.broker.core.groups.records import offset_record
 from ottla.broker.core.groups.shard import GroupShard
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import utf16_length
+from ottla.protocol.message_parts import PartitionOutcome, TopicOutcome
 from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitResponse,
-    TxnOffsetCommitResponsePartition,
-    TxnOffsetCommitResponseTopic,
 )
 
 KNOWS_LOADING = 2
 """Clients of older versions cannot bear to hear that the coordinator is loading."""
 
-Undecided = tuple[str, TxnOffsetCommitRequestPartition, TxnOffsetCommitResponsePartition]
+Undecided = tuple[str, TxnOffsetCommitRequestPartition, PartitionOutcome]
 
 
 class TransactionalCommitWrite(CommitWrite):
@@ -96,12 +95,12 @@ def _response(request: TxnOffsetCommitRequest, refused: Refusals) -> tuple[TxnOf
     response = TxnOffsetCommitResponse()
     undecided = []
     for topic in request.topics:
-        answered = TxnOffsetCommitResponseTopic(name=topic.name)
+        answered = TopicOutcome(name=topic.name)
         response.topics.append(answered)
         for partition in topic.partitions:
             index = partition.partition_index
             error = refused.get((topic.name, index), ErrorCode.NONE)
-            answer = TxnOffsetCommitResponsePartition(partition_index=index, error_code=error)
+            answer = PartitionOutcome(partition_index=index, error_code=error)
             answered.partitions.append(answer)
             if not error:
                 undecided.append((topic.name, partition, answer))
