@@ -12,3 +12,8 @@ class Refusal(NamedTuple):
 
     error_code: ErrorCode
     message: str
+
+
+def code_and_message(refusal: Refusal | None) -> tuple[ErrorCode, str | None]:
+    """The outcome of a change as answers give it; None was made."""
+    return (ErrorCode.NONE, None) if refusal is None else refusal

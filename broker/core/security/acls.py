@@ -150,6 +150,11 @@ def remove(acls: Acls, filters: Iterable[AclFilter]) -> Deleted:
     return Deleted(tuple(acl for acl in acls if acl not in gone), outcomes)
 
 
+def names_unknown(rule: Acl | AclFilter) -> bool:
+    """Whether a number in it is the one for what nobody knows."""
+    return UNKNOWN in (rule.resource_type, rule.pattern_type, rule.operation, rule.permission_type)
+
+
 def is_filter(acl: Acl) -> bool:
     """Whether something in it is for filters only."""
     return ANY in (acl.resource_type, acl.pattern_type, acl.operation, acl.permission_type) or (

@@ -62,7 +62,7 @@ def commit(
     Args:
         verified: shows that the transaction may write to the shard's partition; passed on to the log.
     """
-    response, undecided = _response(request, refused)
+    response, undecided = response_to(request, refused)
     if not undecided:
         return response
     generation = request.generation_id
@@ -90,7 +90,7 @@ def commit(
     return None
 
 
-def _response(request: TxnOffsetCommitRequest, refused: Refusals) -> tuple[TxnOffsetCommitResponse, list[Undecided]]:
+def response_to(request: TxnOffsetCommitRequest, refused: Refusals) -> tuple[TxnOffsetCommitResponse, list[Undecided]]:
     """An answer in the order of the request, and its partitions that the coordinator has to decide on."""
     response = TxnOffsetCommitResponse()
     undecided = []
@@ -111,7 +111,7 @@ def unavailable(
     request: TxnOffsetCommitRequest, ctx: Asker, refused: Refusals, error: ErrorCode
 ) -> TxnOffsetCommitResponse:
     """The answer of a broker that cannot speak for the group, or of a group that does not take the offsets."""
-    return _failed(*_response(request, refused), error, ctx)
+    return _failed(*response_to(request, refused), error, ctx)
 
 
 def _failed(
