@@ -55,13 +55,11 @@ from ottla.protocol.batch_check import ProducedBatch as ProducedBatch
 from ottla.protocol.batch_check import check_batch as check_batch
 from ottla.protocol.batch_check import framed as framed
 from ottla.protocol.batch_check import validate_few as validate_few
-from ottla.protocol.batch_check import validate_produced as validate_produced
 from ottla.protocol.batch_check import validating as validating
 from ottla.protocol.batch_reader import MOST_NAMED as MOST_NAMED
 from ottla.protocol.batch_reader import decode_batch as decode_batch
 from ottla.protocol.batch_reader import decompressed_records as decompressed_records
 from ottla.protocol.batch_reader import iter_records as iter_records
-from ottla.protocol.control import ControlType as ControlType
 from ottla.protocol.control import EndOfTransaction as EndOfTransaction
 from ottla.protocol.control import build_marker as build_marker
 from ottla.protocol.control import parse_marker as parse_marker
