@@ -8,9 +8,8 @@ from collections.abc import Iterable, Sequence
 from ottla.broker.core.configs.alterations import Alteration
 from ottla.broker.core.configs.kinds import ResourceType
 from ottla.broker.core.configs.loggers import planned_level
-from ottla.broker.core.refusal import Refusal, code_and_message
+from ottla.broker.core.refusal import Refusal, bad_request, code_and_message
 from ottla.broker.handlers.services import Services
-from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message_parts import ResourceOutcome
 
 
@@ -26,7 +25,7 @@ async def answers(
         if alteration.resource_type != ResourceType.BROKER_LOGGER:
             refusals.append(next(outcomes))
         elif times[alteration[:2]] > 1:
-            refusals.append(Refusal(ErrorCode.INVALID_REQUEST, "A resource may be named once only"))
+            refusals.append(bad_request("A resource may be named once only"))
         else:
             refusals.append(_change_level(alteration, services, validate_only=validate_only))
     return [
@@ -52,7 +51,7 @@ def _change_level(alteration: Alteration, services: Services, *, validate_only: 
     """The level of the log is kept by nobody: it holds until the broker ends."""
     logger = services.logger
     if logger is None:
-        return Refusal(ErrorCode.INVALID_REQUEST, "This broker has no logger whose level could be changed")
+        return bad_request("This broker has no logger whose level could be changed")
     level = planned_level(alteration, logger.level, services.node.node_id)
     if isinstance(level, Refusal):
         return level

@@ -361,7 +361,8 @@ def _begin(
     headers = dict(_headers(pending))
     who = {(header.producer_id, header.producer_epoch) for header in headers.values() if header.producer_id >= 0}
     if len(who) > 1:
-        _fail_all(answer, pending, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        for batch in pending:
+            _fail(answer, batch.row, batch.partition.tp.topic, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         return False
     asked: list[tuple[_Pending, Verification]] = []
     for index, batch in enumerate(pending):
@@ -429,11 +430,6 @@ def _shown(error: ErrorCode, version: int) -> ErrorCode:
     if error is ErrorCode.CONCURRENT_TRANSACTIONS and version < ADDS_PARTITIONS:
         return ErrorCode.NOT_ENOUGH_REPLICAS
     return _RETRIED.get(error, error)
-
-
-def _fail_all(answer: _Answer, pending: list[_Pending], error: ErrorCode) -> None:
-    for batch in pending:
-        _fail(answer, batch.row, batch.partition.tp.topic, error)
 
 
 def failed(request: ProduceRequest, code: int) -> ProduceResponse:

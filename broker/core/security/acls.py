@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from ottla.broker.core.refusal import Refusal
-from ottla.protocol.errors import ErrorCode
+from ottla.broker.core.refusal import Refusal, bad_request
 
 WILDCARD = "*"
 CLUSTER_NAME = "kafka-cluster"
@@ -130,7 +129,7 @@ def add(acls: Acls, wanted: Iterable[Acl]) -> Created:
     refusals = []
     for acl in wanted:
         problem = _invalid(acl)
-        refusals.append(Refusal(ErrorCode.INVALID_REQUEST, problem) if problem else None)
+        refusals.append(bad_request(problem) if problem else None)
         if not problem:
             present[acl] = None
     return Created(tuple(present), refusals)
@@ -142,7 +141,7 @@ def remove(acls: Acls, filters: Iterable[AclFilter]) -> Deleted:
     gone: set[Acl] = set()
     for wanted in filters:
         if _is_unknown(wanted):
-            outcomes.append(Refusal(ErrorCode.INVALID_REQUEST, "The filter names something that there is not"))
+            outcomes.append(bad_request("The filter names something that there is not"))
             continue
         fitting = [acl for acl in acls if wanted.fits(acl)]
         gone.update(fitting)
