@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,31 +9,7 @@ import pytest
 from ottla.broker.net.accepting import Addresses
 from ottla.broker.net.listener import Listener, RateLimit
 from ottla.broker.settings import Settings
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now_ms = 0
-        self.timers: list[tuple[int, Callable[[], None]]] = []
-
-    def monotonic_ms(self) -> int:
-        return self.now_ms
-
-    def wall_ms(self) -> int:
-        return self.now_ms
-
-    def call_at(self, when_ms: int, callback: Callable[[], None]) -> Any:
-        self.timers.append((when_ms, callback))
-        return None
-
-    def advance(self, by_ms: int) -> None:
-        end_ms = self.now_ms + by_ms
-        while due := [timer for timer in self.timers if timer[0] <= end_ms]:
-            timer = min(due, key=lambda item: item[0])
-            self.timers.remove(timer)
-            self.now_ms = timer[0]
-            timer[1]()
-        self.now_ms = end_ms
+from tests.shell.host import Clock, Log
 
 
 class Peer:
@@ -72,16 +47,6 @@ class Peer:
 
     def kill(self, reason: str = "") -> None:
         self.closed = self.killed = True
-
-
-class Log:
-    def __init__(self) -> None:
-        self.lines: list[tuple[str, dict[str, Any]]] = []
-
-    def warning(self, event: str, **fields: Any) -> None:
-        self.lines.append((event, fields))
-
-    debug = warning
 
 
 @pytest.fixture
