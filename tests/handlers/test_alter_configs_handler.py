@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from ottla.broker.core.configs.alterations import Operation
-from ottla.broker.storage.engine import Durability, StorageFull
+from ottla.broker.storage.engine import Durability
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message_parts import ConfigValue
 from ottla.protocol.messages import alter_configs, incremental_alter_configs
@@ -116,13 +116,9 @@ async def test_changes_are_durable(world):
     assert world.engine.logs["t", 0].config.segment_ms == 6
 
 
-async def test_nothing_is_in_force_that_could_not_be_stored(world, monkeypatch):
+async def test_nothing_is_in_force_that_could_not_be_stored(world):
     topic = await world.topic()
-
-    async def full(state):
-        raise StorageFull("no room")
-
-    monkeypatch.setattr(world.engine.catalog, "store", full)
+    world.engine.catalog.store = world.refuse_to_store
     answers = await change_all(
         world, (TOPIC, "t", ("retention.ms", SET, "5")), (TOPIC, "u", ("retention.ms", SET, "5"))
     )

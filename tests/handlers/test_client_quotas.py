@@ -1,12 +1,9 @@
 """DescribeClientQuotas, AlterClientQuotas and ListConfigResources; and that quotas outlive a restart."""
 
 import asyncio
-import uuid
 
 import pytest
 
-from ottla.broker.storage.engine import StorageFull
-from ottla.broker.storage.local.engine import LocalEngine
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message_parts import QuotaEntityPart
 from ottla.protocol.messages import alter_client_quotas as altering
@@ -109,25 +106,16 @@ async def test_a_filter_that_makes_no_sense(world):
 
 
 async def test_a_storage_that_fails(world):
-    async def store(state):
-        raise StorageFull("no room")
-
-    world.engine.catalog.store = store
+    world.engine.catalog.store = world.refuse_to_store
     assert await alter(world, ({"user": "u"}, {RATE: 5.0})) == {(("user", "u"),): ErrorCode.KAFKA_STORAGE_ERROR}
     assert await every(world) == {}
 
 
-async def test_quotas_outlive_a_restart(new_world, tmp_path):
-    async def make():
-        world = new_world()
-        world.new_uuid = uuid.uuid4
-        world.engine = LocalEngine(str(tmp_path), node_id=1, new_uuid=uuid.uuid4, threaded=False)
-        return await world.start()
-
-    world = await make()
+async def test_quotas_outlive_a_restart(on_disk):
+    world = await on_disk()
     await alter(world, ({"user": None}, {RATE: 5.0, "request_percentage": 0.25}), ({"ip": None}, {}))
     await world.engine.close()
-    world = await make()
+    world = await on_disk()
     assert await every(world) == {(("user", None),): {RATE: 5.0, "request_percentage": 0.25}}
     assert world.topics.catalog.quotas == {(("user", None),): {RATE: 5.0, "request_percentage": 0.25}}
 

@@ -130,17 +130,11 @@ async def test_several_at_once_before_there_is_a_topic(world):
 
 
 async def test_a_failing_storage(world):
-    world.engine.catalog.store = failing
+    world.engine.catalog.store = world.refuse_to_store
     answer = await world.ask(InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000), 4)
     assert answer.error_code == E.COORDINATOR_NOT_AVAILABLE
     answer = await world.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=["x"]), 4)
     assert [(row.error_code, row.node_id) for row in answer.coordinators] == [(E.COORDINATOR_NOT_AVAILABLE, -1)]
-
-
-async def failing(state):
-    from ottla.broker.storage.engine import EngineError
-
-    raise EngineError("no")
 
 
 @pytest.mark.parametrize("version", range(6))
