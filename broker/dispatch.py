@@ -138,7 +138,7 @@ class Dispatcher:
 
     @staticmethod
     def most_request_bytes(api_key: int) -> int:
-        """How long a request may be.
+        """The longest request that an API allows, in bytes.
 
         Raises:
             UnsupportedVersion: there is no such API.
@@ -250,7 +250,7 @@ class Dispatcher:
         return handle
 
     def _is_withheld(self, served: Handler) -> bool:
-        """Whether an API is kept back: what is not enforced is served only where the settings say so."""
+        """True if an API is not served because its rules are not enforced and the settings do not ask for it."""
         return served.unenforced and not self.services.settings.ottla_unenforced_security_apis_enable
 
     def _unknown_api_versions(self) -> Route:

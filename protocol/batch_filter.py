@@ -30,7 +30,7 @@ class StoredRecord(NamedTuple):
 
     start: int
     rest: int
-    """Where what follows its timestamp begins."""
+    """The position behind its timestamp."""
     end: int
     offset: int
     timestamp_ms: int

@@ -55,7 +55,7 @@ def _entity(entry: AlterClientQuotasRequestEntryData) -> Entity:
 
 
 async def _is_address(name: str) -> bool:
-    """Whether a name stands for an address: it is one, or that of a host."""
+    """Tell whether a name is an address, or that of a host which has one."""
     try:
         ip_address(name)
     except ValueError:

@@ -28,7 +28,7 @@ def handle(request: AlterReplicaLogDirsRequest, ctx: RequestContext, services: S
 
 
 def _wanted(request: AlterReplicaLogDirsRequest) -> dict[tuple[str, int], str]:
-    """Where each partition is to go; one that is named more than once goes where it was named last."""
+    """The directory wanted for each partition: the last one if a partition is named more than once."""
     return {
         (topic.name, index): directory.path
         for directory in request.dirs

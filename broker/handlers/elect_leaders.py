@@ -20,7 +20,7 @@ from ottla.protocol.messages.elect_leaders import (
 
 
 class ElectionType(IntEnum):
-    """Which replicas may win (KIP-460)."""
+    """The replicas that may win (KIP-460)."""
 
     PREFERRED = 0
     UNCLEAN = 1

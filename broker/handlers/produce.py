@@ -218,7 +218,7 @@ def _refused_as_a_whole(request: ProduceRequest) -> ErrorCode | None:
 
 
 def _is_plain(records: Buffer) -> bool:
-    """Whether it can be seen at once that these begin like a batch, and like none that is transactional."""
+    """Tell, without parsing, that records begin with a batch that is not transactional."""
     return (
         len(records) >= HEADER_SIZE
         and not records[ATTRIBUTES_AT + 1] & TRANSACTIONAL_BIT
@@ -384,7 +384,7 @@ def _begin(
 
 
 def _takes_part_anew(header: BatchHeader, partition: Partition) -> bool:
-    """Whether a transactional batch is the first of its transaction here.
+    """Tell whether a transactional batch is the first of its transaction in a partition.
 
     One without a producer id takes part in nothing: Kafka writes it as if it were plain.
     """

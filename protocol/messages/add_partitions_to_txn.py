@@ -30,7 +30,7 @@ class AddPartitionsToTxnRequest(Message):
 
 @struct
 class AddPartitionsToTxnPartitionResult:
-    """Whether one partition is part of the transaction now."""
+    """The outcome for one partition."""
 
     partition_index: int = wire(Int32)
     partition_error_code: int = wire(Int16)

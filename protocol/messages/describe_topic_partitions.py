@@ -16,7 +16,7 @@ class TopicRequest:
 
 @struct
 class Cursor:
-    """Where the last page ended: the first partition to describe."""
+    """The end of a page: the first partition to describe on the next."""
 
     topic_name: str = wire(String)
     partition_index: int = wire(Int32)

@@ -17,7 +17,7 @@ class ElectLeadersRequest(Message):
 
 @struct
 class PartitionResult:
-    """Whether a leader was elected."""
+    """The outcome for one partition."""
 
     partition_id: int = wire(Int32)
     error_code: int = wire(Int16)

@@ -81,7 +81,7 @@ class FetchRequest(Message):
 
 @struct
 class EpochEndOffset:
-    """Where the log that the reader follows parts from the leader's."""
+    """The point where the reader's log parts from the leader's."""
 
     epoch: int = wire(Int32, since=12, default=-1)
     end_offset: int = wire(Int64, since=12, default=-1)

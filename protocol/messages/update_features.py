@@ -38,7 +38,7 @@ class UpdateFeaturesRequest(Message):
 
 @struct
 class UpdatableFeatureResult:
-    """Whether the level of one feature was changed."""
+    """The outcome for one feature."""
 
     feature: str = wire(String)
     error_code: int = wire(Int16)

@@ -1,4 +1,4 @@
-"""Which entities DescribeClientQuotas asks for (KIP-546)."""
+"""The filters of DescribeClientQuotas (KIP-546)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.protocol.errors import ErrorCode
 
 
 class Match(IntEnum):
-    """How a part of an entity is compared."""
+    """The ways to compare a part of an entity."""
 
     EXACT = 0
     DEFAULT = 1
@@ -35,7 +35,7 @@ class Filter(NamedTuple):
     strict: bool
 
     def fits(self, entity: Entity) -> bool:
-        """Whether an entity meets all conditions."""
+        """True if an entity meets all conditions."""
         if self.strict and len(entity) != len(self.exact) + len(self.types):
             return False
         names = dict(entity)

@@ -26,7 +26,7 @@ class Resource(IntEnum):
 
 
 class Pattern(IntEnum):
-    """How the name of a rule is compared. MATCH is for filters: whatever applies to a name."""
+    """The ways to compare the name of a rule. MATCH is for filters: all rules that apply to a name."""
 
     MATCH = 2
     LITERAL = 3
@@ -53,7 +53,7 @@ class AclOperation(IntEnum):
 
 
 class Permission(IntEnum):
-    """Whether it may be done."""
+    """The effect of a rule."""
 
     DENY = 2
     ALLOW = 3
@@ -72,7 +72,7 @@ class Acl(NamedTuple):
 
 
 class AclFilter(NamedTuple):
-    """Which rules are meant; None and ANY fit everything. The numbers as they came, maybe ones that there are not."""
+    """A selection of rules; None and ANY fit everything. Numbers are as they came and may be unknown."""
 
     resource_type: int
     resource_name: str | None
@@ -83,7 +83,7 @@ class AclFilter(NamedTuple):
     permission_type: int
 
     def fits(self, acl: Acl) -> bool:
-        """Whether a rule is meant."""
+        """True if the filter selects a rule."""
         return (
             self.resource_type in (ANY, acl.resource_type)
             and self.pattern_type in (ANY, Pattern.MATCH, acl.pattern_type)
@@ -150,12 +150,12 @@ def remove(acls: Acls, filters: Iterable[AclFilter]) -> Deleted:
 
 
 def names_unknown(rule: Acl | AclFilter) -> bool:
-    """Whether a number in it is the one for what nobody knows."""
+    """True if one of its numbers is UNKNOWN."""
     return UNKNOWN in (rule.resource_type, rule.pattern_type, rule.operation, rule.permission_type)
 
 
 def is_filter(acl: Acl) -> bool:
-    """Whether something in it is for filters only."""
+    """True if one of its values is for filters only."""
     return ANY in (acl.resource_type, acl.pattern_type, acl.operation, acl.permission_type) or (
         acl.pattern_type == Pattern.MATCH
     )
