@@ -256,17 +256,9 @@ class Dispatcher:
     def _unknown_api_versions(self) -> Route:
         from ottla.broker.handlers.api_versions import unknown_version
 
-        served, answer = handler(ApiKey.API_VERSIONS), api(ApiKey.API_VERSIONS).response
-        return Route(
-            api="ApiVersions",
-            decode=lambda frame, position: None,
-            encode=answer.layout(0).response_encoder(header_tags=False, fused=self.fused),
-            handler=served,
-            handle=self._handle("ApiVersions", unknown_version, answer),
-            header_tags=False,
-            is_async=False,
-            error_response=lambda request, code: answer(error_code=code),  # type: ignore[call-arg]
-        )
+        route, answer = self._route(ApiKey.API_VERSIONS << 16), api(ApiKey.API_VERSIONS).response
+        handle = self._handle(route.api, unknown_version, answer)
+        return dataclasses.replace(route, decode=lambda frame, position: None, handle=handle)
 
     def _spawn(self, route: Route, request: Any, work: Any, ctx: RequestContext) -> None:
         task = asyncio.get_running_loop().create_task(self._run(route, request, work, ctx))

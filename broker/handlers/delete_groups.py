@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from ottla.broker.context import RequestContext
 from ottla.broker.handlers.services import Services
-from ottla.protocol.messages.delete_groups import (
-    DeletableGroupResult,
-    DeleteGroupsRequest,
-    DeleteGroupsResponse,
-)
+from ottla.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 
 def handle(request: DeleteGroupsRequest, ctx: RequestContext, services: Services) -> DeleteGroupsResponse | None:

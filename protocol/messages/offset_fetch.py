@@ -4,19 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from ottla.protocol.schema import (
-    ArrayOf,
-    Boolean,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    String,
-    Uuid,
-    message,
-    struct,
-    wire,
-)
+from ottla.protocol.schema import ArrayOf, Boolean, Int16, Int32, Int64, Message, String, Uuid, message, struct, wire
 
 
 @struct

@@ -2,19 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.protocol.schema import (
-    ArrayOf,
-    Boolean,
-    Int8,
-    Int16,
-    Int32,
-    Message,
-    String,
-    Words,
-    message,
-    struct,
-    wire,
-)
+from ottla.protocol.schema import ArrayOf, Boolean, Int8, Int16, Int32, Message, String, Words, message, struct, wire
 
 
 @struct
