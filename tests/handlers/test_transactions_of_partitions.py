@@ -8,7 +8,6 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.message_parts import TopicWithIndexes, TopicWithPartitions
-from ottla.protocol.message_parts import TopicWithIndexes as ProducersOf
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from ottla.protocol.messages.describe_producers import DescribeProducersRequest
@@ -415,7 +414,7 @@ async def test_producers_are_listed(world, tx, make_batch):
     world.produced(make_batch(b"p", producer_id=77, producer_epoch=3, base_sequence=5))
     await tx.add("t")
     await tx.produce(b"a", b"b", timestamp_ms=5_000)
-    request = DescribeProducersRequest(topics=[ProducersOf(name="t", partition_indexes=[0, 9, 0])])
+    request = DescribeProducersRequest(topics=[TopicWithIndexes(name="t", partition_indexes=[0, 9, 0])])
     rows = (await world.ask(request, 0)).topics[0].partitions
     assert rows[1].error_code == E.UNKNOWN_TOPIC_OR_PARTITION
     assert rows[2] == rows[0]

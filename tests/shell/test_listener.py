@@ -79,30 +79,20 @@ def test_quiet_connections_are_closed_and_busy_ones_are_not(clock: Clock, log: L
     assert not waiting.closed
 
 
-def test_a_half_closed_connection_waits_no_longer_than_an_idle_one(clock: Clock, log: Log) -> None:
+@pytest.mark.parametrize("change", [{"half_closed": True}, {"is_muted": True}], ids=["half-closed", "muted"])
+def test_who_is_half_closed_or_muted_waits_no_longer_than_an_idle_one(
+    clock: Clock, log: Log, change: dict[str, bool]
+) -> None:
     host = listener(clock, log, connections_max_idle_ms=800)
-    gone = Peer()
-    gone.open = object()
-    host.opened(gone)
+    peer = Peer()
+    peer.open = object()
+    host.opened(peer)
     clock.advance(700)
-    gone.half_closed = True
+    vars(peer).update(change)
     clock.advance(700)
-    assert not gone.closed
+    assert not peer.closed
     clock.advance(200)
-    assert gone.closed
-
-
-def test_a_muted_connection_waits_no_longer_than_an_idle_one(clock: Clock, log: Log) -> None:
-    host = listener(clock, log, connections_max_idle_ms=800)
-    muted = Peer()
-    host.opened(muted)
-    muted.active = True
-    clock.advance(100)
-    muted.open, muted.is_muted = object(), True
-    clock.advance(700)
-    assert not muted.closed
-    clock.advance(200)
-    assert muted.closed
+    assert peer.closed
 
 
 def test_what_does_not_close_because_nobody_reads_is_closed_at_once(clock: Clock, log: Log) -> None:
