@@ -26,6 +26,8 @@ from ottla.protocol.messages.list_offsets import (
 )
 from ottla.protocol.steps import NEXT_IN_LINE, Steps
 
+VERSIONS = range(1, 12)
+
 _NEVER = 1 << 16
 _CONSUMER = -1
 
