@@ -139,7 +139,7 @@ class Dispatcher:
 
     @staticmethod
     def most_request_bytes(api_key: int) -> int:
-        """How long a request may be.
+        """The longest request that an API allows, in bytes.
 
         Raises:
             UnsupportedVersion: there is no such API.
@@ -254,24 +254,15 @@ class Dispatcher:
         return handle
 
     def _is_withheld(self, served: Handler) -> bool:
-        """Whether an API is kept back: what is not enforced is served only where the settings say so."""
+        """True if an API is not served because its rules are not enforced and the settings do not ask for it."""
         return served.unenforced and not self.services.settings.ottla_unenforced_security_apis_enable
 
     def _unknown_api_versions(self) -> Route:
         from ottla.broker.handlers.api_versions import unknown_version
 
-        served, answer = handler(ApiKey.API_VERSIONS), api(ApiKey.API_VERSIONS).response
-        return Route(
-            api="ApiVersions",
-            decode=lambda frame, position: None,
-            encode=answer.layout(0).response_encoder(header_tags=False, fused=self.fused),
-            handler=served,
-            handle=self._handle("ApiVersions", unknown_version, answer),
-            header_tags=False,
-            is_async=False,
-            is_commit=False,
-            error_response=lambda request, code: answer(error_code=code),  # type: ignore[call-arg]
-        )
+        route, answer = self._route(ApiKey.API_VERSIONS << 16), api(ApiKey.API_VERSIONS).response
+        handle = self._handle(route.api, unknown_version, answer)
+        return dataclasses.replace(route, decode=lambda frame, position: None, handle=handle)
 
     def _spawn(self, route: Route, request: Any, work: Any, ctx: RequestContext) -> None:
         task = asyncio.get_running_loop().create_task(self._run(route, request, work, ctx))

@@ -39,6 +39,7 @@ from ottla.clients.partitions import by_topic, committable, label, numbers_by_to
 from ottla.clients.structs import EARLIEST, LATEST, BrokerInfo, OffsetAndMetadata, OffsetAndTimestamp, TopicInfo
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
 from ottla.protocol.errors import ErrorCode, MalformedFrame
+from ottla.protocol.message_parts import ConfigValue, QuotaEntityPart, TopicWithIndexes
 from ottla.protocol.messages import (
     alter_client_quotas,
     alter_configs,
@@ -567,7 +568,7 @@ class Admin:
             KafkaError: INVALID_CONFIG, if there is no such setting or it cannot have that value.
         """
         wanted = {
-            thing: [alter_configs.AlterableConfig(name=key, value=value) for key, value in new.items()]
+            thing: [ConfigValue(name=key, value=value) for key, value in new.items()]
             for thing, new in _given_settings(topics, brokers).items()
         }
         await self._alter(
@@ -660,7 +661,7 @@ class Admin:
             quotas: by Kafka's names, as ``{"consumer_byte_rate": 1_048_576}``; None takes a limit away.
         """
         parts = [
-            alter_client_quotas.AlterClientQuotasRequestEntityData(entity_type=kind, entity_name=name)
+            QuotaEntityPart(entity_type=kind, entity_name=name)
             for kind, name in given.mapping("entity", entity, "names by kind").items()
         ]
         ops = [
@@ -753,7 +754,7 @@ class Admin:
         async def ask(node_id: int, tps: list[TopicPartition]) -> Outcomes[TopicPartition, list[ProducerDescription]]:
             request = describe_producers.DescribeProducersRequest(
                 topics=[
-                    describe_producers.TopicRequest(name=name, partition_indexes=numbers)
+                    TopicWithIndexes(name=name, partition_indexes=numbers)
                     for name, numbers in numbers_by_topic(tps).items()
                 ]
             )
@@ -785,10 +786,7 @@ class Admin:
                 producer_id=producer_id,
                 producer_epoch=producer_epoch,
                 transaction_result=False,
-                topics=[
-                    write_txn_markers.WritableTxnMarkerTopic(name=tp.topic, partition_indexes=[tp.partition])
-                    for tp in tps
-                ],
+                topics=[TopicWithIndexes(name=tp.topic, partition_indexes=[tp.partition]) for tp in tps],
                 coordinator_epoch=coordinator_epoch,
             )
             request = write_txn_markers.WriteTxnMarkersRequest(markers=[marker])
@@ -820,7 +818,7 @@ def _creatable(topic: NewTopic) -> create_topics.CreatableTopic:
             create_topics.CreatableReplicaAssignment(partition_index=partition, broker_ids=brokers)
             for partition, brokers in by_hand.items()
         ],
-        configs=[create_topics.CreatableTopicConfig(name=name, value=value) for name, value in configs.items()],
+        configs=[ConfigValue(name=name, value=value) for name, value in configs.items()],
     )
 
 

@@ -33,7 +33,6 @@ from ottla.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
 from ottla.protocol.records import TopicPartition
@@ -202,12 +201,13 @@ def offset_fetch_request(group_id: str, partitions: Iterable[TopicPartition] | N
         partitions: None for all.
     """
     wanted = numbers_by_topic(partitions or ())
-    single = [OffsetFetchRequestTopic(name=topic, partition_indexes=numbers) for topic, numbers in wanted.items()]
-    batch = [OffsetFetchRequestTopics(name=topic, partition_indexes=numbers) for topic, numbers in wanted.items()]
+    topics = None
+    if partitions is not None:
+        topics = [OffsetFetchRequestTopic(name=topic, partition_indexes=numbers) for topic, numbers in wanted.items()]
     return OffsetFetchRequest(
         group_id=group_id,
-        topics=None if partitions is None else single,
-        groups=[OffsetFetchRequestGroup(group_id=group_id, topics=None if partitions is None else batch)],
+        topics=topics,
+        groups=[OffsetFetchRequestGroup(group_id=group_id, topics=topics)],
         require_stable=True,
     )
 

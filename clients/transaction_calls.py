@@ -18,12 +18,9 @@ from ottla.clients.structs import AutoCommitting, ConsumerGroupMetadata, OffsetA
 from ottla.clients.transactions import Step, Transaction, TransactionState, Verdict, verdict
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.message_parts import TopicWithPartitions
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from ottla.protocol.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnTopic,
-)
+from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.protocol.messages.txn_offset_commit import (
@@ -190,7 +187,7 @@ class TransactionCalls:
                     v3_and_below_producer_id=self._accumulator.producer_id,
                     v3_and_below_producer_epoch=self._accumulator.producer_epoch,
                     v3_and_below_topics=[
-                        AddPartitionsToTxnTopic(name=topic, partitions=numbers)
+                        TopicWithPartitions(name=topic, partitions=numbers)
                         for topic, numbers in numbers_by_topic(tps).items()
                     ],
                 )

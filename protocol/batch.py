@@ -122,7 +122,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def codec(self) -> Codec:
-        """How the records are compressed; raises ``CorruptBatch`` for bits without a meaning."""
+        """The compression of the records; raises ``CorruptBatch`` for bits without a meaning."""
         try:
             return Codec(self.attributes & CODEC_MASK)
         except ValueError:

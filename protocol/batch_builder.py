@@ -28,6 +28,7 @@ from ottla.protocol.crc import crc32c
 from ottla.protocol.varints import encode_varint
 
 _AFTER_CRC: Final = struct.Struct(">hiqqqhii")
+_FIRST_AFTER_CRC: Final = BatchHeader._fields.index("attributes")
 _BEFORE_MAGIC: Final = struct.Struct(">qii")
 
 
@@ -207,26 +208,18 @@ def with_codec(batch: Buffer, codec: Codec, *, level: int | None = None, limit: 
     """A copy of the one batch in ``batch`` compressed otherwise (``compression.type`` of a topic); its CRC is new."""
     header = parse_header(batch)
     records = compress(codec, decompressed_records(header, batch, limit=limit), level)
-    attributes = header.attributes & ~CODEC_MASK | codec
-    return _seal(header.base_offset, header.partition_leader_epoch, _after_crc(header, attributes), records)
+    return sealed(header._replace(attributes=header.attributes & ~CODEC_MASK | codec), records)
 
 
 def _rewritten(header: BatchHeader, batch: Buffer, attributes: int, max_timestamp: int) -> bytes:
-    after_crc = _after_crc(header._replace(max_timestamp=max_timestamp), attributes)
-    return _seal(header.base_offset, header.partition_leader_epoch, after_crc, memoryview(batch)[HEADER_SIZE:])
+    changed = header._replace(attributes=attributes, max_timestamp=max_timestamp)
+    return sealed(changed, memoryview(batch)[HEADER_SIZE:])
 
 
-def _after_crc(header: BatchHeader, attributes: int) -> bytes:
-    return _AFTER_CRC.pack(
-        attributes,
-        header.last_offset_delta,
-        header.base_timestamp,
-        header.max_timestamp,
-        header.producer_id,
-        header.producer_epoch,
-        header.base_sequence,
-        header.record_count,
-    )
+def sealed(header: BatchHeader, records: Buffer) -> bytes:
+    """The batch of ``header`` with this records section; length, magic and CRC are made new."""
+    after_crc = _AFTER_CRC.pack(*header[_FIRST_AFTER_CRC:])
+    return _seal(header.base_offset, header.partition_leader_epoch, after_crc, records)
 
 
 def _seal(base_offset: int, leader_epoch: int, after_crc: bytes, records: Buffer) -> bytes:

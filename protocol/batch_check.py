@@ -66,38 +66,6 @@ class ProducedBatch(NamedTuple):
     """The bytes to append: those that came, or a copy where the broker had to correct them."""
 
 
-def validate_produced(
-    data: Buffer | None,
-    *,
-    api_version: int = 9,
-    max_message_bytes: int | None = None,
-    require_key: bool = False,
-    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
-    now_ms: int | None = None,
-    before_max_ms: int | None = None,
-    after_max_ms: int | None = None,
-    max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
-) -> ProducedBatch:
-    """Check the records of one partition in a Produce request of version 3 or later.
-
-    ``max_message_bytes``, ``require_key`` (a compacted topic), ``timestamp_type``, ``before_max_ms`` and
-    ``after_max_ms`` (``message.timestamp.before.max.ms`` and its sibling; they and ``LOG_APPEND_TIME`` need ``now_ms``,
-    Unix time) are the topic's. Raises ``InvalidBatch``, ``CorruptBatch`` or ``BatchTooLarge``, each with the error code
-    to answer. Every record is looked at, decompressed if need be: what is accepted here can be read by every consumer.
-    """
-    return finished(
-        validating(
-            *check_batch(data, api_version, max_message_bytes),
-            require_key=require_key,
-            timestamp_type=timestamp_type,
-            now_ms=now_ms,
-            before_max_ms=before_max_ms,
-            after_max_ms=after_max_ms,
-            allowance=Allowance(max_decompressed_bytes),
-        )
-    )
-
-
 class Allowance:
     """The bytes and records that the batches of one request may still cost together.
 
@@ -127,7 +95,19 @@ def validating(
     allowance: Allowance,
     limit: int = MAX_DECOMPRESSED_BYTES,
 ) -> Steps[ProducedBatch]:
-    """The rest of `validate_produced` after `check_batch`, in steps."""
+    """Check every record of a batch that `check_batch` has let through, decompressed if need be, in steps.
+
+    What is accepted here can be read by every consumer.
+
+    Args:
+        require_key: the topic is compacted.
+        timestamp_type, before_max_ms, after_max_ms: the topic's.
+        now_ms: Unix time, which `LOG_APPEND_TIME` and the bounds need.
+        limit: bytes that the records may take decompressed, whatever the allowance.
+
+    Raises:
+        InvalidBatch, CorruptBatch, BatchTooLarge: with the error code to answer.
+    """
     stamped_by_producer = timestamp_type is TimestampType.CREATE_TIME
     oldest, newest = _allowed_times(stamped_by_producer, now_ms, before_max_ms, after_max_ms)
     if allowance.records is not None and header.record_count > allowance.records:
@@ -198,14 +178,13 @@ def _judged(
         if now_ms is None:
             raise ValueError("LOG_APPEND_TIME needs now_ms")
         data = with_log_append_time(data, now_ms)
-        header = parse_header(data)
     elif header.timestamp_type is TimestampType.LOG_APPEND_TIME:
         data = with_create_time(data)
-        header = parse_header(data)
     elif summary.max_timestamp_ms != header.max_timestamp:
         data = with_max_timestamp(data, summary.max_timestamp_ms)
-        header = parse_header(data)
-    return ProducedBatch(header, data)
+    else:
+        return ProducedBatch(header, data)
+    return ProducedBatch(parse_header(data), data)
 
 
 def framed(data: Buffer, position: int) -> int | None:

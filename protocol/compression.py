@@ -15,7 +15,7 @@ from typing import Any, Final
 Buffer = bytes | bytearray | memoryview
 
 MAX_DECOMPRESSED_BYTES: Final = 128 * 1024 * 1024
-"""How large a batch may become when decompressed, unless a caller says otherwise."""
+"""The largest decompressed size of a batch, unless a caller says otherwise."""
 
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)

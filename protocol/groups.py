@@ -1,4 +1,4 @@
-"""Which partition of ``__consumer_offsets`` coordinates a group.
+"""The partition of ``__consumer_offsets`` that coordinates a group.
 
 Broker, client and pipeline share this one function: a broker that disagreed with Kafka on it would put a group's
 offsets where Kafka's tools do not look for them.

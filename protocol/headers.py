@@ -87,19 +87,6 @@ def skip_tags(frame: bytes, position: int) -> int:
     return position
 
 
-def encode_request_header(
-    api_key: int, api_version: int, correlation_id: int, client_id: str | None, *, flexible: bool
-) -> bytes:
-    """Header version 2 when ``flexible``, else version 1."""
-    header = RequestHeader(
-        request_api_key=api_key,
-        request_api_version=api_version,
-        correlation_id=correlation_id,
-        client_id=client_id,
-    )
-    return RequestHeader.layout(2 if flexible else 1).encode(header)
-
-
 def frame_request(
     api_key: int, api_version: int, correlation_id: int, client_id: str | None, body: bytes, *, flexible: bool
 ) -> bytes:

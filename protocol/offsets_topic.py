@@ -142,7 +142,12 @@ def decode_key(key: bytes) -> OffsetKey | GroupKey | None:
     return decoded
 
 
-def _value_version(value: bytes, message_class: type[Message]) -> int:
+def value_version(value: bytes, message_class: type[Message]) -> int:
+    """The int16 that a value begins with, which says how it is laid out.
+
+    Raises:
+        MalformedFrame: the value is shorter than that, or the message has no such version.
+    """
     if len(value) < 2:
         raise MalformedFrame(f"record value of {len(value)} bytes")
     version = int.from_bytes(value[:2], "big", signed=True)
@@ -157,7 +162,7 @@ def decode_offset_value(value: bytes) -> OffsetValue:
     Raises:
         MalformedFrame: another version, or bytes that do not fit.
     """
-    decoded: OffsetValue = OffsetValue.layout(_value_version(value, OffsetValue)).decode(value, 2)
+    decoded: OffsetValue = OffsetValue.layout(value_version(value, OffsetValue)).decode(value, 2)
     return decoded
 
 
@@ -177,7 +182,7 @@ def decode_group_value(value: bytes) -> GroupValue:
     Raises:
         MalformedFrame: another version, or bytes that do not fit.
     """
-    decoded: GroupValue = GroupValue.layout(_value_version(value, GroupValue)).decode(value, 2)
+    decoded: GroupValue = GroupValue.layout(value_version(value, GroupValue)).decode(value, 2)
     return decoded
 
 

@@ -30,18 +30,8 @@ from construct import StreamError
 
 from ottla.protocol.errors import MalformedFrame, UnsupportedVersion
 from ottla.protocol.framing import Gathered
-from ottla.protocol.primitives import (
-    MAX_ITEMS,
-    UuidLeaf,
-)
-from ottla.protocol.structs import (
-    ArrayOf,
-    StructLeaf,
-    WireField,
-    WireType,
-    answer_too_large,
-    most_answered,
-)
+from ottla.protocol.primitives import MAX_ITEMS, UuidLeaf
+from ottla.protocol.structs import ArrayOf, StructLeaf, WireField, WireType, answer_too_large, most_answered
 
 T = TypeVar("T")
 FOREVER = 1 << 15

@@ -107,7 +107,7 @@ class WireField:
         return self.default
 
     def is_default(self, value: Any) -> bool:
-        """Whether a tagged field with this value is left out. An empty array is one whatever sequence it is."""
+        """True if a tagged field with this value is left out. Any empty sequence is the empty array."""
         if isinstance(self.default, list):
             return value is not None and not len(value)
         return bool(value == self.fresh_default())
@@ -187,7 +187,7 @@ class StructLeaf(Leaf):
 
 
 def has_records(leaf: Leaf) -> bool:
-    """Whether there are record batches in it."""
+    """True if there are record batches in it."""
     match leaf:
         case Sized():
             return leaf.shared
@@ -199,7 +199,7 @@ def has_records(leaf: Leaf) -> bool:
 
 
 def most_answered(leaf: StructLeaf) -> int:
-    """How large a response may be, its length prefix included: with records, as large as a length can say."""
+    """The largest size of a response, length prefix included. With records it is all that a length can say."""
     return 4 + INT32_MAX if has_records(leaf) else MAX_ANSWER_BYTES
 
 

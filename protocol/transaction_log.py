@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 
-from ottla.protocol.errors import MalformedFrame
+from ottla.protocol.offsets_topic import record_type, value_version
 from ottla.protocol.schema import ArrayOf, Int8, Int16, Int32, Int64, Message, String, message, struct, wire
 
 TRANSACTION_KEY = 0
@@ -84,9 +84,7 @@ def decode_transaction_key(key: bytes) -> str | None:
     Raises:
         MalformedFrame: the key is shorter than its type, or does not fit it.
     """
-    if len(key) < 2:
-        raise MalformedFrame(f"record key of {len(key)} bytes")
-    if int.from_bytes(key[:2], "big", signed=True) != TRANSACTION_KEY:
+    if record_type(key) != TRANSACTION_KEY:
         return None
     decoded: TransactionLogKey = TransactionLogKey.layout(0).decode(key, 2)
     return decoded.transactional_id
@@ -103,10 +101,7 @@ def decode_transaction_value(value: bytes) -> TransactionLogValue:
     Raises:
         MalformedFrame: another version, or bytes that do not fit.
     """
-    if len(value) < 2:
-        raise MalformedFrame(f"record value of {len(value)} bytes")
-    version = int.from_bytes(value[:2], "big", signed=True)
-    if version not in TransactionLogValue.versions:
-        raise MalformedFrame(f"TransactionLogValue has no version {version}")
-    decoded: TransactionLogValue = TransactionLogValue.layout(version).decode(value, 2)
+    decoded: TransactionLogValue = TransactionLogValue.layout(value_version(value, TransactionLogValue)).decode(
+        value, 2
+    )
     return decoded

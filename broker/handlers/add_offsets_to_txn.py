@@ -9,8 +9,6 @@ from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from ottla.protocol.records import TopicPartition
 
-VERSIONS = range(5)
-
 
 def handle(request: AddOffsetsToTxnRequest, ctx: RequestContext, services: Services) -> AddOffsetsToTxnResponse | None:
     partition = coordinator_partition(request.group_id, services.topics.partition_count(OFFSETS_TOPIC))

@@ -10,8 +10,6 @@ from ottla.protocol.internal_topics import INTERNAL_TOPICS
 from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from ottla.protocol.records import TopicPartition
 
-VERSIONS = range(6)
-
 
 def handle(
     request: AddPartitionsToTxnRequest, ctx: RequestContext, services: Services

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ottla.broker.context import RequestContext
-from ottla.broker.core.refusal import Refusal
+from ottla.broker.core.refusal import Refusal, code_and_message
 from ottla.broker.core.security.scram import Deletion, Upsertion, plan
 from ottla.broker.core.topics.catalog import Catalog
 from ottla.broker.engine import EngineError
@@ -17,7 +17,6 @@ from ottla.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsResult,
 )
 
-VERSIONS = range(1)
 UNENFORCED = True
 
 
@@ -39,16 +38,8 @@ async def handle(
         refusals = await services.topics.change(planned)
     except EngineError as error:
         refusals = dict.fromkeys(_users(request), Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
-    return AlterUserScramCredentialsResponse(
-        results=[
-            AlterUserScramCredentialsResult(
-                user=user,
-                error_code=refusal.error_code if refusal else ErrorCode.NONE,
-                error_message=refusal.message if refusal else None,
-            )
-            for user, refusal in refusals.items()
-        ]
-    )
+    rows = [_row(user, *code_and_message(refusal)) for user, refusal in refusals.items()]
+    return AlterUserScramCredentialsResponse(results=rows)
 
 
 def _users(request: AlterUserScramCredentialsRequest) -> list[str]:
@@ -56,7 +47,10 @@ def _users(request: AlterUserScramCredentialsRequest) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+def _row(user: str, code: int, message: str | None) -> AlterUserScramCredentialsResult:
+    return AlterUserScramCredentialsResult(user=user, error_code=code, error_message=message)
+
+
 def failed(request: AlterUserScramCredentialsRequest, code: int) -> AlterUserScramCredentialsResponse:
     """The answer when we have a bug."""
-    rows = [AlterUserScramCredentialsResult(user=user, error_code=code, error_message=None) for user in _users(request)]
-    return AlterUserScramCredentialsResponse(results=rows)
+    return AlterUserScramCredentialsResponse(results=[_row(user, code, None) for user in _users(request)])

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from ottla.broker.context import RequestContext
 from ottla.broker.core.refusal import Refusal
-from ottla.broker.core.security.acls import UNKNOWN, Acl, add, is_filter
+from ottla.broker.core.security.acls import Acl, add, is_filter, names_unknown
 from ottla.broker.core.topics.catalog import Catalog
 from ottla.broker.engine import EngineError
 from ottla.broker.handlers.authorized import NO_AUTHORIZER
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode, MalformedFrame
 from ottla.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
-
-VERSIONS = range(1, 4)
 
 
 async def handle(request: CreateAclsRequest, ctx: RequestContext, services: Services) -> CreateAclsResponse:
@@ -28,9 +26,8 @@ async def handle(request: CreateAclsRequest, ctx: RequestContext, services: Serv
         )
         for each in request.creations
     ]
-    for acl in wanted:
-        if UNKNOWN in (acl.resource_type, acl.pattern_type, acl.operation, acl.permission_type):
-            raise MalformedFrame("CreateAcls has a rule with something unknown")
+    if any(names_unknown(acl) for acl in wanted):
+        raise MalformedFrame("CreateAcls has a rule with something unknown")
     if not services.settings.ottla_unenforced_security_apis_enable:
         return failed(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
     if any(is_filter(acl) for acl in wanted):

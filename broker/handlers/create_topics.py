@@ -20,8 +20,6 @@ from ottla.protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 
-VERSIONS = range(2, 8)
-
 _REFUSED_SINCE = 6
 """From this version on clients know of quotas that are exceeded."""
 

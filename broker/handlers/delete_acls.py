@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from ottla.broker.context import RequestContext
 from ottla.broker.core.refusal import Refusal
-from ottla.broker.core.security.acls import UNKNOWN, Acl, AclFilter, remove
+from ottla.broker.core.security.acls import Acl, names_unknown, remove
 from ottla.broker.core.topics.catalog import Catalog
 from ottla.broker.engine import EngineError
 from ottla.broker.handlers.authorized import NO_AUTHORIZER
+from ottla.broker.handlers.describe_acls import filter_of
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode, MalformedFrame
 from ottla.protocol.messages.delete_acls import (
@@ -17,27 +18,13 @@ from ottla.protocol.messages.delete_acls import (
     DeleteAclsResponse,
 )
 
-VERSIONS = range(1, 4)
-
 _Outcome = list[Acl] | Refusal
 
 
 async def handle(request: DeleteAclsRequest, ctx: RequestContext, services: Services) -> DeleteAclsResponse:
-    filters = [
-        AclFilter(
-            each.resource_type_filter,
-            each.resource_name_filter,
-            each.pattern_type_filter,
-            each.principal_filter,
-            each.host_filter,
-            each.operation,
-            each.permission_type,
-        )
-        for each in request.filters
-    ]
-    for wanted in filters:
-        if UNKNOWN in (wanted.resource_type, wanted.pattern_type, wanted.operation, wanted.permission_type):
-            raise MalformedFrame("DeleteAcls has a filter with something unknown")
+    filters = [filter_of(each) for each in request.filters]
+    if any(names_unknown(each) for each in filters):
+        raise MalformedFrame("DeleteAcls has a filter with something unknown")
     if not services.settings.ottla_unenforced_security_apis_enable:
         return failed(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
 

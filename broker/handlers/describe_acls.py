@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from ottla.broker.context import RequestContext
-from ottla.broker.core.security.acls import UNKNOWN, AclFilter
+from ottla.broker.core.security.acls import AclFilter, names_unknown
 from ottla.broker.handlers.authorized import NO_AUTHORIZER
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode, MalformedFrame
+from ottla.protocol.messages.delete_acls import DeleteAclsFilter
 from ottla.protocol.messages.describe_acls import (
     AclDescription,
     DescribeAclsRequest,
@@ -14,20 +15,23 @@ from ottla.protocol.messages.describe_acls import (
     DescribeAclsResponse,
 )
 
-VERSIONS = range(1, 4)
+
+def filter_of(asked: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
+    """The filter that a request describes."""
+    return AclFilter(
+        asked.resource_type_filter,
+        asked.resource_name_filter,
+        asked.pattern_type_filter,
+        asked.principal_filter,
+        asked.host_filter,
+        asked.operation,
+        asked.permission_type,
+    )
 
 
 def handle(request: DescribeAclsRequest, ctx: RequestContext, services: Services) -> DescribeAclsResponse:
-    wanted = AclFilter(
-        request.resource_type_filter,
-        request.resource_name_filter,
-        request.pattern_type_filter,
-        request.principal_filter,
-        request.host_filter,
-        request.operation,
-        request.permission_type,
-    )
-    if UNKNOWN in (wanted.resource_type, wanted.pattern_type, wanted.operation, wanted.permission_type):
+    wanted = filter_of(request)
+    if names_unknown(wanted):
         raise MalformedFrame("DescribeAcls asks for what is unknown")
     if not services.settings.ottla_unenforced_security_apis_enable:
         return DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)

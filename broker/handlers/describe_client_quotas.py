@@ -6,15 +6,13 @@ from ottla.broker.context import RequestContext
 from ottla.broker.core.quotas.filters import Component, filter_of
 from ottla.broker.core.refusal import Refusal
 from ottla.broker.handlers.services import Services
+from ottla.protocol.message_parts import QuotaEntityPart
 from ottla.protocol.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
-    EntityData,
     EntryData,
     ValueData,
 )
-
-VERSIONS = range(2)
 
 
 def handle(
@@ -27,7 +25,7 @@ def handle(
         return DescribeClientQuotasResponse(error_code=wanted.error_code, error_message=wanted.message, entries=None)
     entries = [
         EntryData(
-            entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+            entity=[QuotaEntityPart(entity_type=kind, entity_name=name) for kind, name in entity],
             values=[ValueData(key=key, value=value) for key, value in values.items()],
         )
         for entity, values in services.topics.catalog.quotas.items()

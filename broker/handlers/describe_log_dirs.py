@@ -17,8 +17,6 @@ from ottla.protocol.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 
-VERSIONS = range(1, 6)
-
 
 def handle(request: DescribeLogDirsRequest, ctx: RequestContext, services: Services) -> DescribeLogDirsResponse:
     try:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+
 from ottla.broker.context import RequestContext
 from ottla.broker.core.topics.partition import Topic
 from ottla.broker.handlers.services import Services
@@ -14,22 +17,21 @@ from ottla.protocol.messages.describe_producers import (
     TopicResponse,
 )
 
-VERSIONS = range(1)
-
 
 def handle(request: DescribeProducersRequest, ctx: RequestContext, services: Services) -> DescribeProducersResponse:
-    known: dict[tuple[str, int], PartitionResponse] = {}
-    answer = []
-    for asked in request.topics:
-        rows = []
-        for index in asked.partition_indexes:
-            # Kafka answers as often as a partition is named. It is described once.
-            row = known.get((asked.name, index))
-            if row is None:
-                row = known[asked.name, index] = _described(services.topics.topics.get(asked.name), index)
-            rows.append(row)
-        answer.append(TopicResponse(name=asked.name, partitions=rows))
-    return DescribeProducersResponse(topics=answer)
+    return _answer(request, lambda name, index: _described(services.topics.topics.get(name), index))
+
+
+def _answer(
+    request: DescribeProducersRequest, describe: Callable[[str, int], PartitionResponse]
+) -> DescribeProducersResponse:
+    # Kafka answers as often as a partition is named. It is described once.
+    row = cache(describe)
+    topics = [
+        TopicResponse(name=asked.name, partitions=[row(asked.name, index) for index in asked.partition_indexes])
+        for asked in request.topics
+    ]
+    return DescribeProducersResponse(topics=topics)
 
 
 def _described(topic: Topic | None, index: int) -> PartitionResponse:
@@ -54,14 +56,4 @@ def _described(topic: Topic | None, index: int) -> PartitionResponse:
 
 def failed(request: DescribeProducersRequest, code: int) -> DescribeProducersResponse:
     """The answer when we have a bug."""
-    return DescribeProducersResponse(
-        topics=[
-            TopicResponse(
-                name=topic.name,
-                partitions=[
-                    PartitionResponse(partition_index=index, error_code=code) for index in topic.partition_indexes
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
+    return _answer(request, lambda name, index: PartitionResponse(partition_index=index, error_code=code))

@@ -10,8 +10,6 @@ from ottla.protocol.messages.describe_transactions import (
     TransactionState,
 )
 
-VERSIONS = range(1)
-
 
 def handle(
     request: DescribeTransactionsRequest, ctx: RequestContext, services: Services

@@ -44,13 +44,12 @@ from ottla.broker.handlers.partition_reads import (
 from ottla.broker.handlers.services import Services
 from ottla.broker.runtime.topics import TopicManager
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.message_parts import LeaderIdAndEpoch, NodeEndpoint
 from ottla.protocol.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
     PartitionData,
     SnapshotId,
 )

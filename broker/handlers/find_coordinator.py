@@ -10,13 +10,8 @@ from collections.abc import Sequence
 from ottla.broker.context import RequestContext
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.find_coordinator import (
-    Coordinator,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
+from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
-VERSIONS = range(7)
 GROUP, TRANSACTION = 0, 1
 BATCH_FROM = 4
 

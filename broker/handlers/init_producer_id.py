@@ -10,8 +10,6 @@ from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
-VERSIONS = range(6)
-
 
 async def handle(
     request: InitProducerIdRequest, ctx: RequestContext, services: Services

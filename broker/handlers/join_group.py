@@ -6,8 +6,6 @@ from ottla.broker.context import RequestContext
 from ottla.broker.handlers.services import Services
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
-VERSIONS = range(10)
-
 
 def handle(request: JoinGroupRequest, ctx: RequestContext, services: Services) -> JoinGroupResponse | None:
     return services.host.enter(services.members.join, request, ctx)

@@ -15,8 +15,6 @@ from ottla.protocol.messages.list_transactions import (
     TransactionState,
 )
 
-VERSIONS = range(3)
-
 MATCHED_AT_A_TIME = 65_536
 """Characters of transactional ids that are held against a pattern before it is asked whether somebody still waits."""
 

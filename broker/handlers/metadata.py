@@ -22,8 +22,6 @@ from ottla.protocol.messages.metadata import (
 )
 from ottla.protocol.primitives import ZERO_UUID
 
-VERSIONS = range(14)
-
 _LOOKUP_BY_ID_SINCE = 12
 
 

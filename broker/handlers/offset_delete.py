@@ -8,8 +8,6 @@ from ottla.broker.handlers.missing import missing_partitions
 from ottla.broker.handlers.services import Services
 from ottla.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 
-VERSIONS = range(1)
-
 
 def handle(request: OffsetDeleteRequest, ctx: RequestContext, services: Services) -> OffsetDeleteResponse | None:
     named = [(topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions]

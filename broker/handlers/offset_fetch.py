@@ -13,8 +13,6 @@ from ottla.broker.handlers.services import Services
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse, OffsetFetchResponseGroup
 from ottla.protocol.primitives import ZERO_UUID
 
-VERSIONS = range(1, 11)
-
 
 def handle(request: OffsetFetchRequest, ctx: RequestContext, services: Services) -> OffsetFetchResponse | None:
     topics = services.topics

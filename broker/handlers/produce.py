@@ -24,9 +24,9 @@ from ottla.broker.engine import EngineError
 from ottla.broker.handlers.services import Services
 from ottla.protocol.compression import Buffer
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.message_parts import LeaderIdAndEpoch
 from ottla.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
-    LeaderIdAndEpoch,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -219,7 +219,7 @@ def _refused_as_a_whole(request: ProduceRequest) -> ErrorCode | None:
 
 
 def _is_plain(records: Buffer) -> bool:
-    """Whether it can be seen at once that these begin like a batch, and like none that is transactional."""
+    """Tell, without parsing, that records begin with a batch that is not transactional."""
     return (
         len(records) >= HEADER_SIZE
         and not records[ATTRIBUTES_AT + 1] & TRANSACTIONAL_BIT
@@ -362,7 +362,8 @@ def _begin(
     headers = dict(_headers(pending))
     who = {(header.producer_id, header.producer_epoch) for header in headers.values() if header.producer_id >= 0}
     if len(who) > 1:
-        _fail_all(answer, pending, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        for batch in pending:
+            _fail(answer, batch.row, batch.partition.tp.topic, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         return False
     asked: list[tuple[_Pending, Verification]] = []
     for index, batch in enumerate(pending):
@@ -384,7 +385,7 @@ def _begin(
 
 
 def _takes_part_anew(header: BatchHeader, partition: Partition) -> bool:
-    """Whether a transactional batch is the first of its transaction here.
+    """Tell whether a transactional batch is the first of its transaction in a partition.
 
     One without a producer id takes part in nothing: Kafka writes it as if it were plain.
     """
@@ -430,11 +431,6 @@ def _shown(error: ErrorCode, version: int) -> ErrorCode:
     if error is ErrorCode.CONCURRENT_TRANSACTIONS and version < ADDS_PARTITIONS:
         return ErrorCode.NOT_ENOUGH_REPLICAS
     return _RETRIED.get(error, error)
-
-
-def _fail_all(answer: _Answer, pending: list[_Pending], error: ErrorCode) -> None:
-    for batch in pending:
-        _fail(answer, batch.row, batch.partition.tp.topic, error)
 
 
 def failed(request: ProduceRequest, code: int) -> ProduceResponse:

@@ -11,6 +11,7 @@ from functools import partial
 
 from ottla.broker.context import RequestContext
 from ottla.broker.core.groups.offsets.commit import Refusals
+from ottla.broker.core.groups.offsets.transactional import response_to
 from ottla.broker.core.topics.transactions import Verification
 from ottla.broker.core.transactions.requests import Question
 from ottla.broker.handlers.missing import missing_partitions
@@ -18,15 +19,8 @@ from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
-from ottla.protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitResponse,
-    TxnOffsetCommitResponsePartition,
-    TxnOffsetCommitResponseTopic,
-)
+from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ottla.protocol.records import TopicPartition
-
-VERSIONS = range(6)
 
 KNOWS_ABORTABLE = 4
 """From this version on a client can be told that aborting the transaction is the way on (KIP-890)."""
@@ -63,7 +57,7 @@ def _verified(
     """The transaction coordinator has answered: let the group's have the offsets."""
     answer: TxnOffsetCommitResponse | None
     if error := _shown(errors[tp], ctx.api_version):
-        answer = _refused(request, {**_everywhere(request, error), **refused})
+        answer, _ = response_to(request, {**_everywhere(request, error), **refused})
     else:
         answer = services.host.enter(services.groups.commit_transactional_offsets, request, ctx, refused, verification)
     if answer is not None:
@@ -84,23 +78,6 @@ def _everywhere(request: TxnOffsetCommitRequest, error: ErrorCode) -> Refusals:
     return {(topic.name, item.partition_index): error for topic in request.topics for item in topic.partitions}
 
 
-def _refused(request: TxnOffsetCommitRequest, refused: Refusals) -> TxnOffsetCommitResponse:
-    return TxnOffsetCommitResponse(
-        topics=[
-            TxnOffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=[
-                    TxnOffsetCommitResponsePartition(
-                        partition_index=item.partition_index, error_code=refused[topic.name, item.partition_index]
-                    )
-                    for item in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
-
-
 def failed(request: TxnOffsetCommitRequest, code: int) -> TxnOffsetCommitResponse:
     """The answer when we have a bug."""
-    return _refused(request, _everywhere(request, ErrorCode(code)))
+    return response_to(request, _everywhere(request, ErrorCode(code)))[0]

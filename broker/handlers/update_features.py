@@ -17,7 +17,6 @@ from ottla.protocol.messages.update_features import (
     UpdateFeaturesResponse,
 )
 
-VERSIONS = range(3)
 EACH_UNTIL = 1
 """Up to this version the answer names each feature. KIP-1022"""
 UPGRADE_TYPES = range(1, 4)

@@ -12,17 +12,14 @@ from ottla.broker.context import RequestContext
 from ottla.broker.core.topics.producers import TransactionMarker
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.message_parts import PartitionOutcome, TopicOutcome, TopicWithIndexes
 from ottla.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
-    WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
-    WritableTxnMarkerTopicResult,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
 from ottla.protocol.records import TopicPartition
-
-VERSIONS = range(1, 3)
 
 
 class _Answer:
@@ -36,7 +33,7 @@ class _Answer:
         self.open = 1
         self.parked = False
 
-    def settled(self, row: WritableTxnMarkerPartitionResult, offset: int, error: ErrorCode) -> None:
+    def settled(self, row: PartitionOutcome, offset: int, error: ErrorCode) -> None:
         row.error_code = error
         self.open -= 1
         if not self.open and self.parked:
@@ -75,20 +72,16 @@ def _response(request: WriteTxnMarkersRequest, code: int) -> WriteTxnMarkersResp
         markers=[
             WritableTxnMarkerResult(
                 producer_id=marker.producer_id,
-                topics=[
-                    WritableTxnMarkerTopicResult(
-                        name=topic.name,
-                        partitions=[
-                            WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
-                            for index in topic.partition_indexes
-                        ],
-                    )
-                    for topic in marker.topics
-                ],
+                topics=[_topic(topic, code) for topic in marker.topics],
             )
             for marker in request.markers
         ]
     )
+
+
+def _topic(asked: TopicWithIndexes, code: int) -> TopicOutcome:
+    rows = [PartitionOutcome(partition_index=index, error_code=code) for index in asked.partition_indexes]
+    return TopicOutcome(name=asked.name, partitions=rows)
 
 
 def failed(request: WriteTxnMarkersRequest, code: int) -> WriteTxnMarkersResponse:

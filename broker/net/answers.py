@@ -35,7 +35,7 @@ class Answers:
         self.paused = False
 
     def __bool__(self) -> bool:
-        """Whether some of them wait here."""
+        """True if some of them wait here."""
         return bool(self._unsent)
 
     @property

@@ -317,7 +317,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def answer_room_bytes(self) -> int:
-        """How large an answer may be that can be smaller: there is so much room for what clients do not read."""
+        """The size limit of an answer that can be made smaller: the room that is left for unread answers."""
         return self._host.answer_room_bytes
 
     def finish(self, ctx: RequestContext, frame: Frame | None) -> None:
@@ -376,7 +376,7 @@ class Connection(asyncio.Protocol):
                 self._schedule_pump()
 
     def _may_overlap(self) -> bool:
-        """Whether the next frame may be served although answers are owed; if nobody knows it yet, whether it might."""
+        """True if the next frame may be served although answers are owed, or if that is not known yet."""
         if self.open is not None and not self.open.overlaps:
             return False
         if len(self._line) >= OVERLAPPING_REQUESTS or self._line_bytes + self._open_bytes > OVERLAPPING_BYTES:
@@ -396,7 +396,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_closing(self) -> bool:
-        """Whether it is closed, or will be as soon as what was written is sent."""
+        """True if it is closed, or will be as soon as what was written is sent."""
         return self._ending or self._transport is None or self._transport.is_closing()
 
     def close(self) -> None:
@@ -574,7 +574,7 @@ class Connection(asyncio.Protocol):
             self._bound_reading()
 
     def _begin_large(self, data: bytes) -> bool:
-        """Whether ``data``, behind which nothing waits, was taken: as it begins a large frame, or there is no room."""
+        """Take ``data`` that begins a large frame, or for which there is no room; False if it is neither."""
         size = _LENGTH(data)[0]
         if size <= 0 or size > self._reader.max_frame_bytes:
             return False
@@ -624,4 +624,4 @@ def _receive_first(frame: Any, start: int, connection: Connection) -> Frame | No
 
 
 def _nowhere(data: bytes) -> None:
-    """Where answers go before there is a transport, and after."""
+    """Drop an answer: there is no transport yet, or no longer."""

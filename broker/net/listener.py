@@ -229,12 +229,12 @@ class Listener:
 
     @property
     def is_full(self) -> bool:
-        """Whether unfinished requests hold all that they may."""
+        """True if unfinished requests hold all that they may."""
         return self._requests.is_full
 
     @property
     def answer_room_bytes(self) -> int:
-        """How large an answer may be that can be smaller."""
+        """The size limit of an answer that can be made smaller."""
         return self._answers.room_bytes
 
     def opened(self, connection: Connection) -> None:

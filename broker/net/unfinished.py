@@ -64,7 +64,7 @@ class UnfinishedRequests:
 
     @property
     def is_full(self) -> bool:
-        """Whether the bound presses."""
+        """True if requests hold more than the bound."""
         return self.held_bytes > self._most_bytes
 
     def holds(self, connection: Sender, held_bytes: int) -> bool:

@@ -47,7 +47,7 @@ class _Waiting:
 
     @property
     def heard_ms(self) -> int:
-        """When some left last, or it began to wait."""
+        """The time when some bytes left last, or when it began to wait."""
         return self.since_ms if self.progress_ms is None else self.progress_ms
 
 
@@ -74,7 +74,7 @@ class UnreadAnswers:
 
     @property
     def room_bytes(self) -> int:
-        """How large an answer may be that can be smaller."""
+        """The size limit of an answer that can be made smaller."""
         return max(0, self._most_bytes // 2 - self.held_bytes)
 
     def grew(self, connection: Reader) -> None:

@@ -10,16 +10,7 @@ from functools import partial
 from typing import Any
 
 from ottla.broker.context import RequestContext
-from ottla.broker.dispatch import (
-    CLIENT_ID,
-    CORRELATION_ID,
-    Dispatcher,
-    Handle,
-    Peer,
-    Repeat,
-    Route,
-    correlation_id,
-)
+from ottla.broker.dispatch import CLIENT_ID, CORRELATION_ID, Dispatcher, Handle, Peer, Repeat, Route, correlation_id
 from ottla.broker.logger import Logger
 from ottla.observe.metrics.requests import Requests
 from ottla.protocol.framing import Gathered

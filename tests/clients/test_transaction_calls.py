@@ -20,6 +20,7 @@ from ottla.clients.transaction_calls import TransactionCalls
 from ottla.clients.transactions import Transaction, TransactionState
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.message_parts import PartitionOutcome, TopicOutcome
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -30,12 +31,7 @@ from ottla.protocol.messages.add_partitions_to_txn import (
 from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from ottla.protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitResponse,
-    TxnOffsetCommitResponsePartition,
-    TxnOffsetCommitResponseTopic,
-)
+from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ottla.protocol.records import TopicPartition
 from tests.clients.fake_client import FakeClient, turn
 
@@ -98,8 +94,8 @@ class Coordinators(FakeClient):
             case AddOffsetsToTxnRequest():
                 return AddOffsetsToTxnResponse(error_code=code)
             case TxnOffsetCommitRequest():
-                place = TxnOffsetCommitResponsePartition(partition_index=0, error_code=code)
-                return TxnOffsetCommitResponse(topics=[TxnOffsetCommitResponseTopic(name="t", partitions=[place])])
+                place = PartitionOutcome(partition_index=0, error_code=code)
+                return TxnOffsetCommitResponse(topics=[TopicOutcome(name="t", partitions=[place])])
             case EndTxnRequest():
                 if options["low"] >= 5 and not code:
                     self.epoch += 1

@@ -50,12 +50,7 @@ from ottla.protocol.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from ottla.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
-)
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from ottla.protocol.offsets_topic import (
     CoordinatorRecord,
@@ -338,7 +333,7 @@ class Play(TransactionSteps):
                 wanted.setdefault(topic, []).append(int(partition))
         request = OffsetFetchRequest(require_stable="stable" in words)
         if version >= 8:
-            topics = [OffsetFetchRequestTopics(name=name, partition_indexes=items) for name, items in wanted.items()]
+            topics = [OffsetFetchRequestTopic(name=name, partition_indexes=items) for name, items in wanted.items()]
             request.groups = [
                 OffsetFetchRequestGroup(group_id=group, topics=None if "all" in words else topics)
                 for group in words[0].split(",")

@@ -16,11 +16,7 @@ from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from ottla.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic
 from ottla.protocol.offsets_topic import (
     CoordinatorRecord,
     OffsetValue,
@@ -47,7 +43,7 @@ def loaded(topic_id: uuid.UUID, version: int = 4) -> GroupCoordinator:
 
 
 def fetched(coordinator: GroupCoordinator, topic_id: uuid.UUID, version: int = 10) -> list[tuple[uuid.UUID, int]]:
-    topics = [OffsetFetchRequestTopics(name="t", topic_id=topic_id, partition_indexes=[0])]
+    topics = [OffsetFetchRequestTopic(name="t", topic_id=topic_id, partition_indexes=[0])]
     groups = [OffsetFetchRequestGroup(group_id="g", topics=topics)]
     ctx = SimpleNamespace(api_version=version, client_id="c", client_host="/h")
     answer = coordinator.fetch_offsets(OffsetFetchRequest(groups=groups), ctx, 0, 0, lambda name: NEW)

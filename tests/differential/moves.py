@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from functools import cache
-from importlib import import_module
 from typing import Any
 from uuid import UUID
 
+from ottla.broker.handlers import handler
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.compression import Codec
 from ottla.protocol.records import BatchError, Record, build_batch, parse_header
@@ -27,7 +27,7 @@ Batch = dict[str, Any]
 @cache
 def versions(key: ApiKey) -> range:
     """The versions that Ottla advertises of an API; of Produce, those that it answers."""
-    found: range = import_module(f"ottla.broker.handlers.{key.name.lower()}").VERSIONS
+    found = handler(key).versions
     return range(3, found.stop) if key is ApiKey.PRODUCE else found
 
 

@@ -15,6 +15,7 @@ from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.core.topics.catalog import NewTopic, TopicEntry
 from ottla.broker.core.transactions.config import TransactionConfig
+from ottla.broker.engine import StorageFull
 from ottla.broker.handlers import handler
 from ottla.broker.handlers.fetch import complete
 from ottla.broker.handlers.services import Node, Services
@@ -23,12 +24,15 @@ from ottla.broker.runtime.member_connections import MemberConnections
 from ottla.broker.runtime.topics import TopicManager
 from ottla.broker.runtime.transaction_needs import TransactionNeeds
 from ottla.broker.settings import Settings
+from ottla.broker.storage.local.engine import LocalEngine
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
+from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from ottla.protocol.records import Record, build_batch
+from ottla.protocol.records import Record, build_batch, decode_batch, iter_batches
 
 NOW_MS = 1_700_000_000_000
 
@@ -269,6 +273,38 @@ class World:
         request = FetchRequest(max_wait_ms=max_wait_ms, min_bytes=min_bytes, topics=[wanted_topic], **options)
         return self.send(request, version)
 
+    def produced_all(self, *topics, version=9, acks=-1, **options):
+        """Send batches of several topics, as (name or id, {partition: records, …}), and let the storage run.
+
+        Returns:
+            The exchange; answered unless it waits for something else.
+        """
+        data = [
+            TopicProduceData(
+                **({"name": topic} if isinstance(topic, str) else {"topic_id": topic}),
+                partition_data=[PartitionProduceData(index=index, records=records) for index, records in rows],
+            )
+            for topic, rows in topics
+        ]
+        exchange = self.send(ProduceRequest(acks=acks, topic_data=data, **options), version)
+        self.run()
+        return exchange
+
+    async def trim(self, offset, **options):
+        """Ask for the records before an offset to be deleted; the partition's row."""
+        options = {"topic": "t", "partition": 0, "version": 2} | options
+        rows = [DeleteRecordsPartition(partition_index=options["partition"], offset=offset)]
+        request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=options["topic"], partitions=rows)])
+        return (await self.ask(request, options["version"])).topics[0].partitions[0]
+
+    async def delete(self, *names):
+        """Ask for topics to be deleted; the answer."""
+        return await self.ask(DeleteTopicsRequest(topic_names=list(names), timeout_ms=1000), 5)
+
+    async def refuse_to_store(self, state):
+        """May take the place of ``engine.catalog.store``."""
+        raise StorageFull("no room")
+
     def fetched(self, offset=0, **options):
         """Fetch without waiting; the row of the first partition."""
         return self.fetch(offset, **options).response.responses[0].partitions[0]
@@ -281,6 +317,11 @@ def _snake(name):
 def batch(*values, key=b"k", timestamp_ms=NOW_MS, **options):
     """A batch of records with the given values, a millisecond apart."""
     return build_batch([Record(0, timestamp_ms + i, key, value) for i, value in enumerate(values)], **options)
+
+
+def values(records):
+    """The values of all records."""
+    return [record.value for _, batch in iter_batches(records) for record in decode_batch(batch)]
 
 
 @pytest.fixture
@@ -296,3 +337,29 @@ def new_world():
 @pytest_asyncio.fixture
 async def world():
     return await World().start()
+
+
+@pytest.fixture
+def slow_world(world, monkeypatch):
+    """One whose changes take a while, so that others wait for them."""
+    store = world.engine.catalog.store
+
+    async def slowly(state):
+        await asyncio.sleep(0)
+        await store(state)
+
+    monkeypatch.setattr(world.engine.catalog, "store", slowly)
+    return world
+
+
+@pytest.fixture
+def on_disk(new_world, tmp_path):
+    """Makes worlds over one directory; call again after ``close`` of the engine for a restart."""
+
+    async def make(**settings):
+        world = new_world(**settings)
+        world.new_uuid = uuid.uuid4
+        world.engine = LocalEngine(str(tmp_path), node_id=1, new_uuid=uuid.uuid4, threaded=False)
+        return await world.start()
+
+    return make

@@ -5,8 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 from ottla.broker.core.configs.alterations import Operation
-from ottla.broker.engine import Durability, StorageFull
+from ottla.broker.engine import Durability
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.message_parts import ConfigValue
 from ottla.protocol.messages import alter_configs, incremental_alter_configs
 from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
@@ -49,7 +50,7 @@ async def replace(world, kind, name, validate_only=False, version=2, **configs):
     resource = alter_configs.AlterConfigsResource(
         resource_type=kind,
         resource_name=name,
-        configs=[alter_configs.AlterableConfig(name=key, value=value) for key, value in pairs],
+        configs=[ConfigValue(name=key, value=value) for key, value in pairs],
     )
     request = alter_configs.AlterConfigsRequest(resources=[resource], validate_only=validate_only)
     (row,) = (await world.ask(request, version)).responses
@@ -115,13 +116,9 @@ async def test_changes_are_durable(world):
     assert world.engine.logs["t", 0].config.segment_ms == 6
 
 
-async def test_nothing_is_in_force_that_could_not_be_stored(world, monkeypatch):
+async def test_nothing_is_in_force_that_could_not_be_stored(world):
     topic = await world.topic()
-
-    async def full(state):
-        raise StorageFull("no room")
-
-    monkeypatch.setattr(world.engine.catalog, "store", full)
+    world.engine.catalog.store = world.refuse_to_store
     answers = await change_all(
         world, (TOPIC, "t", ("retention.ms", SET, "5")), (TOPIC, "u", ("retention.ms", SET, "5"))
     )

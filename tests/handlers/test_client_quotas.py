@@ -1,13 +1,11 @@
 """DescribeClientQuotas, AlterClientQuotas and ListConfigResources; and that quotas outlive a restart."""
 
 import asyncio
-import uuid
 
 import pytest
 
-from ottla.broker.engine import StorageFull
-from ottla.broker.storage.local.engine import LocalEngine
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.message_parts import QuotaEntityPart
 from ottla.protocol.messages import alter_client_quotas as altering
 from ottla.protocol.messages import describe_client_quotas as describing
 from ottla.protocol.messages.list_config_resources import ListConfigResourcesRequest
@@ -21,10 +19,7 @@ async def alter(world, *changes, version=1, validate_only=False):
     """Changes are (parts, values), None to remove one; the error codes by entity."""
     rows = [
         altering.AlterClientQuotasRequestEntryData(
-            entity=[
-                altering.AlterClientQuotasRequestEntityData(entity_type=kind, entity_name=name)
-                for kind, name in parts.items()
-            ],
+            entity=[QuotaEntityPart(entity_type=kind, entity_name=name) for kind, name in parts.items()],
             ops=[altering.OpData(key=key, value=value or 0, remove=value is None) for key, value in values.items()],
         )
         for parts, values in changes
@@ -111,25 +106,16 @@ async def test_a_filter_that_makes_no_sense(world):
 
 
 async def test_a_storage_that_fails(world):
-    async def store(state):
-        raise StorageFull("no room")
-
-    world.engine.catalog.store = store
+    world.engine.catalog.store = world.refuse_to_store
     assert await alter(world, ({"user": "u"}, {RATE: 5.0})) == {(("user", "u"),): ErrorCode.KAFKA_STORAGE_ERROR}
     assert await every(world) == {}
 
 
-async def test_quotas_outlive_a_restart(new_world, tmp_path):
-    async def make():
-        world = new_world()
-        world.new_uuid = uuid.uuid4
-        world.engine = LocalEngine(str(tmp_path), node_id=1, new_uuid=uuid.uuid4, threaded=False)
-        return await world.start()
-
-    world = await make()
+async def test_quotas_outlive_a_restart(on_disk):
+    world = await on_disk()
     await alter(world, ({"user": None}, {RATE: 5.0, "request_percentage": 0.25}), ({"ip": None}, {}))
     await world.engine.close()
-    world = await make()
+    world = await on_disk()
     assert await every(world) == {(("user", None),): {RATE: 5.0, "request_percentage": 0.25}}
     assert world.topics.catalog.quotas == {(("user", None),): {RATE: 5.0, "request_percentage": 0.25}}
 

@@ -6,20 +6,10 @@ import pytest
 
 from ottla.protocol.compression import Codec
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
-)
-from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
-from ottla.protocol.records import decode_batch, iter_batches
+from tests.handlers.conftest import values
 
 pytestmark = pytest.mark.asyncio
-
-
-def values(records):
-    return [record.value for _, batch in iter_batches(records) for record in decode_batch(batch)]
 
 
 def fill(world, make_batch, count, topic="t", partition=0, size=1):
@@ -329,7 +319,7 @@ async def test_the_wait_is_limited_by_the_broker(new_world):
 async def test_a_deleted_topic_wakes_who_waits_for_it(world):
     await world.topic()
     exchange = world.fetch(max_wait_ms=5000)
-    await world.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5)
+    await world.delete("t")
     row = exchange.response.responses[0].partitions[0]
     assert row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -339,8 +329,7 @@ async def test_trimming_wakes_those_whose_offset_is_gone(world, make_batch):
     fill(world, make_batch, 2)
     low = world.fetch(0, max_wait_ms=5000, min_bytes=100_000)
     end = world.fetch(2, max_wait_ms=5000)
-    rows = [DeleteRecordsPartition(partition_index=0, offset=2)]
-    await world.ask(DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=rows)]), 2)
+    await world.trim(2)
     assert low.response.responses[0].partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
     assert not end.finished
     world.produced(make_batch(b"next"))

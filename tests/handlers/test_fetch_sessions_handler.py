@@ -6,10 +6,8 @@ import pytest
 
 from ottla.broker.handlers.fetch import failed
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
-from ottla.protocol.records import decode_batch, iter_batches
+from tests.handlers.conftest import values
 
 pytestmark = pytest.mark.asyncio
 
@@ -71,10 +69,6 @@ def rows(response):
     }
 
 
-def values(records):
-    return [record.value for _, batch in iter_batches(records) for record in decode_batch(batch)]
-
-
 @BOTH
 async def test_only_what_changed_is_asked_and_told(world, make_batch, version):
     await world.topic("t", 3)
@@ -122,8 +116,7 @@ async def test_trimming_is_told(world, make_batch):
         world.produced(make_batch(b"x"))
     reader = Reader(world, IDS)
     reader.ask((0, 3))
-    trimmed = [DeleteRecordsPartition(partition_index=0, offset=2)]
-    await world.ask(DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=trimmed)]), 2)
+    await world.trim(2)
     response = reader.send().response
     assert [row.log_start_offset for row in response.responses[0].partitions] == [2]
     reader.epoch += 1
@@ -280,10 +273,6 @@ async def test_a_gone_connection_does_not_end_a_session(world, make_batch):
 # -- topics that come and go
 
 
-async def delete(world, name="t"):
-    await world.ask(DeleteTopicsRequest(topic_names=[name], timeout_ms=1000), 5)
-
-
 async def test_names_that_no_topic_can_have_are_fetched_without_a_session(world):
     await world.topic()
     reader = Reader(world, NAMES)
@@ -304,7 +293,7 @@ async def test_a_deleted_topic(world):
         reader = Reader(world, version)
         reader.ask((0, 0))
         waiting = reader.send(max_wait_ms=5000)
-        await delete(world)
+        await world.delete("t")
         assert reader.told(waiting) == {0: (unknown, -1, [])}
         assert reader.ask() == {0: (unknown, -1, [])}
         await world.topic()
@@ -317,7 +306,7 @@ async def test_a_topic_made_anew_is_told_from_one_of_its_name_that_looks_the_sam
     by_name, by_id = Reader(world, NAMES), Reader(world, IDS)
     for reader in (by_name, by_id):
         reader.ask((0, 0))
-    await delete(world)
+    await world.delete("t")
     await world.topic()
     assert by_name.ask() == {}
     assert by_id.ask() == {0: (ErrorCode.INCONSISTENT_TOPIC_ID, -1, [])}

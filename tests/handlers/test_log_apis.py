@@ -5,9 +5,7 @@ import asyncio
 import pytest
 
 from ottla.broker.core.topics.catalog import PRODUCER_ID_BLOCK
-from ottla.broker.engine import Unavailable
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.protocol.messages.offset_for_leader_epoch import (
@@ -123,19 +121,13 @@ async def test_a_partition_named_twice(world):
 # -- DeleteRecords
 
 
-async def delete_records(world, offset, *, topic="t", partition=0, version=2):
-    rows = [DeleteRecordsPartition(partition_index=partition, offset=offset)]
-    request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=topic, partitions=rows)])
-    return (await world.ask(request, version)).topics[0].partitions[0]
-
-
 @pytest.mark.parametrize("version", range(3))
 async def test_delete_records(world, make_batch, version):
     await world.topic()
     for _ in range(5):
         world.produced(make_batch(b"x"))
     for offset, low in ((2, 2), (1, 2), (-1, 5)):
-        row = await delete_records(world, offset, version=version)
+        row = await world.trim(offset, version=version)
         assert (row.error_code, row.low_watermark) == (0, low)
         assert (await list_offset(world, EARLIEST)).offset == low
         assert world.fetched(low).log_start_offset == low
@@ -153,7 +145,7 @@ async def test_delete_records_errors(world, make_batch):
         ({"offset": 0, "topic": "compacted"}, ErrorCode.POLICY_VIOLATION),
         ({"offset": 0, "topic": "__consumer_offsets"}, ErrorCode.INVALID_TOPIC_EXCEPTION),
     ]:
-        row = await delete_records(world, **options)
+        row = await world.trim(**options)
         assert (row.error_code, row.low_watermark) == (error, -1)
 
 
@@ -213,24 +205,15 @@ async def test_an_id_is_never_given_twice(world):
     assert given[-1][1] == 2 * PRODUCER_ID_BLOCK + 2
 
 
-async def test_ids_asked_for_at_once_differ(world, monkeypatch):
-    store = world.engine.catalog.store
-
-    async def slowly(state):
-        await asyncio.sleep(0)
-        await store(state)
-
-    monkeypatch.setattr(world.engine.catalog, "store", slowly)
+async def test_ids_asked_for_at_once_differ(slow_world):
+    world = slow_world
     answers = await asyncio.gather(*(init(world) for _ in range(5)))
     assert sorted(producer_id for _, producer_id, _ in answers) == [0, 1, 2, 3, 4]
     assert world.engine.catalog.load()["next_producer_id"] == PRODUCER_ID_BLOCK
 
 
-async def test_without_storage_no_id_is_given(world, monkeypatch):
-    async def fail(state):
-        raise Unavailable("the disk is gone")
-
-    monkeypatch.setattr(world.engine.catalog, "store", fail)
+async def test_without_storage_no_id_is_given(world):
+    world.engine.catalog.store = world.refuse_to_store
     assert await init(world) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, -1)
 
 

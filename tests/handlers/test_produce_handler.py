@@ -7,7 +7,6 @@ import pytest
 from ottla.broker.engine import StorageFull, Unavailable
 from ottla.protocol.compression import Codec
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.primitives import ZERO_UUID
 from ottla.protocol.records import TimestampType, batch_crc, decode_batch, parse_header
@@ -76,14 +75,9 @@ async def test_topics_by_id(world, make_batch):
     await world.topic()
     t = world.id_of("t")
     wanted = [(t, 0, b"a"), (t, 9, b"b"), (UUID(int=1 << 100), 0, b"c"), (ZERO_UUID, 0, b"d")]
-    topics = [
-        TopicProduceData(
-            topic_id=topic_id, partition_data=[PartitionProduceData(index=index, records=make_batch(value))]
-        )
-        for topic_id, index, value in wanted
-    ]
-    exchange = world.send(ProduceRequest(acks=-1, topic_data=topics), 13)
-    world.run()
+    exchange = world.produced_all(
+        *((topic_id, [(index, make_batch(value))]) for topic_id, index, value in wanted), version=13
+    )
     unknown, nobody = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID
     rows = [(topic.topic_id, row.index, row.error_code) for topic in exchange.response.responses
             for row in topic.partition_responses]  # fmt: skip
@@ -93,11 +87,10 @@ async def test_topics_by_id(world, make_batch):
 async def test_a_topic_made_anew_is_another_one(world, make_batch):
     await world.topic()
     old = world.id_of("t")
-    await world.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5)
+    await world.delete("t")
     await world.topic()
     assert world.id_of("t") != old
-    data = TopicProduceData(topic_id=old, partition_data=[PartitionProduceData(index=0, records=make_batch(b"x"))])
-    exchange = world.send(ProduceRequest(acks=-1, topic_data=[data]), 13)
+    exchange = world.produced_all((old, [(0, make_batch(b"x"))]), version=13)
     assert exchange.response.responses[0].partition_responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
     assert world.produced(make_batch(b"x"), version=13).error_code == 0
 
@@ -273,13 +266,11 @@ async def test_a_producer_claims_log_append_time_in_vain(world, make_batch, coun
 async def test_a_batch_that_cannot_be_told_from_its_neighbours_stands_in_the_way_of_all(world, make_batch):
     await world.topic("t", 2)
     bad = make_batch(b"a")[:8] + b"\xff\xff\xff\xff" + make_batch(b"a")[12:]
-    data = [PartitionProduceData(index=n, records=records) for n, records in enumerate([make_batch(b"a"), bad])]
-    absent = TopicProduceData(name="no-such", partition_data=[PartitionProduceData(index=0, records=make_batch(b"d"))])
-    topics = [TopicProduceData(name="t", partition_data=data), absent]
-    exchange = world.send(ProduceRequest(acks=-1, topic_data=topics), 9)
+    topics = [("t", [(0, make_batch(b"a")), (1, bad)]), ("no-such", [(0, make_batch(b"d"))])]
+    exchange = world.produced_all(*topics)
     rows = [row for topic in exchange.response.responses for row in topic.partition_responses]
     assert [row.error_code for row in rows] == [ErrorCode.CORRUPT_MESSAGE] * 3
-    exchange = world.send(ProduceRequest(acks=0, topic_data=topics), 9)
+    exchange = world.produced_all(*topics, acks=0)
     assert "acks=0" in exchange.aborted
     assert world.fetched().high_watermark == 0
 
@@ -287,20 +278,14 @@ async def test_a_batch_that_cannot_be_told_from_its_neighbours_stands_in_the_way
 async def test_a_transactional_batch_without_an_id_stands_in_the_way_of_all(world, make_batch):
     await world.topic("t", 2)
     transactional = make_batch(b"a", producer_id=9, producer_epoch=0, base_sequence=0, is_transactional=True)
-    data = [
-        PartitionProduceData(index=n, records=records) for n, records in enumerate([make_batch(b"a"), transactional])
-    ]
-    topics = [TopicProduceData(name="t", partition_data=data)]
-    rows = world.send(ProduceRequest(acks=-1, topic_data=topics), 9).response.responses[0].partition_responses
+    exchange = world.produced_all(("t", [(0, make_batch(b"a")), (1, transactional)]))
+    rows = exchange.response.responses[0].partition_responses
     assert [row.error_code for row in rows] == [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED] * 2
 
 
 async def test_a_transactional_batch_without_a_producer_is_written_as_if_it_were_plain(world, make_batch):
     await world.topic()
-    data = PartitionProduceData(index=0, records=make_batch(b"a", is_transactional=True))
-    topics = [TopicProduceData(name="t", partition_data=[data])]
-    exchange = world.send(ProduceRequest(acks=-1, transactional_id="x", topic_data=topics), 9)
-    world.run()
+    exchange = world.produced_all(("t", [(0, make_batch(b"a", is_transactional=True))]), transactional_id="x")
     row = exchange.response.responses[0].partition_responses[0]
     assert (row.error_code, row.base_offset) == (0, 0)
     assert world.fetched().last_stable_offset == 1
@@ -432,7 +417,7 @@ async def test_a_topic_that_is_deleted_under_a_batch_is_unknown(world, make_batc
     topic = TopicProduceData(name="t" if version < 13 else "", topic_id=world.id_of("t"), partition_data=data)
     exchange = world.send(ProduceRequest(acks=-1, topic_data=[topic]), version)
     world.engine.fault = lambda tp, offset: Unavailable("the log is deleted")
-    await world.ask(DeleteTopicsRequest(topic_names=["t"]), 5)
+    await world.delete("t")
     world.run()
     assert exchange.response.responses[0].partition_responses[0].error_code == error
 

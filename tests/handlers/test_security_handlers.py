@@ -1,15 +1,11 @@
 """SCRAM credentials and access control rules through their messages: kept, described, and there after a restart."""
 
-import uuid
-
 import pytest
 import pytest_asyncio
 
-from ottla.broker.engine import StorageFull
 from ottla.broker.handlers import handler
 from ottla.broker.handlers.api_versions import handle as api_versions
 from ottla.broker.settings import Settings
-from ottla.broker.storage.local.engine import LocalEngine
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, MalformedFrame
 from ottla.protocol.messages import alter_user_scram_credentials as altering
@@ -142,31 +138,22 @@ async def test_what_a_client_cannot_mean_closes_its_connection(world):
 
 
 async def test_a_storage_that_fails(world):
-    async def store(state):
-        raise StorageFull("no room")
-
     await allow(world, creation())
-    world.engine.catalog.store = store
+    world.engine.catalog.store = world.refuse_to_store
     assert await set_credentials(world, ("u", 1, 4096)) == {"u": ErrorCode.KAFKA_STORAGE_ERROR}
     assert await allow(world, creation(), creation(operation=4)) == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
     assert await take_back(world) == ErrorCode.KAFKA_STORAGE_ERROR
     assert (await credentials(world), await rules(world)) == ({}, {("t", LITERAL): [("User:u", 3)]})
 
 
-async def test_they_outlive_a_restart(new_world, tmp_path):
-    async def make():
-        world = new_world(ottla_unenforced_security_apis_enable=True)
-        world.new_uuid = uuid.uuid4
-        world.engine = LocalEngine(str(tmp_path), node_id=1, new_uuid=uuid.uuid4, threaded=False)
-        return await world.start()
-
-    world = await make()
+async def test_they_outlive_a_restart(on_disk, tmp_path):
+    world = await on_disk(ottla_unenforced_security_apis_enable=True)
     await set_credentials(world, ("u", 1, 4096))
     await allow(world, creation())
     kept = world.topics.catalog.credentials
     await world.engine.close()
     assert b"secret" not in (tmp_path / "catalog.json").read_bytes()
-    world = await make()
+    world = await on_disk(ottla_unenforced_security_apis_enable=True)
     assert await credentials(world) == {"u": [(1, 4096)]}
     assert world.topics.catalog.credentials == kept
     assert await rules(world) == {("t", LITERAL): [("User:u", 3)]}

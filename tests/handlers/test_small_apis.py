@@ -5,28 +5,18 @@ import pytest
 from ottla.broker.core.log_dir import LogDir
 from ottla.broker.handlers.api_versions import MOST_SOFTWARE
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.message_parts import PartitionsOfTopic, TopicWithIndexes, TopicWithPartitions
 from ottla.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from ottla.protocol.messages.alter_replica_log_dirs import (
-    AlterReplicaLogDir,
-    AlterReplicaLogDirsRequest,
-    AlterReplicaLogDirTopic,
-)
+from ottla.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDir, AlterReplicaLogDirsRequest
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
-from ottla.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
-from ottla.protocol.messages.describe_topic_partitions import (
-    DescribeTopicPartitionsRequest,
-    DescribeTopicPartitionsRequestCursor,
-    TopicRequest,
-)
-from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from ottla.protocol.messages.list_partition_reassignments import (
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsTopics,
-)
+from ottla.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from ottla.protocol.messages.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest, TopicRequest
+from ottla.protocol.messages.elect_leaders import ElectLeadersRequest
+from ottla.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from ottla.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from ottla.protocol.primitives import ZERO_UUID
 
@@ -61,7 +51,7 @@ async def test_old_versions_do_not_say_what_the_client_is(world):
 
 
 async def log_dirs(world, wanted, version=5):
-    topics = None if wanted is None else [DescribableLogDirTopic(topic=t, partitions=p) for t, p in wanted]
+    topics = None if wanted is None else [PartitionsOfTopic(topic=t, partitions=p) for t, p in wanted]
     return await world.ask(DescribeLogDirsRequest(topics=topics), version)
 
 
@@ -118,7 +108,7 @@ async def test_a_damaged_partition_has_no_size(world):
 async def moved(world, *wanted, version=2):
     """What becomes of (path, topic, partitions)."""
     dirs = [
-        AlterReplicaLogDir(path=path, topics=[AlterReplicaLogDirTopic(name=name, partitions=partitions)])
+        AlterReplicaLogDir(path=path, topics=[TopicWithPartitions(name=name, partitions=partitions)])
         for path, name, partitions in wanted
     ]
     response = await world.ask(AlterReplicaLogDirsRequest(dirs=dirs), version)
@@ -170,11 +160,7 @@ async def test_a_directory_that_cannot_be_looked_at(world):
 
 
 async def page(world, *names, limit=2000, cursor=None):
-    at = (
-        None
-        if cursor is None
-        else DescribeTopicPartitionsRequestCursor(topic_name=cursor[0], partition_index=cursor[1])
-    )
+    at = None if cursor is None else Cursor(topic_name=cursor[0], partition_index=cursor[1])
     request = DescribeTopicPartitionsRequest(
         topics=[TopicRequest(name=name) for name in names], response_partition_limit=limit, cursor=at
     )
@@ -288,7 +274,7 @@ async def test_a_damaged_partition_has_no_leader(world):
 
 
 async def elect(world, wanted, version=2, kind=0):
-    rows = None if wanted is None else [TopicPartitions(topic=t, partitions=p) for t, p in wanted]
+    rows = None if wanted is None else [PartitionsOfTopic(topic=t, partitions=p) for t, p in wanted]
     response = await world.ask(ElectLeadersRequest(election_type=kind, topic_partitions=rows), version)
     results = {
         (topic.topic, row.partition_id): row.error_code
@@ -331,7 +317,7 @@ async def test_an_election_that_is_none(world):
 @pytest.mark.parametrize("wanted", [None, [], [("t", [0])], [("absent", [3])]])
 async def test_nothing_is_ever_on_its_way(world, wanted):
     await world.topic("t")
-    rows = wanted and [ListPartitionReassignmentsTopics(name=t, partition_indexes=p) for t, p in wanted]
+    rows = wanted and [TopicWithIndexes(name=t, partition_indexes=p) for t, p in wanted]
     response = await world.ask(ListPartitionReassignmentsRequest(topics=rows), 0)
     assert (response.error_code, response.error_message, response.topics) == (0, None, [])
 
@@ -378,14 +364,14 @@ async def test_every_version_survives_a_bug_of_ours(world):
     )
 
     code = ErrorCode.UNKNOWN_SERVER_ERROR
-    election = ElectLeadersRequest(topic_partitions=[TopicPartitions(topic="t", partitions=[0])])
+    election = ElectLeadersRequest(topic_partitions=[PartitionsOfTopic(topic="t", partitions=[0])])
     names = DescribeTopicPartitionsRequest(topics=[TopicRequest(name="t")])
     assert elect_leaders.failed(election, code).replica_election_results[0].partition_result[0].error_code == code
     assert elect_leaders.failed(ElectLeadersRequest(topic_partitions=None), code).error_code == code
     assert describe_topic_partitions.failed(names, code).topics[0].error_code == code
     assert describe_log_dirs.failed(DescribeLogDirsRequest(), code).results[0].error_code == code
     moves = AlterReplicaLogDirsRequest(
-        dirs=[AlterReplicaLogDir(path="/", topics=[AlterReplicaLogDirTopic(name="t", partitions=[0])])]
+        dirs=[AlterReplicaLogDir(path="/", topics=[TopicWithPartitions(name="t", partitions=[0])])]
     )
     assert alter_replica_log_dirs.failed(moves, code).results[0].partitions[0].error_code == code
 

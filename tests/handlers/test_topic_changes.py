@@ -6,19 +6,14 @@ import uuid
 import pytest
 
 from ottla.broker.core.topics.catalog import NewTopic
-from ottla.broker.engine import Unavailable
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.message_parts import ConfigValue
 from ottla.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
-from ottla.protocol.messages.create_topics import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-)
+from ottla.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.protocol.primitives import ZERO_UUID
 
@@ -27,7 +22,7 @@ pytestmark = pytest.mark.asyncio
 
 def wanted(name, partitions=-1, factor=-1, assignments=(), **configs):
     rows = [CreatableReplicaAssignment(partition_index=index, broker_ids=brokers) for index, brokers in assignments]
-    pairs = [CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()]
+    pairs = [ConfigValue(name=key.replace("_", "."), value=value) for key, value in configs.items()]
     return CreatableTopic(
         name=name, num_partitions=partitions, replication_factor=factor, assignments=rows, configs=pairs
     )
@@ -136,10 +131,7 @@ async def test_validate_only_changes_nothing(world):
 
 
 async def test_what_cannot_be_stored_is_not_there(world, monkeypatch):
-    async def fail(state):
-        raise Unavailable("the disk is gone")
-
-    monkeypatch.setattr(world.engine.catalog, "store", fail)
+    monkeypatch.setattr(world.engine.catalog, "store", world.refuse_to_store)
     assert (await create(world, wanted("t"))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert world.topics.partition_count("t") == 0
     monkeypatch.undo()
@@ -180,19 +172,6 @@ async def test_delete_by_id(world):
     first, second = (await world.ask(DeleteTopicsRequest(topics=states), 6)).responses
     assert (first.error_code, first.name, first.topic_id) == (0, "t", topic.topic_id)
     assert (second.error_code, second.name, second.topic_id) == (ErrorCode.UNKNOWN_TOPIC_ID, None, other)
-
-
-@pytest.fixture
-def slow_world(world, monkeypatch):
-    """One whose changes take a while, so that others wait for them."""
-    store = world.engine.catalog.store
-
-    async def slowly(state):
-        await asyncio.sleep(0)
-        await store(state)
-
-    monkeypatch.setattr(world.engine.catalog, "store", slowly)
-    return world
 
 
 async def test_delete_by_id_spares_a_topic_that_was_made_anew(slow_world):
@@ -270,7 +249,7 @@ async def test_internal_topics_stay(world):
 async def test_deletion_can_be_forbidden(new_world):
     world = await new_world(delete_topic_enable=False).start()
     await world.topic("t")
-    response = await world.ask(DeleteTopicsRequest(topic_names=["t"]), 5)
+    response = await world.delete("t")
     assert response.responses[0].error_code == ErrorCode.TOPIC_DELETION_DISABLED
     assert world.topics.partition_count("t") == 1
 
@@ -278,7 +257,7 @@ async def test_deletion_can_be_forbidden(new_world):
 async def test_a_topic_created_anew_is_another(world, make_batch):
     before = await world.topic("t")
     world.produced(make_batch(b"old"))
-    await world.ask(DeleteTopicsRequest(topic_names=["t"]), 5)
+    await world.delete("t")
     assert world.produced(make_batch(b"x")).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     after = await world.topic("t")
     assert after.topic_id != before.topic_id

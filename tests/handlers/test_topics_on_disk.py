@@ -1,30 +1,14 @@
 """The topic manager over the local engine: what a restart finds, and what damage does."""
 
-import uuid
-
 import pytest
 
 from ottla.broker.core.topics.catalog import BadCatalog
 from ottla.broker.engine import Corrupt
-from ottla.broker.storage.local.engine import LocalEngine
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.protocol.messages.metadata import MetadataRequest
 
 pytestmark = pytest.mark.asyncio
-
-
-@pytest.fixture
-def on_disk(new_world, tmp_path):
-    """Makes worlds over one directory; call again after ``close`` of the engine for a restart."""
-
-    async def make():
-        world = new_world()
-        world.new_uuid = uuid.uuid4
-        world.engine = LocalEngine(str(tmp_path), node_id=1, new_uuid=uuid.uuid4, threaded=False)
-        return await world.start()
-
-    return make
 
 
 def damage(directory, log):

@@ -7,12 +7,9 @@ from ottla.broker.handlers import api_versions
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition
 from ottla.protocol.internal_topics import TRANSACTIONS_TOPIC
+from ottla.protocol.message_parts import TopicWithPartitions
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from ottla.protocol.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-    AddPartitionsToTxnTransaction,
-)
+from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTransaction
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from ottla.protocol.messages.end_txn import EndTxnRequest
@@ -36,7 +33,7 @@ async def begun(world, name="x", version=5):
 
 async def added(world, who, *topics, version=3):
     """Let partition 0 of topics take part; the codes."""
-    rows = [AddPartitionsToTxnTopic(name=name, partitions=[0]) for name in topics]
+    rows = [TopicWithPartitions(name=name, partitions=[0]) for name in topics]
     if version < 4:
         request = AddPartitionsToTxnRequest(
             **{f"v3_and_below_{field}": value for field, value in who.items()}, v3_and_below_topics=rows
@@ -133,17 +130,11 @@ async def test_several_at_once_before_there_is_a_topic(world):
 
 
 async def test_a_failing_storage(world):
-    world.engine.catalog.store = failing
+    world.engine.catalog.store = world.refuse_to_store
     answer = await world.ask(InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000), 4)
     assert answer.error_code == E.COORDINATOR_NOT_AVAILABLE
     answer = await world.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=["x"]), 4)
     assert [(row.error_code, row.node_id) for row in answer.coordinators] == [(E.COORDINATOR_NOT_AVAILABLE, -1)]
-
-
-async def failing(state):
-    from ottla.broker.engine import EngineError
-
-    raise EngineError("no")
 
 
 @pytest.mark.parametrize("version", range(6))

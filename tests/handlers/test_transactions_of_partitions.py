@@ -7,29 +7,21 @@ from ottla.broker.core.topics.producers import TransactionMarker
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
+from ottla.protocol.message_parts import TopicWithIndexes, TopicWithPartitions
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from ottla.protocol.messages.describe_producers import DescribeProducersRequest
-from ottla.protocol.messages.describe_producers import TopicRequest as ProducersOf
 from ottla.protocol.messages.end_txn import EndTxnRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from ottla.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from ottla.protocol.messages.write_txn_markers import (
-    WritableTxnMarker,
-    WritableTxnMarkerTopic,
-    WriteTxnMarkersRequest,
-)
+from ottla.protocol.messages.write_txn_markers import WritableTxnMarker, WriteTxnMarkersRequest
 from ottla.protocol.records import decode_batch, iter_batches
 
 pytestmark = pytest.mark.asyncio
@@ -64,7 +56,7 @@ class Tx:
         }
 
     async def add(self, *topics):
-        rows = [AddPartitionsToTxnTopic(name=topic, partitions=[0]) for topic in topics]
+        rows = [TopicWithPartitions(name=topic, partitions=[0]) for topic in topics]
         request = AddPartitionsToTxnRequest(
             **{f"v3_and_below_{field}": value for field, value in self.who.items()}, v3_and_below_topics=rows
         )
@@ -339,7 +331,7 @@ async def commit_offsets(world, tx, offset, *, version=5, group="g", topic="t", 
 
 
 async def stable_offset(world, group="g"):
-    topics = [OffsetFetchRequestTopics(name="t", partition_indexes=[0])]
+    topics = [OffsetFetchRequestTopic(name="t", partition_indexes=[0])]
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=topics)], require_stable=True)
     row = (await world.ask(request, 8)).groups[0].topics[0].partitions[0]
     return row.committed_offset if not row.error_code else E(row.error_code)
@@ -390,7 +382,7 @@ async def test_offsets_of_nobody_and_of_nothing(world, tx):
 
 async def write_markers(world, tx, *, commit=False, topic="t", version=2, **changed):
     marker = {"producer_id": tx.producer_id, "producer_epoch": tx.producer_epoch, "transaction_result": commit}
-    topics = [WritableTxnMarkerTopic(name=topic, partition_indexes=[0])]
+    topics = [TopicWithIndexes(name=topic, partition_indexes=[0])]
     request = WriteTxnMarkersRequest(markers=[WritableTxnMarker(**(marker | {"topics": topics} | changed))])
     answer = await world.ask(request, version)
     assert answer.markers[0].producer_id == tx.producer_id
@@ -422,7 +414,7 @@ async def test_producers_are_listed(world, tx, make_batch):
     world.produced(make_batch(b"p", producer_id=77, producer_epoch=3, base_sequence=5))
     await tx.add("t")
     await tx.produce(b"a", b"b", timestamp_ms=5_000)
-    request = DescribeProducersRequest(topics=[ProducersOf(name="t", partition_indexes=[0, 9, 0])])
+    request = DescribeProducersRequest(topics=[TopicWithIndexes(name="t", partition_indexes=[0, 9, 0])])
     rows = (await world.ask(request, 0)).topics[0].partitions
     assert rows[1].error_code == E.UNKNOWN_TOPIC_OR_PARTITION
     assert rows[2] == rows[0]

@@ -128,7 +128,7 @@ def test_a_failing_handler_can_say_so(key: ApiKey) -> None:
     """Where a response has no error code at its top, ``failed`` builds the answer to a bug of ours."""
     module = importlib.import_module(f"ottla.broker.handlers.{key.module}")
     fields = [field for field in api(key).response.__wire__ if field.name == "error_code"]
-    for version in set(module.VERSIONS) & set(api(key).response.versions):
+    for version in api(key).response.versions:
         has_code = any(field.present(version) for field in fields)
         assert has_code or callable(getattr(module, "failed", None)), f"version {version} would look like success"
 

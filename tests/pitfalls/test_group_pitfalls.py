@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.handlers.offset_fetch import VERSIONS as OFFSET_FETCHES
 from ottla.broker.settings import Settings
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequest
 from ottla.testing import Broker
 from tests.support.client import Client, batch, fresh
 from tests.wire.requests import SUBSCRIBED, TOPIC
 
 SETTINGS = {"group.min.session.timeout.ms": 6000}
-BY_NAME = [version for version in OFFSET_FETCHES if version <= 9]
+BY_NAME = [version for version in OffsetFetchRequest.versions if version <= 9]
 OLD_JOINS, NEW_JOINS = range(4), range(4, 10)
 
 Connect = Callable[[], Client]

@@ -9,14 +9,14 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.broker.handlers.fetch import VERSIONS as FETCHES
-from ottla.broker.handlers.offset_fetch import VERSIONS as OFFSET_FETCHES
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.fetch import FetchRequest
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequest
 from tests.support.client import Client, fresh
 
 READ_COMMITTED = 1
-BY_NAME = [version for version in OFFSET_FETCHES if version <= 9]
+BY_NAME = [version for version in OffsetFetchRequest.versions if version <= 9]
 
 
 def test_pitfall_11_describe_topic_partitions_has_no_null_lists_of_replicas(client: Client) -> None:
@@ -48,7 +48,7 @@ def test_pitfall_13_no_quotas_are_an_empty_list(client: Client, version: int) ->
     assert refused.entries is None, "there is no answer"
 
 
-@pytest.mark.parametrize("version", FETCHES)
+@pytest.mark.parametrize("version", FetchRequest.versions)
 def test_pitfall_14_records_of_a_fetch_are_never_null(client: Client, version: int) -> None:
     topic = client.topic()
     client.produce(topic)
@@ -70,7 +70,7 @@ def test_pitfall_15_metadata_of_an_offset_is_empty_and_not_null(client: Client, 
     assert client.committed(group, "nobody-has-it", version).metadata == ""
 
 
-@pytest.mark.parametrize("version", FETCHES)
+@pytest.mark.parametrize("version", FetchRequest.versions)
 def test_pitfall_16_no_aborted_transactions_are_an_empty_list_for_who_reads_committed(
     client: Client, version: int
 ) -> None:

@@ -5,13 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record import MemoryRecords
 
-from ottla.protocol.batch_filter import (
-    delete_horizon,
-    stored_body,
-    stored_records,
-    with_records,
-    without_records,
-)
+from ottla.protocol.batch_filter import delete_horizon, stored_body, stored_records, with_records, without_records
 from ottla.protocol.compression import Codec
 from ottla.protocol.records import (
     CorruptBatch,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +9,7 @@ from hypothesis import strategies as st
 from ottla.protocol.errors import FrameTooLarge, MalformedFrame, ProtocolError
 from ottla.protocol.framing import FrameReader, Gathered, check_length
 from ottla.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from tests.protocol.memory import allocations
 
 
 def framed(*bodies: bytes) -> bytes:
@@ -106,14 +105,12 @@ def test_the_largest_length_that_is_allowed() -> None:
 
 
 def test_an_announced_frame_costs_nothing_until_it_comes() -> None:
-    tracemalloc.start()
-    readers = [FrameReader() for _ in range(100)]
-    for reader in readers:
-        reader.feed((100 << 20).to_bytes(4, "big"))
-        assert reader.next() is None
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 200_000
+    with allocations() as peak:
+        readers = [FrameReader() for _ in range(100)]
+        for reader in readers:
+            reader.feed((100 << 20).to_bytes(4, "big"))
+            assert reader.next() is None
+    assert peak.bytes < 200_000
 
 
 def test_memory_follows_what_is_unread() -> None:
@@ -122,30 +119,26 @@ def test_memory_follows_what_is_unread() -> None:
     reader = FrameReader()
     reader.feed(piece)
     drain(reader)
-    tracemalloc.start()
-    for _ in range(50):
-        reader.feed(piece)
-        while reader.next() is not None:
-            pass
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 4 * len(piece)
+    with allocations() as peak:
+        for _ in range(50):
+            reader.feed(piece)
+            while reader.next() is not None:
+                pass
+    assert peak.bytes < 4 * len(piece)
 
 
 def test_memory_follows_what_is_unread_when_frames_never_end_with_a_piece() -> None:
     """As above, but every piece ends in the middle of a frame, so the buffer is never empty."""
     stream = framed(*(b"x" * 1000 for _ in range(10_000)))
     reader, count = FrameReader(), 0
-    tracemalloc.start()
-    for start in range(0, len(stream), 65_537):
-        reader.feed(stream[start : start + 65_537])
-        while reader.next() is not None:
-            count += 1
-        assert reader.buffered_bytes < 1004
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    with allocations() as peak:
+        for start in range(0, len(stream), 65_537):
+            reader.feed(stream[start : start + 65_537])
+            while reader.next() is not None:
+                count += 1
+            assert reader.buffered_bytes < 1004
     assert count == 10_000
-    assert peak < 6 * 65_537
+    assert peak.bytes < 6 * 65_537
 
 
 def test_clear_forgets() -> None:

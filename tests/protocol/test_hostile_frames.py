@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import struct
-import tracemalloc
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, cast
 
 import pytest
@@ -23,28 +21,12 @@ from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.messages.produce import ProduceResponse
 from ottla.protocol.primitives import ArrayLeaf, uvarint, uvarint_bytes
 from ottla.protocol.structs import StructLeaf
+from tests.protocol.memory import allocations
 from tests.protocol.wire_frames import Mark, varint, written
 from tests.protocol.wire_values import APIS, HEADERS, LAYOUTS, MESSAGES, at_version, full, layouts, name_of
 
 ALL = MESSAGES + HEADERS
 FLOOD = b"\x80" * 16_000  # and the path of the field is still told
-
-
-class Peak:
-    """The most that was allocated at one time inside the block."""
-
-    bytes = 0
-
-
-@contextmanager
-def allocations() -> Iterator[Peak]:
-    peak = Peak()
-    tracemalloc.start()
-    try:
-        yield peak
-        peak.bytes = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
 
 
 def sample(layout: Any) -> Any:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,6 +17,7 @@ from ottla.protocol.messages.describe_groups import DescribedGroup, DescribedGro
 from ottla.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from ottla.protocol.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 from ottla.protocol.schema import Layout
+from tests.protocol.memory import allocations
 
 
 def metadata(topics: int, partitions: int) -> MetadataResponse:
@@ -70,21 +69,14 @@ def test_objects_with_equal_ids_are_not_taken_for_each_other() -> None:
         assert layout.decode(bytes(encode(response, 1))[9:]) == response
 
 
-def allocated(work: Callable[[], object]) -> int:
-    tracemalloc.start()
-    try:
-        work()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
 @pytest.mark.parametrize(("response", "version"), LARGE[:2])
 def test_what_it_takes_to_write_a_large_answer(response: Any, version: int) -> None:
     encode = type(response).layout(version).response_encoder(header_tags=True)
     size = len(encode(response, 1))
     not_joined_yet = 1_300_000
-    assert allocated(lambda: encode(response, 1)) < 2.5 * size + not_joined_yet
+    with allocations() as peak:
+        encode(response, 1)
+    assert peak.bytes < 2.5 * size + not_joined_yet
 
 
 @pytest.mark.parametrize("fused", [True, False])
@@ -111,12 +103,9 @@ def test_no_answer_is_larger_than_the_bound(
 )
 def test_what_is_too_large_is_not_put_together(response: Any, version: int) -> None:
     encode = type(response).layout(version).response_encoder(header_tags=False)
-
-    def refused() -> None:
-        with pytest.raises(AnswerTooLarge):
-            encode(response, 1)
-
-    assert allocated(refused) < 1.2 * structs.MAX_ANSWER_BYTES
+    with allocations() as peak, pytest.raises(AnswerTooLarge):
+        encode(response, 1)
+    assert peak.bytes < 1.2 * structs.MAX_ANSWER_BYTES
 
 
 def test_what_is_too_large_is_not_written_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:

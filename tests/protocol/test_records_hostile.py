@@ -24,9 +24,9 @@ from ottla.protocol.records import (
     decode_batch,
     iter_batches,
     parse_header,
-    validate_produced,
 )
 from ottla.protocol.varints import encode_varint, read_varint, read_varlong
+from tests.protocol.produced import validate_produced
 
 SAMPLE = [Record(0, 1000 + index, b"key%d" % index, b"v" * 70 * index, [("h", b"x" * index)]) for index in range(4)]
 

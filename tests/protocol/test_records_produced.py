@@ -18,10 +18,10 @@ from ottla.protocol.records import (
     build_batch,
     decode_batch,
     parse_header,
-    validate_produced,
     with_max_timestamp,
 )
 from ottla.protocol.varints import encode_varint
+from tests.protocol.produced import validate_produced
 
 RECORDS = [Record(0, 1000, b"k", b"v"), Record(0, 1500, b"l", b"w"), Record(0, 1200, b"m", b"x")]
 GOOD = build_batch(RECORDS)

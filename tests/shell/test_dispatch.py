@@ -17,6 +17,7 @@ from ottla.protocol.headers import frame_request
 from ottla.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.protocol.messages.join_group import JoinGroupRequest
+from tests.shell.host import Log
 
 
 class Groups:
@@ -40,14 +41,6 @@ class Groups:
 
     def join(self, request: JoinGroupRequest, ctx: Any) -> None:
         raise LookupError("a bug of ours")
-
-
-class Log:
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def error(self, event: str, **fields: Any) -> None:
-        self.lines.append(event)
 
 
 def enter(entry: Any, request: Any, ctx: Any) -> Any:
@@ -113,7 +106,7 @@ def test_an_answer_that_cannot_be_encoded(
     groups.answers = [*before, 40_000, 0]
     frames = [dispatcher.receive(heartbeat(number), 0, peer) for number in range(len(before) + 2)]
     assert [answer(frame) for frame in frames if frame][-2:] == [(len(before), -1), (len(before) + 1, 0)]
-    assert log.lines == ["request failed"] and peer.open is None
+    assert log.events == ["request failed"] and peer.open is None
 
 
 def test_a_repeated_heartbeat_behind_a_length_prefix(dispatcher: Dispatcher, peer: Any) -> None:
@@ -167,7 +160,7 @@ def test_a_bug_in_a_repeated_request_is_answered(dispatcher: Dispatcher, groups:
     groups.answers = [0, RuntimeError("a bug of ours"), 0]
     frames = [dispatcher.receive(heartbeat(n), 0, peer) for n in range(3)]
     assert [answer(frame) for frame in frames if frame] == [(0, 0), (1, -1), (2, 0)]
-    assert log.lines == ["request failed"]
+    assert log.events == ["request failed"]
     assert peer.open is None
 
 
@@ -177,7 +170,7 @@ def test_a_bug_is_answered_in_the_shape_of_the_api(dispatcher: Dispatcher, log: 
     assert frame is not None
     response = api(ApiKey.JOIN_GROUP).response.layout(5).decode(frame, 8)
     assert response.error_code == -1
-    assert log.lines == ["request failed"]
+    assert log.events == ["request failed"]
 
 
 @pytest.fixture
@@ -195,7 +188,7 @@ def test_an_answer_that_is_too_large_ends_the_connection(dispatcher: Dispatcher,
     assert dispatcher.receive(described(10), 0, peer)
     with pytest.raises(AnswerTooLarge, match="DescribeGroupsResponse of more than 1000 bytes"):
         dispatcher.receive(described(1_000), 0, peer)
-    assert log.lines == []
+    assert log.events == []
 
 
 @pytest.mark.usefixtures("short_answers")

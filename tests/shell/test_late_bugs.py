@@ -21,32 +21,10 @@ from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.headers import frame_request
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
-from tests.shell.host import UnboundedHost
+from tests.shell.host import Log, Transport, UnboundedHost
 
 _VERSION = 4
 _CODE = ApiKey.INIT_PRODUCER_ID << 16 | _VERSION
-
-
-class Transport:
-    def __init__(self) -> None:
-        self.written = b""
-        self.closed = False
-
-    def write(self, data: bytes) -> None:
-        self.written += data
-
-    def get_extra_info(self, name: str) -> Any:
-        return None
-
-    def pause_reading(self) -> None: ...
-
-    def resume_reading(self) -> None: ...
-
-    def is_closing(self) -> bool:
-        return self.closed
-
-    def close(self) -> None:
-        self.closed = True
 
 
 class World(UnboundedHost):
@@ -56,11 +34,10 @@ class World(UnboundedHost):
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
-        self.lines: list[str] = []
+        self.log = Log()
         self.unheard: list[Any] = []
         self.loop.set_exception_handler(lambda _, context: self.unheard.append(context))
-        log: Any = SimpleNamespace(error=lambda event, **fields: self.lines.append(event))
-        self.dispatcher = Dispatcher(SimpleNamespace(), log)
+        self.dispatcher = Dispatcher(SimpleNamespace(), self.log)
         self.receive = self.dispatcher.receive
         self.transport = Transport()
         self.connection = Connection(self, self.loop)  # type: ignore[arg-type]
@@ -116,7 +93,7 @@ async def test_the_client_hears_of_it_and_goes_on(metered: bool) -> None:
     error = ErrorCode.UNKNOWN_SERVER_ERROR
     assert world.answers() == [(1, error), (2, error), (3, error)]
     assert world.connection.open is None
-    assert world.lines == ["request failed"] * 3
+    assert world.log.events == ["request failed"] * 3
     assert world.unheard == []
 
 
@@ -130,7 +107,7 @@ async def test_what_was_answered_before_the_bug_is_not_answered_again() -> None:
     world.serve(answers_first)
     await world.ask(1)
     assert world.answers() == [(1, 0)]
-    assert world.lines == ["request failed"]
+    assert world.log.events == ["request failed"]
     assert world.unheard == []
 
 
@@ -149,7 +126,7 @@ async def test_a_bug_after_the_client_has_gone_is_logged() -> None:
     gone.set()
     await world.ask()
     assert world.answers() == []
-    assert world.lines == ["request failed"]
+    assert world.log.events == ["request failed"]
     assert world.unheard == []
 
 
@@ -162,5 +139,5 @@ async def test_a_bug_that_no_answer_can_tell_of_closes_the_connection() -> None:
     world.serve(broken, encode=unanswerable)
     await world.ask(1)
     assert world.transport.closed
-    assert world.lines == ["request failed", "request cannot be answered"]
+    assert world.log.events == ["request failed", "request cannot be answered"]
     assert world.unheard == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import struct
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,83 +23,15 @@ from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.headers import frame_request
 from ottla.protocol.messages.produce import PartitionProduceData, TopicProduceData
-
-
-class Timer:
-    def __init__(self, when_ms: int, callback: Callable[[], None]) -> None:
-        self.when_ms, self.callback, self.cancelled = when_ms, callback, False
-
-    def cancel(self) -> None:
-        self.cancelled = True
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now_ms = 0
-        self.timers: list[Timer] = []
-
-    def monotonic_ms(self) -> int:
-        return self.now_ms
-
-    def wall_ms(self) -> int:
-        return self.now_ms
-
-    def call_at(self, when_ms: int, callback: Callable[[], None]) -> Timer:
-        self.timers.append(Timer(when_ms, callback))
-        return self.timers[-1]
-
-    def advance(self, ms: int) -> None:
-        self.now_ms += ms
-        due = [timer for timer in self.timers if timer.when_ms <= self.now_ms and not timer.cancelled]
-        self.timers = [timer for timer in self.timers if timer not in due]
-        for timer in due:
-            timer.callback()
-
-
-class Transport:
-    def __init__(self, address: str = "10.0.0.7") -> None:
-        self.written = b""
-        self.reading = True
-        self.closed = False
-        self.address = address
-
-    def write(self, data: bytes) -> None:
-        self.written += data
-
-    def writelines(self, pieces: list[bytes]) -> None:
-        self.written += b"".join(pieces)
-
-    def get_extra_info(self, name: str) -> Any:
-        return {"peername": (self.address, 5000), "sockname": ("127.0.0.1", 9092)}.get(name)
-
-    def pause_reading(self) -> None:
-        self.reading = False
-
-    def resume_reading(self) -> None:
-        self.reading = True
-
-    def is_closing(self) -> bool:
-        return self.closed
-
-    def close(self) -> None:
-        self.closed = True
-
-    abort = close
-
-
-class Silent:
-    def debug(self, event: str, **fields: Any) -> None:
-        pass
-
-    warning = error = debug
+from tests.shell.host import Clock, Log, Loop, Transport
 
 
 class World:
-    """A broker that answers heartbeats, ListGroups and Produce; ``soon`` is what the loop would do next."""
+    """A broker that answers heartbeats, ListGroups and Produce; ``loop`` has what would be done next."""
 
     def __init__(self) -> None:
         self.clock = Clock()
-        self.soon: list[Callable[[], None]] = []
+        self.loop = Loop()
         self.ns = 0
         self.parked: list[RequestContext] = []
         self.services = SimpleNamespace(
@@ -110,10 +41,10 @@ class World:
             settings=Settings(),
             topics=SimpleNamespace(topics={}, by_id={}),
         )
-        self.dispatcher = Dispatcher(self.services, Silent())
+        self.dispatcher = Dispatcher(self.services, Log())
         self.quotas = ClientQuotas(Settings())
         self.meter = ConnectionMeter(self.quotas, self.clock, lambda: self.ns)
-        self.listener = Listener(Settings(), self.clock, self.dispatcher.receive, Silent())
+        self.listener = Listener(Settings(), self.clock, self.dispatcher.receive, Log())
 
     def list_groups(self, request: Any, ctx: RequestContext) -> Any:
         if "park" in request.states_filter:
@@ -126,14 +57,9 @@ class World:
         self.dispatcher.meter = self.meter if self.quotas.of_requests else None
 
     def connect(self, address: str = "10.0.0.7") -> Connection:
-        loop = SimpleNamespace(call_soon=self.soon.append)
-        connection = Connection(self.listener, loop)  # type: ignore[arg-type]
+        connection = Connection(self.listener, self.loop)  # type: ignore[arg-type]
         connection.connection_made(Transport(address))  # type: ignore[arg-type]
         return connection
-
-    def run(self) -> None:
-        while self.soon:
-            self.soon.pop(0)()
 
 
 @pytest.fixture
@@ -176,8 +102,7 @@ def transport(connection: Connection) -> Transport:
 
 def answers(connection: Connection, key: ApiKey, version: int) -> list[Any]:
     """The answers since the last look, all to requests of one kind."""
-    data, found = transport(connection).written, []
-    transport(connection).written = b""
+    data, found = transport(connection).take(), []
     row = api(key)
     while data:
         size = struct.unpack_from(">i", data)[0]
@@ -193,7 +118,7 @@ def test_without_a_quota_there_is_no_meter_and_no_timer(world: World) -> None:
     assert connection.open is None
     assert connection.repeat is not None
     assert world.clock.timers == []
-    assert world.soon == []
+    assert world.loop.soon == []
 
 
 def test_a_client_that_produced_too_much_is_told_at_once_and_not_read_from(world: World) -> None:
@@ -206,10 +131,10 @@ def test_a_client_that_produced_too_much_is_told_at_once_and_not_read_from(world
     connection.data_received(groups())  # what the transport had read already
     assert transport(connection).written == b""
     world.clock.advance(1_999)
-    world.run()
+    world.loop.run()
     assert transport(connection).written == b""
     world.clock.advance(1)
-    world.run()
+    world.loop.run()
     assert [answer.throttle_time_ms for answer in answers(connection, ApiKey.LIST_GROUPS, 4)] == [0]
     assert transport(connection).reading
     assert connection.open is None
@@ -221,7 +146,7 @@ def test_frames_of_one_read_wait_too(world: World) -> None:
     connection.data_received(produce(12_000) + groups() + groups())
     assert len(answers(connection, ApiKey.PRODUCE, 9)) == 1
     world.clock.advance(2_000)
-    world.run()
+    world.loop.run()
     assert len(answers(connection, ApiKey.LIST_GROUPS, 4)) == 2
 
 
@@ -231,7 +156,7 @@ def test_produce_requests_are_served_one_by_one(world: World) -> None:
     connection.data_received(produce(6_000) + produce(6_000) + produce(6_000))
     assert [answer.throttle_time_ms for answer in answers(connection, ApiKey.PRODUCE, 9)] == [0, 2_000]
     world.clock.advance(2_000)
-    world.run()
+    world.loop.run()
     assert len(answers(connection, ApiKey.PRODUCE, 9)) == 1
 
 
@@ -243,10 +168,10 @@ def test_who_wants_no_answer_waits_as_well(world: World) -> None:
     connection = world.connect()
     connection.data_received(produce(12_000, acks=0) + groups())
     world.clock.advance(1_999)
-    world.run()
+    world.loop.run()
     assert transport(connection).written == b""
     world.clock.advance(1)
-    world.run()
+    world.loop.run()
     assert len(answers(connection, ApiKey.LIST_GROUPS, 4)) == 1
 
 
@@ -272,7 +197,7 @@ def test_time_is_counted(world: World) -> None:
     (answer,) = answers(connection, ApiKey.HEARTBEAT, 4)
     assert answer.throttle_time_ms == 1_000  # 11 % in ten seconds for 1 %, and no longer than a window
     world.clock.advance(1_000)
-    world.run()
+    world.loop.run()
     world.services.groups.heartbeat = lambda request, now_ms: 0
     world.limit()
     connection.data_received(heartbeat())
@@ -286,7 +211,7 @@ def test_a_request_is_not_charged_for_the_time_that_it_waits(world: World) -> No
     connection.data_received(groups("c", "park"))
     world.ns += 1_000_000_000_000
     world.parked[0].reply(api(ApiKey.LIST_GROUPS).response())
-    world.run()
+    world.loop.run()
     assert [answer.throttle_time_ms for answer in answers(connection, ApiKey.LIST_GROUPS, 4)] == [0]
 
 
@@ -312,7 +237,7 @@ def test_a_client_that_ended_its_side_is_closed_after_it_has_waited(world: World
     connection.data_received(produce(12_000))
     assert connection.eof_received()
     world.clock.advance(2_000)
-    world.run()
+    world.loop.run()
     assert transport(connection).closed
 
 
@@ -417,7 +342,7 @@ def test_too_many_connections_of_an_address_are_closed_after_a_while(world: Worl
     world.listener.wait_of = lambda address: world.quotas.addresses.opened(address, world.clock.now_ms)
     welcome = [world.connect() for _ in range(10)]
     turned_away = world.connect()
-    world.run()
+    world.loop.run()
     assert all(transport(connection).reading for connection in welcome)
     assert not transport(turned_away).reading
     turned_away.data_received(groups())

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from ottla.broker.net.unfinished import PROGRESS_BYTES, TURNED_AWAY_BYTES, UnfinishedRequests
-from tests.shell.test_listener import Clock
+from tests.shell.host import Clock
 
 MIB = 1 << 20
 

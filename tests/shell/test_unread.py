@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.broker.net.unread import PATIENCE_MS, UnreadAnswers
-from tests.shell.test_listener import Clock
+from tests.shell.host import Clock
 
 
 class Reader:

@@ -23,12 +23,7 @@ from ottla.protocol.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from ottla.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
-)
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 Protocols = Sequence[tuple[str, bytes]]
@@ -139,7 +134,7 @@ def fetch(
         return OffsetFetchRequest(group_id=group_ids[0], topics=flat, require_stable=stable and version >= 7)
     wanted = None
     if topics is not None:
-        wanted = [OffsetFetchRequestTopics(name=name, partition_indexes=list(items)) for name, items in topics]
+        wanted = [OffsetFetchRequestTopic(name=name, partition_indexes=list(items)) for name, items in topics]
     groups = [OffsetFetchRequestGroup(group_id=group_id, topics=wanted) for group_id in group_ids]
     return OffsetFetchRequest(groups=groups, require_stable=stable)
 

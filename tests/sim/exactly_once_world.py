@@ -15,15 +15,12 @@ from typing import Any
 
 from ottla.broker.engine import EngineError, Unavailable
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.message_parts import TopicWithPartitions
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from ottla.protocol.messages.end_txn import EndTxnRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
-from ottla.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -230,7 +227,7 @@ class ExactlyOnceWorld(HandlersWorld):
                 offset = header.last_offset + 1
 
     def _offset(self, name: str) -> int:
-        topics = [OffsetFetchRequestTopics(name="t", partition_indexes=[0])]
+        topics = [OffsetFetchRequestTopic(name="t", partition_indexes=[0])]
         groups = [OffsetFetchRequestGroup(group_id=f"group of {name}", topics=topics)]
         exchange = self.send(OffsetFetchRequest(groups=groups, require_stable=True), 8)
         row = exchange.response.groups[0].topics[0].partitions[0]
@@ -321,7 +318,7 @@ class Client:
         return error
 
     async def add(self, topic: str, index: int) -> ErrorCode:
-        rows = [AddPartitionsToTxnTopic(name=topic, partitions=[index])]
+        rows = [TopicWithPartitions(name=topic, partitions=[index])]
         fields = {f"v3_and_below_{name}": value for name, value in self.who.items()}
         request = AddPartitionsToTxnRequest(**fields, v3_and_below_topics=rows)
 

@@ -23,11 +23,7 @@ from ottla.protocol.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from ottla.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic
 from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -224,7 +220,7 @@ class PendingWorld:
                 committed[place] = value
 
     def _fetched(self, group: str, *, stable: bool) -> dict[tuple[str, int], tuple[int, ErrorCode]] | None:
-        topics = [OffsetFetchRequestTopics(name=topic, partition_indexes=list(range(PARTITIONS))) for topic in TOPICS]
+        topics = [OffsetFetchRequestTopic(name=topic, partition_indexes=list(range(PARTITIONS))) for topic in TOPICS]
         request = OffsetFetchRequest(
             groups=[OffsetFetchRequestGroup(group_id=group, topics=topics)], require_stable=stable
         )

@@ -1,4 +1,4 @@
-"""Which log is compacted next, up to where, and which segments become one."""
+"""The choice of what to compact: the log, the offset to stop at, and the segments to merge."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Dirt(NamedTuple):
 
 
 def cleanable_from(cleaned_offset: int, log_start_offset: int, log_end_offset: int) -> int:
-    """Where dirt begins; a mark that cannot be right, after a crash, is not believed."""
+    """The offset where dirt begins. A mark that cannot be right, as after a crash, is ignored."""
     return cleaned_offset if log_start_offset <= cleaned_offset <= log_end_offset else log_start_offset
 
 
 def cleanable_upto(
     segments: Sequence[SegmentInfo], config: TopicConfig, *, from_offset: int, stable_offset: int, wall_ms: int
 ) -> int:
-    """Where compaction has to stop: at an end of a closed segment.
+    """The offset where compaction has to stop: the end of a closed segment.
 
     Nothing at or above ``stable_offset`` is touched: it is not known yet whether it counts. And nothing of a segment
     with a record that is younger than ``min.compaction.lag.ms``, or of what follows.
@@ -80,6 +80,6 @@ def dirt_of(
 
 
 def joins(first: SegmentInfo, segment: SegmentInfo, written_bytes: int, segment_bytes: int) -> bool:
-    """Whether a segment may become one with those before it, from ``first`` on, of which so many bytes have stayed."""
+    """True if a segment may be merged with those from ``first`` on, of which ``written_bytes`` have stayed."""
     fits = written_bytes + segment.size_bytes <= segment_bytes
     return fits and segment.next_offset - first.base_offset <= INT32_MAX

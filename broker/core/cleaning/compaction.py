@@ -67,7 +67,7 @@ def _opened(header: BatchHeader, batch: Buffer) -> Steps[bytes]:
 
 
 class TransactionsSeen:
-    """Which batches belong to aborted transactions, and whether a marker's transaction still has batches.
+    """The aborted transactions of a log, and the batches that are left of each.
 
     Args:
         aborted: those with something in the part that is read, in any order.
@@ -82,7 +82,7 @@ class TransactionsSeen:
         self._committed: set[int] = set()
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """Whether the next batch, not a marker, belongs to an aborted transaction."""
+        """True if the next batch, not a marker, belongs to an aborted transaction."""
         self._begin(header)
         if not header.is_transactional:
             return False
@@ -94,7 +94,7 @@ class TransactionsSeen:
         return False
 
     def is_idle_marker(self, header: BatchHeader, batch: Buffer) -> bool:
-        """Whether the next batch, a control batch, ends a transaction of which nothing is left."""
+        """True if the next batch, a control batch, ends a transaction of which nothing is left."""
         self._begin(header)
         marker = parse_marker(batch)
         if marker is None:

@@ -49,7 +49,7 @@ def expired(
 
 
 def _too_large(segments: Sequence[SegmentInfo], retention_bytes: int) -> int:
-    """How many segments go so that the rest still has at least ``retention_bytes``."""
+    """The number of segments to remove so that the rest still has at least ``retention_bytes``."""
     if retention_bytes < 0:
         return 0
     excess = sum(segment.size_bytes for segment in segments) - retention_bytes

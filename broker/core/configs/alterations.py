@@ -13,7 +13,8 @@ from typing import NamedTuple
 from ottla.broker.core.configs.brokers import invalid_setting
 from ottla.broker.core.configs.groups import invalid_group_configs
 from ottla.broker.core.configs.kinds import ConfigType, ResourceType, as_list
-from ottla.broker.core.topics.catalog import Catalog, Refusal, invalid_name
+from ottla.broker.core.refusal import Refusal, bad_request
+from ottla.broker.core.topics.catalog import Catalog, invalid_name
 from ottla.broker.core.topics.configs import invalid
 from ottla.broker.core.topics.keys import TOPIC_KEYS
 from ottla.broker.settings import FIELDS, Settings, as_text, type_of
@@ -74,7 +75,7 @@ def plan(catalog: Catalog, alterations: Sequence[Alteration], settings: Settings
     for alteration in alterations:
         outcome: Catalog | Refusal
         if times[alteration[:2]] > 1:
-            outcome = _bad_request("A resource may be named once only")
+            outcome = bad_request("A resource may be named once only")
         elif alteration.resource_type == ResourceType.TOPIC:
             outcome = _plan_topic(catalog, alteration, settings)
         elif alteration.resource_type == ResourceType.BROKER:
@@ -82,7 +83,7 @@ def plan(catalog: Catalog, alterations: Sequence[Alteration], settings: Settings
         elif alteration.resource_type == ResourceType.GROUP:
             outcome = _plan_group(catalog, alteration)
         else:
-            outcome = _bad_request(f"Resources of type {alteration.resource_type} cannot be changed here")
+            outcome = bad_request(f"Resources of type {alteration.resource_type} cannot be changed here")
         if isinstance(outcome, Refusal):
             refusals.append(outcome)
         else:
@@ -106,7 +107,7 @@ def _plan_topic(catalog: Catalog, alteration: Alteration, settings: Settings) ->
     if isinstance(configs, Refusal):
         return configs
     if not name:
-        return _bad_request("Topics have no settings in common")
+        return bad_request("Topics have no settings in common")
     if problem := invalid_name(name):
         return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
     if problem := invalid(configs.items()):
@@ -119,7 +120,7 @@ def _plan_topic(catalog: Catalog, alteration: Alteration, settings: Settings) ->
 def _plan_broker(catalog: Catalog, alteration: Alteration, settings: Settings, node_id: int) -> Catalog | Refusal:
     name = alteration.resource_name
     if name != ALL_BROKERS and name != str(node_id):
-        return _bad_request(f"This is broker {node_id}; the settings of broker '{name}' cannot be changed here")
+        return bad_request(f"This is broker {node_id}; the settings of broker '{name}' cannot be changed here")
 
     def list_of(key: str) -> str | None:
         is_list = key in FIELDS and type_of(key) == "list"
@@ -132,14 +133,14 @@ def _plan_broker(catalog: Catalog, alteration: Alteration, settings: Settings, n
     for change in alteration.changes:
         value = configs.get(change.name)
         if value is not None and (problem := invalid_setting(change.name, value)):
-            return _bad_request(problem)
+            return bad_request(problem)
     return catalog.changed(broker_configs=_put(catalog.broker_configs, name, configs))
 
 
 def _plan_group(catalog: Catalog, alteration: Alteration) -> Catalog | Refusal:
     name = alteration.resource_name
     if not name:
-        return _bad_request("Groups have no settings in common")
+        return bad_request("Groups have no settings in common")
     configs = altered(catalog.group_configs.get(name, {}), alteration, lambda key: None)
     if isinstance(configs, Refusal):
         return configs
@@ -165,10 +166,10 @@ def altered(
     """
     names = [change.name for change in alteration.changes]
     if len(set(names)) != len(names):
-        return _bad_request("A key may be named once only")
+        return bad_request("A key may be named once only")
     for change in alteration.changes:
         if change.value is None and change.operation != Operation.DELETE:
-            return _bad_request(f"{change.name} needs a value")
+            return bad_request(f"{change.name} needs a value")
     configs = {} if alteration.replaces else dict(present)
     for name, value, operation in alteration.changes:
         if operation == Operation.DELETE or value is None:
@@ -182,7 +183,7 @@ def altered(
                 return Refusal(ErrorCode.INVALID_CONFIG, text)
             configs[name] = _listed(configs.get(name, items), value, append=operation == Operation.APPEND)
         else:
-            return _bad_request(f"There is no operation {operation}")
+            return bad_request(f"There is no operation {operation}")
     return configs
 
 
@@ -191,7 +192,3 @@ def _listed(present: str, value: str, *, append: bool) -> str:
     if append:
         return ",".join([*items, *(item for item in dict.fromkeys(others) if item not in items)])
     return ",".join(item for item in items if item not in others)
-
-
-def _bad_request(text: str) -> Refusal:
-    return Refusal(ErrorCode.INVALID_REQUEST, text)

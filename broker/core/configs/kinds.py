@@ -23,7 +23,7 @@ class ConfigType(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from, as DescribeConfigs tells it (KIP-226)."""
+    """The source of a value, as DescribeConfigs names it (KIP-226)."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC_CONFIG = 1

@@ -16,13 +16,9 @@ from ottla.broker.core.groups.records import group_tombstone, offset_tombstone
 from ottla.broker.core.groups.shard import GroupShard
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.message_parts import PartitionOutcome, TopicOutcome
 from ottla.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
-from ottla.protocol.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteResponse,
-    OffsetDeleteResponsePartition,
-    OffsetDeleteResponseTopic,
-)
+from ottla.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from ottla.protocol.offsets_topic import CoordinatorRecord
 
 BATCH_RECORDS = 1_000
@@ -173,43 +169,41 @@ def delete_offsets(
 
 def _delete_response(
     request: OffsetDeleteRequest, refused: Refusals
-) -> tuple[OffsetDeleteResponse, list[tuple[str, OffsetDeleteResponsePartition]]]:
+) -> tuple[OffsetDeleteResponse, list[tuple[str, PartitionOutcome]]]:
     """An answer, and its partitions, with their topic, that the group has to decide on.
 
     As in Kafka what is refused comes first; then each topic has one entry, even if the request has several. Where
     nothing is refused the answer is as the request.
     """
     response = OffsetDeleteResponse()
-    undecided: list[tuple[str, OffsetDeleteResponsePartition]] = []
+    undecided: list[tuple[str, PartitionOutcome]] = []
     if not refused:
         for topic in request.topics:
             if topic.partitions:
-                rows = [OffsetDeleteResponsePartition(partition_index=p.partition_index) for p in topic.partitions]
-                response.topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=rows))
+                rows = [PartitionOutcome(partition_index=p.partition_index) for p in topic.partitions]
+                response.topics.append(TopicOutcome(name=topic.name, partitions=rows))
                 undecided.extend((topic.name, row) for row in rows)
         return response, undecided
-    entries: dict[str, OffsetDeleteResponseTopic] = {}
+    entries: dict[str, TopicOutcome] = {}
     for topic in request.topics:
         errors = [(p.partition_index, refused.get((topic.name, p.partition_index))) for p in topic.partitions]
-        rows = [OffsetDeleteResponsePartition(partition_index=p, error_code=e) for p, e in errors if e]
+        rows = [PartitionOutcome(partition_index=p, error_code=e) for p, e in errors if e]
         if rows or (not topic.partitions and (topic.name, NO_PARTITION) in refused):
             _delete_entry(response, entries, topic.name).partitions.extend(rows)
     for topic in request.topics:
         indexes = [p.partition_index for p in topic.partitions if (topic.name, p.partition_index) not in refused]
         if indexes:
-            rows = [OffsetDeleteResponsePartition(partition_index=index) for index in indexes]
+            rows = [PartitionOutcome(partition_index=index) for index in indexes]
             _delete_entry(response, entries, topic.name).partitions.extend(rows)
             undecided.extend((topic.name, row) for row in rows)
     return response, undecided
 
 
-def _delete_entry(
-    response: OffsetDeleteResponse, entries: dict[str, OffsetDeleteResponseTopic], name: str
-) -> OffsetDeleteResponseTopic:
+def _delete_entry(response: OffsetDeleteResponse, entries: dict[str, TopicOutcome], name: str) -> TopicOutcome:
     """The entry of a topic, added to the response if it is not among these."""
     entry = entries.get(name)
     if entry is None:
-        entry = entries[name] = OffsetDeleteResponseTopic(name=name)
+        entry = entries[name] = TopicOutcome(name=name)
         response.topics.append(entry)
     return entry
 

@@ -10,9 +10,8 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ottla.broker.core.refusal import Refusal
+from ottla.broker.core.refusal import Refusal, bad_request
 from ottla.broker.settings import INT32_MAX, INT64_MAX
-from ottla.protocol.errors import ErrorCode
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 
@@ -71,7 +70,7 @@ def plan(quotas: Quotas, changes: Iterable[QuotaChange], addresses: Collection[s
     refusals: dict[Entity, Refusal | None] = {}
     for entity, values in changes:
         if entity in refusals:
-            refusals[entity] = _refused("An entity may be named once only")
+            refusals[entity] = bad_request("An entity may be named once only")
             continue
         refusals[entity] = refusal = _invalid(entity, values, addresses)
         if refusal is None:
@@ -97,13 +96,13 @@ def _apply(
 def _invalid(entity: Entity, values: Sequence[tuple[str, float | None]], addresses: Collection[str]) -> Refusal | None:
     keys = [key for key, _ in values]
     if len(set(keys)) != len(keys):
-        return _refused("A key may be named once only")
+        return bad_request("A key may be named once only")
     if problem := _invalid_entity(entity, addresses):
-        return _refused(problem)
+        return bad_request(problem)
     allowed = _OF_ADDRESSES if dict(entity).keys() == {IP} else _OF_CLIENTS
     for key, value in values:
         if value is not None and (problem := _invalid_value(key, value, allowed)):
-            return _refused(problem)
+            return bad_request(problem)
     return None
 
 
@@ -135,10 +134,6 @@ def _invalid_value(key: str, value: float, allowed: Mapping[str, int | None]) ->
         if abs(math.fmod(value, 1.0)) > _FRACTION:
             return f"{key} must be a whole number"
     return None
-
-
-def _refused(text: str) -> Refusal:
-    return Refusal(ErrorCode.INVALID_REQUEST, text)
 
 
 # ------------------------------------------------------------------------------------------------------------- stored

@@ -132,7 +132,7 @@ class Throttle(Generic[M]):
 
     @property
     def on(self) -> bool:
-        """Whether there is any quota of this kind."""
+        """True if any quota of this kind is set."""
         return bool(self.limits)
 
     def _who(self, user: str, client_id: str, now_ms: int) -> tuple[M, float] | None:
@@ -238,7 +238,7 @@ class ClientQuotas:
 
     @property
     def of_requests(self) -> bool:
-        """Whether requests have to be measured at all."""
+        """True if requests have to be measured."""
         return self.produce.on or self.fetch.on or self.request.on or self.mutation.on
 
     def set(self, quotas: Quotas, addresses: Mapping[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""How much of something there was lately: a rate over windows (KIP-13), and a bucket of tokens (KIP-599).
+"""Recent usage: a rate over windows (KIP-13) and a bucket of tokens (KIP-599).
 
 Both compute what Kafka's metrics compute, so that the same load is throttled for the same time.
 """
@@ -10,7 +10,7 @@ import math
 from ottla.broker.settings import INT32_MAX
 
 Sample = list[float]
-"""When it began, when something last happened in it, and how much: milliseconds, milliseconds, a sum."""
+"""Its begin, its last record (both in milliseconds) and the sum of its records."""
 
 _BEGAN, _LAST, _SUM = range(3)
 
@@ -69,7 +69,7 @@ class Rate:
         return max(1, elapsed_ms + max(0, missing) * window.sample_ms)
 
     def throttle_ms(self, limit: float, now_ms: int) -> int:
-        """How long nothing may be recorded for the rate to come down to a limit; 0 if it is not above it."""
+        """Milliseconds without records until the rate is down to a limit; 0 if it is not above it."""
         rate = self.per_second(now_ms)
         return bounded((rate - limit) / limit * self.covered_ms(now_ms)) if rate > limit else 0
 
@@ -96,7 +96,7 @@ class TokenBucket:
         self._tokens = self.tokens(limit, now_ms) - count
 
     def throttle_ms(self, limit: float, now_ms: int) -> int:
-        """How long until nothing is owed any more; 0 if nothing is."""
+        """Milliseconds until nothing is owed any more; 0 if nothing is."""
         tokens = self.tokens(limit, now_ms)
         return bounded(-tokens / limit * 1000) if tokens < 0 else 0
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from ottla.broker.core.refusal import Refusal
-from ottla.protocol.errors import ErrorCode
+from ottla.broker.core.refusal import Refusal, bad_request
 
 WILDCARD = "*"
 CLUSTER_NAME = "kafka-cluster"
@@ -27,7 +26,7 @@ class Resource(IntEnum):
 
 
 class Pattern(IntEnum):
-    """How the name of a rule is compared. MATCH is for filters: whatever applies to a name."""
+    """The ways to compare the name of a rule. MATCH is for filters: all rules that apply to a name."""
 
     MATCH = 2
     LITERAL = 3
@@ -54,7 +53,7 @@ class AclOperation(IntEnum):
 
 
 class Permission(IntEnum):
-    """Whether it may be done."""
+    """The effect of a rule."""
 
     DENY = 2
     ALLOW = 3
@@ -73,7 +72,7 @@ class Acl(NamedTuple):
 
 
 class AclFilter(NamedTuple):
-    """Which rules are meant; None and ANY fit everything. The numbers as they came, maybe ones that there are not."""
+    """A selection of rules; None and ANY fit everything. Numbers are as they came and may be unknown."""
 
     resource_type: int
     resource_name: str | None
@@ -84,7 +83,7 @@ class AclFilter(NamedTuple):
     permission_type: int
 
     def fits(self, acl: Acl) -> bool:
-        """Whether a rule is meant."""
+        """True if the filter selects a rule."""
         return (
             self.resource_type in (ANY, acl.resource_type)
             and self.pattern_type in (ANY, Pattern.MATCH, acl.pattern_type)
@@ -130,7 +129,7 @@ def add(acls: Acls, wanted: Iterable[Acl]) -> Created:
     refusals = []
     for acl in wanted:
         problem = _invalid(acl)
-        refusals.append(Refusal(ErrorCode.INVALID_REQUEST, problem) if problem else None)
+        refusals.append(bad_request(problem) if problem else None)
         if not problem:
             present[acl] = None
     return Created(tuple(present), refusals)
@@ -142,7 +141,7 @@ def remove(acls: Acls, filters: Iterable[AclFilter]) -> Deleted:
     gone: set[Acl] = set()
     for wanted in filters:
         if _is_unknown(wanted):
-            outcomes.append(Refusal(ErrorCode.INVALID_REQUEST, "The filter names something that there is not"))
+            outcomes.append(bad_request("The filter names something that there is not"))
             continue
         fitting = [acl for acl in acls if wanted.fits(acl)]
         gone.update(fitting)
@@ -150,8 +149,13 @@ def remove(acls: Acls, filters: Iterable[AclFilter]) -> Deleted:
     return Deleted(tuple(acl for acl in acls if acl not in gone), outcomes)
 
 
+def names_unknown(rule: Acl | AclFilter) -> bool:
+    """True if one of its numbers is UNKNOWN."""
+    return UNKNOWN in (rule.resource_type, rule.pattern_type, rule.operation, rule.permission_type)
+
+
 def is_filter(acl: Acl) -> bool:
-    """Whether something in it is for filters only."""
+    """True if one of its values is for filters only."""
     return ANY in (acl.resource_type, acl.pattern_type, acl.operation, acl.permission_type) or (
         acl.pattern_type == Pattern.MATCH
     )

@@ -17,7 +17,7 @@ MOST_ITERATIONS = 16_384
 
 
 class Mechanism(IntEnum):
-    """How keys are derived, as requests name it."""
+    """A way to derive keys, by its number in requests."""
 
     SCRAM_SHA_256 = 1
     SCRAM_SHA_512 = 2

@@ -1,4 +1,4 @@
-"""Which settings are in force for a topic.
+"""The settings in force for a topic.
 
 A topic stores the values that were given for it; every other key takes the broker's setting of the same meaning, and
 where the broker has none, Kafka's default. `TopicConfig` is the part that our code reads, parsed once.

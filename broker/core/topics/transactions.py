@@ -47,7 +47,7 @@ class Aborted:
         self._stable_offsets.append(stable_offset)
 
     def reach(self, offset: int) -> bool:
-        """Whether a reader who begins at ``offset`` comes across one."""
+        """True if a reader who begins at ``offset`` comes across one."""
         return bool(self._last_offsets) and self._last_offsets[-1] >= offset
 
     def between(self, start_offset: int, upto_offset: int) -> list[tuple[int, int]]:
@@ -117,7 +117,7 @@ class Transactions:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """Where the oldest transaction begins whose end is not durable."""
+        """The begin of the oldest transaction whose end is not durable."""
         return next(iter(self.unstable), None)
 
     def verify(self, producer_id: int, epoch: int, sequence: int) -> Verification:

@@ -9,7 +9,7 @@ from ottla.broker.core.transactions.machine import Machine
 from ottla.broker.core.transactions.state import STATES
 from ottla.broker.core.transactions.transaction import Entry
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.describe_transactions import TopicData
+from ottla.protocol.message_parts import PartitionsOfTopic
 from ottla.protocol.messages.describe_transactions import TransactionState as Described
 from ottla.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from ottla.protocol.messages.list_transactions import TransactionState as Listed
@@ -24,9 +24,9 @@ def describe(m: Machine, transactional_id: str) -> Described:
         return Described(transactional_id=transactional_id, error_code=entry)
     tx = entry.current
     partitions = tx.partitions if entry.complete is None else entry.markers  # what is over is left out
-    topics: dict[str, TopicData] = {}
+    topics: dict[str, PartitionsOfTopic] = {}
     for tp in sorted(partitions):
-        topics.setdefault(tp.topic, TopicData(topic=tp.topic, partitions=[])).partitions.append(tp.partition)
+        topics.setdefault(tp.topic, PartitionsOfTopic(topic=tp.topic, partitions=[])).partitions.append(tp.partition)
     return Described(
         transactional_id=transactional_id,
         transaction_state=tx.state.value,

@@ -43,7 +43,7 @@ BUGS = {
         "return header.is_control and header.producer_epoch == last.producer_epoch", "return header.is_control"
     ),
     "what has not been looked at is judged": ("if record.offset <= latest_offset:", "if True:"),
-    "a batch loses its end": ("        header.last_offset_delta,\n", "        header.record_count - 1,\n"),
+    "a batch loses its end": ("record_count=len(kept)", "record_count=len(kept), last_offset_delta=len(kept) - 1"),
     "the largest timestamp stays": ("max_timestamp = max(newest_ms, NO_TIMESTAMP)", "pass"),
     "the broker's timestamps are taken for the producer's": (
         "if header.timestamp_type is TimestampType.CREATE_TIME:", "if True:"

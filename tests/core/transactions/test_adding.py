@@ -5,11 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-    AddPartitionsToTxnTransaction,
-)
+from ottla.protocol.message_parts import TopicWithPartitions
+from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTransaction
 from tests.core.transactions.txn_world import NONE, OFFSETS, T0, T1, T2, Asked, World
 
 E = ErrorCode
@@ -133,7 +130,7 @@ def test_offsets_take_part(world: World, version: int) -> None:
 
 
 def transaction(name: str, who: tuple[int, int], *, verify: bool = False) -> AddPartitionsToTxnTransaction:
-    topics = [AddPartitionsToTxnTopic(name="t", partitions=[0])]
+    topics = [TopicWithPartitions(name="t", partitions=[0])]
     return AddPartitionsToTxnTransaction(
         transactional_id=name, producer_id=who[0], producer_epoch=who[1], topics=topics, verify_only=verify
     )

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.message_parts import TopicWithPartitions
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from ottla.protocol.messages.end_txn import EndTxnRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -244,7 +245,7 @@ class App:
             v3_and_below_transactional_id=self.name,
             v3_and_below_producer_id=self.identity[0],
             v3_and_below_producer_epoch=self.identity[1],
-            v3_and_below_topics=[AddPartitionsToTxnTopic(name=TOPIC, partitions=[partition])],
+            v3_and_below_topics=[TopicWithPartitions(name=TOPIC, partitions=[partition])],
         )
 
     def _produce(self, partition: int, values: list[str], sequence: int) -> ProduceRequest:

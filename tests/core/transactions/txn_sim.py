@@ -32,11 +32,7 @@ from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from ottla.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic
 from ottla.protocol.offsets_topic import CoordinatorRecord
 from ottla.protocol.records import TopicPartition, decode_batch, iter_batches, parse_marker
 from tests.core.transactions.txn_apps import LOST, PARTITIONS, TOPIC, App, Broken, Call, Plan, Txn
@@ -390,7 +386,7 @@ class World:
         request = OffsetFetchRequest(
             groups=[
                 OffsetFetchRequestGroup(
-                    group_id=group, topics=[OffsetFetchRequestTopics(name=TOPIC, partition_indexes=[0])]
+                    group_id=group, topics=[OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[0])]
                 )
             ],
             require_stable=True,

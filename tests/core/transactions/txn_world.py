@@ -12,12 +12,9 @@ from ottla.broker.core.transactions.coordinator import TransactionCoordinator
 from ottla.broker.core.transactions.requests import Question
 from ottla.broker.core.transactions.transaction import Snapshot
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.message_parts import TopicWithPartitions
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from ottla.protocol.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-    AddPartitionsToTxnTransaction,
-)
+from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTransaction
 from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from ottla.protocol.messages.end_txn import EndTxnRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
@@ -204,7 +201,7 @@ class World:
         topics: dict[str, list[int]] = {}
         for tp in tps or (T0,):
             topics.setdefault(tp.topic, []).append(tp.partition)
-        rows = [AddPartitionsToTxnTopic(name=topic, partitions=indexes) for topic, indexes in topics.items()]
+        rows = [TopicWithPartitions(name=topic, partitions=indexes) for topic, indexes in topics.items()]
         if version < 4:
             request = AddPartitionsToTxnRequest(
                 v3_and_below_transactional_id=name,

@@ -16,14 +16,11 @@ from ottla.observe.metrics.histogram import BOUNDS_SECONDS, Durations
 from ottla.observe.metrics.requests import Requests, error_finder
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.headers import frame_request
+from ottla.protocol.message_parts import PartitionOutcome
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from ottla.protocol.messages.offset_commit import (
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
-)
+from ottla.protocol.messages.offset_commit import OffsetCommitResponse, OffsetCommitResponseTopic
 
 
 class Clock:
@@ -272,7 +269,7 @@ def test_without_a_measure_the_handlers_are_those_that_there_are(dispatcher: Dis
 
 def test_errors_are_found_where_an_answer_lists_them() -> None:
     find = error_finder(OffsetCommitResponse)
-    rows = [OffsetCommitResponsePartition(partition_index=index, error_code=code) for index, code in ((0, 0), (1, 22))]
+    rows = [PartitionOutcome(partition_index=index, error_code=code) for index, code in ((0, 0), (1, 22))]
     assert find(OffsetCommitResponse(topics=[OffsetCommitResponseTopic(partitions=rows)])) == 22
     assert find(OffsetCommitResponse(topics=[OffsetCommitResponseTopic(partitions=rows[:1])])) == 0
     assert find(OffsetCommitResponse()) == 0

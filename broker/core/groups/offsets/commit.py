@@ -17,12 +17,12 @@ from ottla.broker.core.groups.shard import GroupShard
 from ottla.broker.settings import INT64_MAX
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import utf16_length
+from ottla.protocol.message_parts import PartitionOutcome
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
-    OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
 
@@ -140,7 +140,7 @@ class CommitWrite(Write[Machine]):
         self.group.offsets.store(topic, partition, committed)
 
 
-Undecided = tuple[OffsetCommitRequestTopic, OffsetCommitRequestPartition, OffsetCommitResponsePartition]
+Undecided = tuple[OffsetCommitRequestTopic, OffsetCommitRequestPartition, PartitionOutcome]
 """Topic, what is to be committed, and its place in the answer."""
 
 
@@ -162,7 +162,7 @@ def commit_response(request: OffsetCommitRequest, refused: Refusals) -> tuple[Of
     entries: dict[tuple[str, UUID], OffsetCommitResponseTopic] = {}
     for topic in request.topics:
         errors = [(p.partition_index, refused.get((topic.name, p.partition_index))) for p in topic.partitions]
-        rows = [OffsetCommitResponsePartition(partition_index=p, error_code=e) for p, e in errors if e]
+        rows = [PartitionOutcome(partition_index=p, error_code=e) for p, e in errors if e]
         if rows or (not topic.partitions and (topic.name, NO_PARTITION) in refused):
             _commit_entry(response, entries, topic).partitions.extend(rows)
     for topic in request.topics:
@@ -178,7 +178,7 @@ def _accept(
     undecided: list[Undecided],
 ) -> None:
     for partition in partitions:
-        answer = OffsetCommitResponsePartition(partition_index=partition.partition_index)
+        answer = PartitionOutcome(partition_index=partition.partition_index)
         answered.partitions.append(answer)
         undecided.append((topic, partition, answer))
 

@@ -15,13 +15,11 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
+    OffsetFetchRequestTopic,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
-    OffsetFetchResponsePartitions,
     OffsetFetchResponseTopic,
-    OffsetFetchResponseTopics,
 )
 from ottla.protocol.primitives import ZERO_UUID
 
@@ -90,13 +88,7 @@ def requested_groups(request: OffsetFetchRequest, ctx: Asker) -> list[OffsetFetc
     """The request in its batch form; up to version 7 it names one group (KIP-709)."""
     if request.groups or ctx.api_version >= FETCHES_IN_BATCHES:
         return request.groups
-    topics = None
-    if request.topics is not None:
-        topics = [
-            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
-            for topic in request.topics
-        ]
-    return [OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)]
+    return [OffsetFetchRequestGroup(group_id=request.group_id, topics=request.topics)]
 
 
 def no_ids(name: str) -> UUID:
@@ -162,7 +154,7 @@ def _fetch_group(
         name, topic_id = topic.name, topic.topic_id
         if topic_ids is not None and not name:
             missing = [_nothing(index, ErrorCode.UNKNOWN_TOPIC_ID) for index in topic.partition_indexes]
-            unknown.append(OffsetFetchResponseTopics(topic_id=topic_id, partitions=missing))
+            unknown.append(OffsetFetchResponseTopic(topic_id=topic_id, partitions=missing))
             continue
         found = [
             _nothing(index, ErrorCode.UNSTABLE_OFFSET_COMMIT)
@@ -170,14 +162,14 @@ def _fetch_group(
             else _fetched(index, offsets.get(name, index), topic_id)
             for index in topic.partition_indexes
         ]
-        result.topics.append(OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=found))
+        result.topics.append(OffsetFetchResponseTopic(name=name, topic_id=topic_id, partitions=found))
     result.topics += unknown  # as in Kafka those that were asked for by an id that nobody has come last
     return result
 
 
 def _all_topics(
     offsets: CommittedOffsets, unstable: Container[tuple[str, int]], topic_ids: TopicIds | None
-) -> list[OffsetFetchRequestTopics]:
+) -> list[OffsetFetchRequestTopic]:
     """All that a group has an offset for, as a request would name it.
 
     By id topics that are no more are left out, and so are offsets that are known to be of another topic of that name.
@@ -193,19 +185,19 @@ def _all_topics(
                 continue
             indexes = [i for i in indexes if partitions[i].may_be_of(topic_id) or (name, i) in unstable]
         if indexes:
-            topics.append(OffsetFetchRequestTopics(name=name, topic_id=topic_id, partition_indexes=indexes))
+            topics.append(OffsetFetchRequestTopic(name=name, topic_id=topic_id, partition_indexes=indexes))
     return topics
 
 
-def _nothing(partition: int, error: ErrorCode = ErrorCode.NONE) -> OffsetFetchResponsePartitions:
+def _nothing(partition: int, error: ErrorCode = ErrorCode.NONE) -> OffsetFetchResponsePartition:
     """No offset, or none that is told. UNSTABLE_OFFSET_COMMIT: an open transaction may change it (KIP-447)."""
-    return OffsetFetchResponsePartitions(partition_index=partition, committed_offset=-1, metadata="", error_code=error)
+    return OffsetFetchResponsePartition(partition_index=partition, committed_offset=-1, metadata="", error_code=error)
 
 
-def _fetched(partition: int, committed: CommittedOffset | None, topic_id: UUID) -> OffsetFetchResponsePartitions:
+def _fetched(partition: int, committed: CommittedOffset | None, topic_id: UUID) -> OffsetFetchResponsePartition:
     if committed is None or not committed.may_be_of(topic_id):
         return _nothing(partition)
-    return OffsetFetchResponsePartitions(
+    return OffsetFetchResponsePartition(
         partition_index=partition,
         committed_offset=committed.offset,
         committed_leader_epoch=committed.leader_epoch,
@@ -218,23 +210,7 @@ def _flat_response(request: OffsetFetchRequest, ctx: Asker, group: OffsetFetchRe
     response = OffsetFetchResponse(error_code=group.error_code)
     if group.error_code and ctx.api_version < HAS_GROUP_ERROR:
         for topic in request.topics or ():
-            failed = [
-                OffsetFetchResponsePartition(
-                    partition_index=index, committed_offset=-1, metadata="", error_code=group.error_code
-                )
-                for index in topic.partition_indexes
-            ]
+            failed = [_nothing(index, ErrorCode(group.error_code)) for index in topic.partition_indexes]
             response.topics.append(OffsetFetchResponseTopic(name=topic.name, partitions=failed))
-    for fetched in group.topics:
-        partitions = [
-            OffsetFetchResponsePartition(
-                partition_index=partition.partition_index,
-                committed_offset=partition.committed_offset,
-                committed_leader_epoch=partition.committed_leader_epoch,
-                metadata=partition.metadata,
-                error_code=partition.error_code,
-            )
-            for partition in fetched.partitions
-        ]
-        response.topics.append(OffsetFetchResponseTopic(name=fetched.name, partitions=partitions))
+    response.topics += group.topics
     return response

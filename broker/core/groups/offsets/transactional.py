@@ -13,19 +13,18 @@ from ottla.broker.core.groups.machine import Machine
 from ottla.broker.core.groups.offsets.commit import CommitWrite, Refusals, committing_group
 from ottla.broker.core.groups.shard import GroupShard
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.message_parts import PartitionOutcome, TopicOutcome
 from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
-    TxnOffsetCommitResponsePartition,
-    TxnOffsetCommitResponseTopic,
 )
 
 KNOWS_LOADING = 2
 """Clients of older versions cannot bear to hear that the coordinator is loading."""
 
-Undecided = tuple[TxnOffsetCommitRequestTopic, TxnOffsetCommitRequestPartition, TxnOffsetCommitResponsePartition]
+Undecided = tuple[TxnOffsetCommitRequestTopic, TxnOffsetCommitRequestPartition, PartitionOutcome]
 
 
 class TransactionalCommitWrite(CommitWrite):
@@ -67,7 +66,7 @@ def commit(
     Args:
         verified: shows that the transaction may write to the shard's partition; passed on to the log.
     """
-    response, undecided = _response(request, refused)
+    response, undecided = response_to(request, refused)
     if not undecided:
         return response
     generation = request.generation_id
@@ -80,17 +79,17 @@ def commit(
     return None if write.hand_over(m) else response
 
 
-def _response(request: TxnOffsetCommitRequest, refused: Refusals) -> tuple[TxnOffsetCommitResponse, list[Undecided]]:
+def response_to(request: TxnOffsetCommitRequest, refused: Refusals) -> tuple[TxnOffsetCommitResponse, list[Undecided]]:
     """An answer in the order of the request, and its partitions that the coordinator has to decide on."""
     response = TxnOffsetCommitResponse()
     undecided = []
     for topic in request.topics:
-        answered = TxnOffsetCommitResponseTopic(name=topic.name)
+        answered = TopicOutcome(name=topic.name)
         response.topics.append(answered)
         for partition in topic.partitions:
             index = partition.partition_index
             error = refused.get((topic.name, index), ErrorCode.NONE)
-            answer = TxnOffsetCommitResponsePartition(partition_index=index, error_code=error)
+            answer = PartitionOutcome(partition_index=index, error_code=error)
             answered.partitions.append(answer)
             if not error:
                 undecided.append((topic, partition, answer))
@@ -101,7 +100,7 @@ def unavailable(
     request: TxnOffsetCommitRequest, ctx: Asker, refused: Refusals, error: ErrorCode
 ) -> TxnOffsetCommitResponse:
     """The answer of a broker that cannot speak for the group, or of a group that does not take the offsets."""
-    return _failed(*_response(request, refused), error, ctx)
+    return _failed(*response_to(request, refused), error, ctx)
 
 
 def _failed(
