@@ -11,7 +11,7 @@ SEEDS ?= 300
 MINUTES ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help lock audit demo demo-why demo-pipeline test test-spark pipeline-long unit e2e sim chaos hostile fuzz differential client-on-kafka interop interop-java-churn types lint format bench image-check compose-check docs dist clean
+.PHONY: help lock audit demo demo-why demo-pipeline test test-spark long pipeline-long unit e2e sim chaos hostile fuzz differential client-on-kafka interop interop-java-churn types lint format bench image-check compose-check docs dist clean
 
 help: ## show the targets
 	@grep -E '^[a-z0-9%-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -73,6 +73,9 @@ e2e: $(VENV)/.test ## real clients on real sockets
 
 test-spark: $(VENV)/.spark ## the data pipeline; needs Java 17 or later (under two minutes)
 	@if $(BIN)/python -m ottla.pipeline.session; then $(BIN)/python -m pytest -m 'spark and not slow' tests/pipeline $(ARGS); fi
+
+long: $(VENV)/.test ## the long tests: simulation, crash points, chaos, incidents, real clients (nine minutes)
+	@$(BIN)/python -m pytest -n 2 -m 'slow and not spark' $(ARGS)
 
 pipeline-long: $(VENV)/.spark ## its long tests: kills, two hours of forty groups, beside Apache Kafka (about fifteen minutes)
 	@if $(BIN)/python -m ottla.pipeline.session; then $(BIN)/python -m pytest -m 'spark and slow' tests/pipeline $(ARGS); fi

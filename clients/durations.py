@@ -9,8 +9,9 @@ _ISO = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 _UNITS = {"w": "w", "d": "d", "h": "h", "m": "m(?:in|(?!s))", "s": "s", "ms": "ms"}
+# Space belongs to the number behind it: there is one way only to read many of it.
 _SHORT = re.compile(
-    "(?=.)" + r"\s*".join(rf"(?:(?P<{name}>\d+(?:\.\d+)?)\s*{unit})?" for name, unit in _UNITS.items()), re.ASCII
+    "(?=.)" + "".join(rf"(?:\s*(?P<{name}>\d+(?:\.\d+)?)\s*{unit})?" for name, unit in _UNITS.items()), re.ASCII
 )
 _NUMBER = re.compile(r"\d+(\.\d+)?", re.ASCII)
 LONGEST_MS = 5_200 * 7 * 86_400_000

@@ -2,13 +2,16 @@
 
 By default every run tries the same examples, so a failure on one machine is a failure on all. ``OTTLA_TESTS=long``
 tries ten times as many, chosen at random; a failure then prints the line that reproduces it. Nothing is remembered
-between runs, and nothing is written into the source tree.
+between runs, and nothing is written into the source tree. ``--share PERCENT`` runs that part of the chosen tests, and
+another one each day.
 """
 
 import os
 import signal
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -31,6 +34,28 @@ settings.load_profile("long" if LONG else "ottla")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell that runs the tests in the background has them ignore it, and with them every command that they run.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--share", type=int, metavar="PERCENT", help="run this part of the tests, by the day")
+    parser.addoption("--day", default=f"{datetime.now(UTC):%Y%m%d}", help="the day that chooses them, as 20261123")
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    share = config.getoption("share")
+    return (
+        f"share: {share} percent of the tests; --share {share} --day {config.getoption('day')} runs them again"
+        if share
+        else None
+    )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if share := config.getoption("share"):
+        chosen = [Random(f"{config.getoption('day')} {item.nodeid}").random() * 100 < share for item in items]
+        config.hook.pytest_deselected(items=[item for item, runs in zip(items, chosen, strict=True) if not runs])
+        items[:] = [item for item, runs in zip(items, chosen, strict=True) if runs]
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.interop import report, results
 from tests.interop.programs import go_test, json_lines, junit, rust_tests
 from tests.interop.results import Record, known_reason, unexpected
-from tests.interop.run import LONG_S, load, names, of_the_day, run_suite
+from tests.interop.run import load, names, of_the_day, run_suite
 from tests.interop.suite import NotAvailable, Place, Result, Run, Suite, checked, needs
 
 
@@ -203,14 +203,15 @@ def test_a_sample_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert [record.passed for record in results.load()] == [1]
 
 
-def test_of_long_suites_some_run_each_day(monkeypatch: pytest.MonkeyPatch) -> None:
-    long = [f"long-{number}" for number in range(6)]
-    records = [results.Record(name, name, "Java", "1.0", "", seconds=LONG_S + 1.0) for name in long]
-    monkeypatch.setattr("tests.interop.run.read_records", lambda: [*records, results.Record("short", "", "", "", "")])
-    chosen = [of_the_day(["new", *long, "short"], 2, seed) for seed in ("1", "1", "2")]
+def test_of_our_scenarios_so_many_minutes_run_each_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    every = names()
+    assert {"librdkafka", "kcat", "java"} < {*every}
+    records = [results.Record(name, name, "Java", "1.0", "", seconds=60) for name in every]
+    monkeypatch.setattr("tests.interop.run.read_records", lambda: records)
+    chosen = [of_the_day(every, 5, seed) for seed in ("1", "1", "2")]
     assert chosen[0] == chosen[1] != chosen[2]
-    assert all({"new", "short"} < {*some} and len(some) == 4 for some in chosen)
-
+    assert all(len(some) == 5 and not any(load(name).foreign for name in some) for some in chosen)
+    assert len(of_the_day(every, 0.5, "1")) == 1, "a suite that takes longer runs alone"
 
 def test_a_suite_that_fails_every_time_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTTLA_INTEROP_CACHE", str(tmp_path / "cache"))
