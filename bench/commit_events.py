@@ -11,7 +11,7 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -66,7 +66,7 @@ def observers(who: str, directory: Path) -> Observer:
         return UNOBSERVED
     recorder = Recorder(BUDGET_BYTES, wants_all=who == "file")
     if who == "ring":
-        return Observers([recorder], silent)
+        return deferred([recorder])
     if who == "file":
         about = Header(
             version="", node_id=0, cluster_id="", run_id="", started_ms=0, started_at_ms=0, partitions=1, settings={}
@@ -81,12 +81,38 @@ def observers(who: str, directory: Path) -> Observer:
             log=silent,
         )
         writer.start(1)
-        writer.pull, recorder.file = recorder.write_new, writer
-        return Observers([recorder], silent)
+        recorder.file = writer
+        return deferred([recorder])
     history = History(budget_bytes=BUDGET_BYTES)
     timelines = Timelines(history, BUDGET_BYTES)
     sentinels = Sentinels(silent, Settings(), silent, recorder)
-    return Observers([recorder, history, timelines, sentinels], silent)
+    return deferred([recorder, history, timelines, sentinels])
+
+
+class Turns:
+    """The turns of an event loop, for observers that are told between them."""
+
+    def __init__(self) -> None:
+        self._due: list[Callable[[], None]] = []
+
+    def soon(self, function: Callable[[], None]) -> None:
+        self._due.append(function)
+
+    def end(self) -> None:
+        due, self._due = self._due, []
+        for function in due:
+            function()
+
+
+TURNS = Turns()
+
+
+def deferred(observers: Sequence[Observer]) -> Observers:
+    """Observers as a broker has them."""
+    silent: Any = Silent()
+    made = Observers(observers, silent)
+    made.defer(TURNS.soon)
+    return made
 
 
 def coordinator(observer: Observer) -> GroupCoordinator:
@@ -120,6 +146,7 @@ def turn(one: GroupCoordinator, asked: Iterable[tuple[OffsetCommitRequest, Asks]
             if isinstance(effect, Append):
                 one.appended(effect.token, ErrorCode.NONE, now_ms, wall_ms)
         one.take_effects()
+        TURNS.end()
     return (time.thread_time_ns() - began) / 1000 / commits
 
 

@@ -14,14 +14,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import click
-from commit_events import BUDGET_BYTES, Silent, coordinator
+from commit_events import BUDGET_BYTES, TURNS, Silent, coordinator, deferred
 
 from ottla.broker.core.effects import Append, Reply
 from ottla.broker.core.events import UNOBSERVED, Event, Observer
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.settings import Settings
 from ottla.observe.group_events import GroupEvents
-from ottla.observe.observers import Observers
 from ottla.observe.recorder import Recorder
 from ottla.observe.sentinels.watch import Sentinels
 from ottla.observe.timeline.live import Timelines
@@ -38,6 +37,8 @@ from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupReques
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 GROUP = "bench-group"
+REQUESTS_A_TURN = 16
+"""So many requests of different connections one turn of the event loop handles."""
 WHO = ("nobody", "events", "ring", "history", "topic", "all")
 
 
@@ -72,7 +73,7 @@ def observers(who: str) -> Observer:
         "topic": [events, history],
         "all": [recorder, events, history, Timelines(history, BUDGET_BYTES), sentinels],
     }
-    return Observers(found[who], silent)
+    return deferred(found[who])
 
 
 class Group:
@@ -86,6 +87,7 @@ class Group:
         ]
         self._ids = [""] * members
         self._answers: dict[int, Any] = {}
+        self._requests = 0
         self.rebalance()
 
     def rebalance(self) -> float:
@@ -106,6 +108,7 @@ class Group:
         for at in [leader, *(at for at in joined if at != leader)]:
             self._sync(at, joined[at], members if at == leader else 0)
         self._settle()
+        TURNS.end()
         assert len(self._answers) == members
         self._answers.clear()
         return (time.thread_time_ns() - began) / 1000 / members
@@ -147,6 +150,9 @@ class Group:
         if response is not None:
             self._answers[at] = response
         self._settle()
+        self._requests += 1
+        if not self._requests % REQUESTS_A_TURN:
+            TURNS.end()
 
     def _settle(self) -> None:
         while effects := self._one.take_effects():

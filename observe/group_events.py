@@ -96,17 +96,18 @@ class GroupEvents(Observer):
 
     def _join_received(self, event: JoinReceived) -> None:
         self._input = event
-        self._write(
-            "join_received",
-            event,
-            member=event.member_id,
-            client=event.client_id,
-            host=event.client_host,
-            reason=event.reason or "",
-            session_timeout_ms=event.session_timeout_ms,
-            rebalance_timeout_ms=event.rebalance_timeout_ms,
-            **_instance(event.group_instance_id),
-        )
+        row = {
+            "generation": self._groups.generation_of(event.group_id),
+            "member": event.member_id,
+            "client": event.client_id,
+            "host": event.client_host,
+            "reason": event.reason or "",
+            "session_timeout_ms": event.session_timeout_ms,
+            "rebalance_timeout_ms": event.rebalance_timeout_ms,
+        }
+        if event.group_instance_id is not None:
+            row |= _instance(event.group_instance_id)
+        self._add("join_received", event.group_id, event.wall_ms, row)
 
     def _leave_received(self, event: LeaveReceived) -> None:
         self._input = event

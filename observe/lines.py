@@ -13,6 +13,8 @@ class CoordinatorLines(Observer):
     at ``debug``.
     """
 
+    at_once = True  # a line stands among those of other parts in the order of what happened
+
     def __init__(self, log: Logger) -> None:
         self._log = log
 

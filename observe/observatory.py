@@ -102,6 +102,7 @@ class Observatory(Observing):
     async def start(self, clock: Clock) -> None:
         self.clock = clock
         self._started_ms = clock.wall_ms()
+        self.observer.defer(asyncio.get_running_loop().call_soon)
         if self.settings.ottla_http_listen:
             # Before anything is loaded, so that one can ask how far it is.
             from ottla.observe.http.start import start_http
@@ -200,8 +201,7 @@ class Observatory(Observing):
             return
         from ottla.observe.sentinels import Sentinels
 
-        recorder = self.recorder if records(self.settings) else Observer()
-        self.sentinels = Sentinels(self.view, self.settings, self.log, recorder)
+        self.sentinels = Sentinels(self.view, self.settings, self.log, self.observer)
         self.history.on_episode.append(self.sentinels.on_episode)
         if self._group_events is not None:
             self.sentinels.on_alarm.append(self._group_events.on_alarm)
@@ -246,17 +246,20 @@ class Observatory(Observing):
             self.sentinels.stop()
 
     def drained(self) -> None:
+        self.observer.defer(None)
         self.timelines.close()
         if self.group_event_log is not None:
             self.group_event_log.stop()
 
     def silence(self) -> None:
+        self.observer.defer(None)
         self._stop_watching()
         self.timelines.close()
         if self.group_event_log is not None:
             self.group_event_log.silence()
 
     async def stop(self) -> None:
+        self.observer.defer(None)
         self.timelines.close()
         if (file := self.recorder.file) is not None:
             await asyncio.to_thread(file.close)

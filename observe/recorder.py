@@ -7,37 +7,29 @@ a lane of its own in each group, and a share of the memory of its own, so that i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import msgspec
+from msgspec import Raw
+from msgspec.msgpack import Decoder, Encoder
 
 from ottla.broker.core.events import (
     AppendFinished,
-    AssignmentsPublished,
-    BarrierClosed,
-    BarrierOpened,
     CommitNote,
     CommitReceived,
     Event,
-    FetchParked,
-    GroupLoaded,
-    JoinReceived,
-    LeaveReceived,
-    NamedBytes,
     Observer,
-    OffsetDeleteReceived,
     OffsetsCommitted,
     RequestAnswered,
     RequestReceived,
     RequestRefused,
-    SyncReceived,
     TxnCommitReceived,
     commit_event,
 )
 from ottla.observe.recorder_lanes import Lanes, head
-from ottla.observe.recorder_notes import BY_TOPIC_ID, PACKED, packed, unpacked
+from ottla.protocol.messages.offset_commit import OffsetCommitRequest
 
 if TYPE_CHECKING:
     from ottla.observe.recorder_hashes import Hashes
@@ -46,17 +38,27 @@ if TYPE_CHECKING:
 Follower: TypeAlias = Callable[[int, Event], None]
 """Takes a number and its event; must be quick."""
 
+BY_TOPIC_ID = 10
+"""From this version on a commit has ids of topics and not their names, which are looked up before it is noted."""
+LONGEST_NOTE_BYTES = 4096
+"""A commit is kept as it was noted, without what its bytes say, if they are no more."""
+_Note: TypeAlias = tuple[int, int, int, int, str, str, bytes]
+_Row: TypeAlias = "tuple[int, Event | Raw | _Note]"
+"""A number and its event: as it is, as msgpack, or a commit as it was noted."""
+
+_encode = Encoder().encode
+_decode_rows = Decoder(list[tuple[int, Raw]]).decode
+_decode_note = Decoder(_Note).decode
+_NOTE = 0x97
+"""The first byte of an array of seven in msgpack; an event is a map."""
+
 TRAFFIC_SHARE = 4
 """Traffic has at least one part in so many of the memory; more only as long as nothing else needs it."""
 
 BATCH = 256
-"""So many events are written at once, if none of them is large."""
+"""So many events are written at once, if none of them is large and no file wants them."""
 TOGETHER = 8
-"""So many events of a group are added to its lane at once; it gives way in pieces of that size."""
-FEW = 8
-"""Requests about so many offsets, protocols and members wait for others; larger ones are written as they come."""
-FEW_BYTES = 4096
-
+"""So many events of a group are one entry of its lane at most; it gives way in pieces of that size."""
 LARGEST_SHARE = 8
 """An event that takes more than one part in so many of the memory is not kept: it would push all others out."""
 
@@ -72,7 +74,6 @@ class Recorder(Observer):
         wants_all: whether every single event is recorded. Without a file those are left out that say that a commit
             succeeded: that it is durable, and answered. One that failed is told.
         file: what writes every event to a file, if something does.
-        last_seq: the number of the newest event.
         dropped_events: how many are not in the ring any more.
     """
 
@@ -80,16 +81,21 @@ class Recorder(Observer):
 
     def __init__(self, budget_bytes: int, *, hashes: Hashes | None = None, wants_all: bool = False) -> None:
         self.wants_all = wants_all
-        self.last_seq = 0
+        self._last_seq = 0
         self.dropped_events = 0
         self.budget_bytes = budget_bytes
         self.hashes = hashes
         self.file: RecordingWriter | None = None
-        self._encode = msgspec.msgpack.Encoder().encode
         self._calm, self._traffic = Lanes(), Lanes()
         self._new: list[Any] = []  # events and notes of commits that are not written yet
         self._largest_bytes = budget_bytes // LARGEST_SHARE
         self._followers: tuple[Follower, ...] = ()
+
+    @property
+    def last_seq(self) -> int:
+        """The number of the newest event."""
+        self._write()
+        return self._last_seq
 
     @property
     def memory_bytes(self) -> int:
@@ -108,74 +114,78 @@ class Recorder(Observer):
         return 0 if self.file is None else self.file.lost_events
 
     def __call__(self, event: Event) -> None:
-        if event.__class__ is OffsetsCommitted and not self.wants_all and _is_expected(event):
-            return
-        if self.hashes is not None:
-            event = self.hashes(event)
-        self.last_seq += 1
-        self._new.append(event)
-        if self._followers:
-            self._write()
-            for follower in self._followers:
-                follower(self.last_seq, event)
-            return
-        is_large = _LARGE.get(event.__class__)
-        if len(self._new) >= BATCH or (is_large is not None and is_large(event)):
-            self._write()
-        elif self.file is not None:
-            if is_traffic(event):
-                self.file.expect()
-            else:
-                self._write()  # the file shall have what happens rarely at once
+        self.take([event])
 
     def note_commit(self, note: CommitNote) -> None:
-        if 0 < len(note[7]) <= FEW_BYTES and not note[8] and note[4] < BY_TOPIC_ID and self._keeps_notes:
-            self.last_seq += 1
-            self._new.append(note)
-            if len(self._new) >= BATCH:
-                self._write()
-        else:
-            self(commit_event(note))
+        self.take([note])
 
-    @property
-    def _keeps_notes(self) -> bool:
-        """True if nobody wants events but those who ask for them later."""
-        return self.hashes is None and self.file is None and not self._followers
+    def take(self, events: Sequence[Event | CommitNote], *, holds: bool = True) -> None:
+        """Take several events, or notes of commits, oldest first.
 
-    def write_new(self) -> None:
-        """Write what has waited for others."""
-        self._write()
+        Args:
+            holds: they may wait for others.
+        """
+        self._new += events
+        if not holds or len(self._new) >= BATCH or self.file is not None or self._followers:
+            self._write_new()
 
     def _write(self) -> None:
+        """Write all that has happened until now."""
+        self.catch_up()
+        self._write_new()
+
+    def _write_new(self) -> None:
         """Write new events to the ring and the file: many at once."""
-        new, self._new = self._new, []
-        seq, encode, file, largest = self.last_seq - len(new), self._encode, self.file, self._largest_bytes
-        calm: dict[str, list[bytes]] = {}
-        traffic: dict[str, list[bytes]] = {}
-        for event in new:
-            seq += 1
+        events, self._new = self._new, []
+        if not events:
+            return
+        hashes, file = self.hashes, self.file
+        keeps_notes = hashes is None and file is None and not self._followers
+        calm: dict[str, list[_Row]] = {}
+        traffic: dict[str, list[_Row]] = {}
+        followed: list[tuple[int, Event]] = []
+        row: Event | Raw | _Note
+        for event in events:
             if event.__class__ is tuple:
-                group_id, entry, lanes = event[3].group_id, packed(seq, event), traffic
-            else:
-                group_id, data = event.group_id, encode(event)
-                lanes = traffic if is_traffic(event) else calm
-                entry = head(seq, len(data)) + data
+                if keeps_notes and _is_plain(event):
+                    self._last_seq += 1
+                    _add(traffic, event[7].group_id, self._last_seq, event[:7])
+                    continue
+                event = commit_event(event)
+            lanes = calm
+            if event.__class__ in _MAYBE_TRAFFIC:
+                if event.__class__ is OffsetsCommitted and not self.wants_all and _is_expected(event):
+                    continue
+                if is_traffic(event):
+                    lanes = traffic
+            self._last_seq += 1
+            row = event
+            if not keeps_notes:
+                row = event = event if hashes is None else hashes(event)
                 if file is not None:
-                    file.write(seq, data, event)
-            if len(entry) > largest:
-                self.dropped_events += 1
-                continue
-            entries = lanes.get(group_id)
-            if entries is None:
-                entries = lanes[group_id] = []
-            entries.append(entry)
+                    row = Raw(_encode(event))
+                    file.write(self._last_seq, bytes(row), event)
+                followed.append((self._last_seq, event))
+            _add(lanes, event.group_id, self._last_seq, row)
         for found, kept in ((calm, self._calm), (traffic, self._traffic)):
-            for group_id, entries in found.items():
-                for first in range(0, len(entries), TOGETHER):
-                    some = entries[first : first + TOGETHER]
-                    kept.add(group_id, b"".join(some), len(some))
+            for group_id, rows in found.items():
+                for first in range(0, len(rows), TOGETHER):
+                    self._keep(kept, group_id, rows[first : first + TOGETHER])
         if self._calm.size_bytes + self._traffic.size_bytes > self.budget_bytes:
             self._make_room()
+        for follower in self._followers:
+            for seq, event in followed:
+                follower(seq, event)
+
+    def _keep(self, lanes: Lanes, group_id: str, rows: list[_Row]) -> None:
+        data = _encode(rows)
+        if len(data) <= self._largest_bytes:
+            lanes.add(group_id, head(rows[-1][0], len(data)) + data, len(rows))
+        elif len(rows) == 1:
+            self.dropped_events += 1
+        else:
+            for row in rows:
+                self._keep(lanes, group_id, [row])
 
     def _make_room(self) -> None:
         calm, traffic, budget_bytes = self._calm, self._traffic, self.budget_bytes
@@ -192,9 +202,9 @@ class Recorder(Observer):
         if self.hashes is not None and group_id not in self._calm.by_name and group_id not in self._traffic.by_name:
             group_id = self.hashes.group(group_id)
         lanes = self._calm, self._traffic
-        found = [item for one in lanes for item in islice(one.read(group_id, after), limit)]
-        found.sort()
-        return [(seq, unpacked(data) if data[:1] == PACKED else data) for seq, data in found[:limit]]
+        found = [row for one in lanes for row in islice(_rows(one, group_id, after), limit)]
+        found.sort(key=itemgetter(0))
+        return [(seq, _event(row)) for seq, row in found[:limit]]
 
     def group_ids(self) -> list[str]:
         """The groups of which there are events, without the empty id."""
@@ -204,6 +214,7 @@ class Recorder(Observer):
 
     def subscribe(self, follower: Follower) -> Callable[[], None]:
         """Pass each event on from now on. What is returned ends that."""
+        self._write()
         self._followers = (*self._followers, follower)
 
         def unsubscribe() -> None:
@@ -212,28 +223,34 @@ class Recorder(Observer):
         return unsubscribe
 
 
-def _is_long(named: Sequence[NamedBytes]) -> bool:
-    for one in named:
-        if len(one.data) > FEW_BYTES:
-            return True
-    return len(named) > FEW
+def _rows(lanes: Lanes, group_id: str, after: int) -> Iterator[tuple[int, Raw]]:
+    """The events of a group with higher numbers, oldest first."""
+    for entry in lanes.read(group_id, after):
+        for seq, row in _decode_rows(entry):
+            if seq > after:
+                yield seq, row
 
 
-_LARGE: dict[type[Event], Callable[[Any], bool]] = {
-    AssignmentsPublished: lambda event: len(event.assignments) > FEW,
-    BarrierClosed: lambda event: len(event.absent) > FEW,
-    BarrierOpened: lambda event: len(event.awaited) > FEW,
-    CommitReceived: lambda event: len(event.commits) > FEW,
-    FetchParked: lambda event: len(event.wanted) > FEW,
-    GroupLoaded: lambda event: True,
-    JoinReceived: lambda event: _is_long(event.protocols),
-    LeaveReceived: lambda event: len(event.leaving) > FEW,
-    OffsetDeleteReceived: lambda event: len(event.deletions) > FEW,
-    OffsetsCommitted: lambda event: len(event.moved_back) > FEW,
-    SyncReceived: lambda event: event.assignments and _is_long(event.assignments),
-    TxnCommitReceived: lambda event: len(event.commits) > FEW,
-}
-"""Types of events that may take much memory, and a test of it: such an event does not wait for others."""
+def _event(row: Raw) -> bytes:
+    """The msgpack of an event."""
+    data = bytes(row)
+    if data[0] != _NOTE:
+        return data
+    note = _decode_note(data)
+    request = OffsetCommitRequest.layout(note[3]).decode(note[6])
+    return _encode(commit_event((*note, request, {})))
+
+
+def _add(lanes: dict[str, list[_Row]], group_id: str, seq: int, row: Event | Raw | _Note) -> None:
+    rows = lanes.get(group_id)
+    if rows is None:
+        rows = lanes[group_id] = []
+    rows.append((seq, row))
+
+
+def _is_plain(note: CommitNote) -> bool:
+    """True if its request is at hand, says what was resolved, and was not refused before the group was looked at."""
+    return 0 < len(note[6]) <= LONGEST_NOTE_BYTES and not note[8] and note[3] < BY_TOPIC_ID
 
 
 def _is_expected(event: Event) -> bool:
@@ -243,6 +260,7 @@ def _is_expected(event: Event) -> bool:
 
 _ALWAYS: tuple[type[Event], ...] = (CommitReceived, OffsetsCommitted, TxnCommitReceived)
 _BY_API = frozenset((RequestReceived, RequestAnswered, RequestRefused))
+_MAYBE_TRAFFIC = frozenset((*_ALWAYS, *_BY_API, AppendFinished))
 _APIS = frozenset(("OffsetCommit", "TxnOffsetCommit", "OffsetFetch", "Heartbeat"))
 
 

@@ -8,7 +8,7 @@ from struct import Struct
 _HEAD = Struct(">QI")
 _unpack, _HEAD_BYTES = _HEAD.unpack_from, _HEAD.size
 head = _HEAD.pack
-"""The head of an event: its number, and the count of bytes that follow."""
+"""The head of an entry: the number of the last event in it, and the count of bytes that follow."""
 
 CHUNK_BYTES = 1024
 """Events are kept, and dropped, in chunks that are whole once they have this size."""
@@ -55,7 +55,7 @@ class Lanes:
         return bool(self.by_name)
 
     def add(self, name: str, entries: bytes, count: int) -> None:
-        """Keep events: entries of a `head` and the event each."""
+        """Keep events: entries of a `head` and events each, so many in all."""
         lane = self.by_name.get(name)
         if lane is None:
             lane = self.by_name[name] = Lane(name)
@@ -87,8 +87,8 @@ class Lanes:
         self.size_bytes -= _cost_bytes(lane.name) + len(lane.growing)
         return count
 
-    def read(self, name: str, after: int) -> Iterator[tuple[int, bytes]]:
-        """The events of a group with higher numbers, oldest first."""
+    def read(self, name: str, after: int) -> Iterator[bytes]:
+        """The entries of a group in which there are events with higher numbers, oldest first."""
         lane = self.by_name.get(name)
         if lane is None:
             return
@@ -102,7 +102,7 @@ class Lanes:
                 seq, size = _unpack(part, position)
                 position += _HEAD_BYTES + size
                 if seq > after:
-                    yield seq, bytes(part[position - size : position])
+                    yield bytes(part[position - size : position])
 
     def _close(self, lane: Lane) -> None:
         lane.chunks.append(bytes(lane.growing))

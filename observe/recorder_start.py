@@ -84,5 +84,4 @@ def begin_file(
     except OSError as error:
         reason = error.strerror or error
         raise CannotObserve(f"cannot record in {settings.ottla_recorder_file}: {reason}") from error
-    writer.pull = recorder.write_new
     recorder.file = writer

@@ -41,10 +41,6 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _nothing() -> None:
-    """Stands where nothing waits."""
-
-
 class RecordingWriter:
     """See the module.
 
@@ -58,7 +54,6 @@ class RecordingWriter:
         failed: why nothing is written any more; empty while all is well.
         lost_events: how many were left out because the disk was slow, or because they were too large to be read again.
         written_bytes: in all parts of this run.
-        pull: writes what has waited for others, before anything is handed over.
     """
 
     def __init__(
@@ -74,7 +69,6 @@ class RecordingWriter:
     ) -> None:
         self.path = path
         self.failed = ""
-        self.pull: Callable[[], None] = _nothing
         self.lost_events = 0
         self.written_bytes = 0
         self._header = header
@@ -114,21 +108,20 @@ class RecordingWriter:
             return
         if not self._collected:
             self._first_seq = seq
-            self.expect()
+            self._expect()
         self._collected.append(entry)
         self._collected_bytes += len(entry)
         if self._collected_bytes >= HAND_OVER_BYTES:
             self._hand_over()
 
-    def expect(self) -> None:
-        """There is something, or `pull` will give it: hand it over in a moment."""
+    def _expect(self) -> None:
+        """There is something: hand it over in a moment."""
         if not self._due:
             self._due = True
-            self._clock.call_at(self._clock.monotonic_ms() + HAND_OVER_MS, self._pull)
+            self._clock.call_at(self._clock.monotonic_ms() + HAND_OVER_MS, self._come)
 
-    def _pull(self) -> None:
+    def _come(self) -> None:
         self._due = False
-        self.pull()
         self._hand_over()
 
     def _hand_over(self) -> None:
@@ -141,7 +134,6 @@ class RecordingWriter:
 
     def close(self) -> None:
         """Write what is left and end. Waits for the disk."""
-        self.pull()
         self._hand_over()
         self._queue.put(None)
         self._thread.join()

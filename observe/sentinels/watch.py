@@ -56,7 +56,7 @@ class Sentinels(Observer):
         emit: is told of each alarm as an event.
     """
 
-    wants_requests = True
+    at_once = wants_requests = True
 
     def __init__(self, view: View, settings: Settings, log: Logger, emit: Emit = UNOBSERVED) -> None:
         self._view = view
@@ -211,7 +211,7 @@ class Sentinels(Observer):
 
     def note_commit(self, note: CommitNote) -> None:
         """Whoever commits for a partition that somebody else owns believes to own it."""
-        self._last_commit, request = note, note[3]
+        self._last_commit, request = note, note[7]
         if not request.member_id:
             return
         view, group_id = self._view, request.group_id

@@ -10,6 +10,7 @@ from msgspec import structs
 
 from ottla.broker.core.events import (
     CommitNote,
+    Emit,
     Event,
     GroupRemoved,
     Input,
@@ -81,6 +82,22 @@ class History(Observer):
     def wants(self, kind: type[Event]) -> bool:
         return kind in OF_NO_GROUP or kind in _handlers()
 
+    def taker(self, kind: type[Event]) -> Emit:
+        if kind in OF_NO_GROUP:
+            return self
+        handle, accounts, strangers = _handlers()[kind], self._accounts, self._strangers
+
+        def take(event: Event) -> None:
+            account = accounts.get(event.group_id)
+            if account is None or self._ownership is not None or not account.members or strangers:
+                self(event)
+            else:
+                handle(account, event)
+                if not account.members:
+                    self._look_after(account, event)
+
+        return take
+
     @property
     def keeps(self) -> bool:
         """True if it keeps anything."""
@@ -112,14 +129,18 @@ class History(Observer):
             elif event.cause == self._ownership.number and account.input is not self._ownership:
                 self._handlers[OwnershipChanged](account, self._ownership)
         handle(account, event)
+        self._look_after(account, event)
+
+    def _look_after(self, account: Account, event: Event) -> None:
+        """Forget a group that is gone; one that is there is no stranger."""
         if not account.members and account.is_gone:
             if type(event) is GroupRemoved:
-                self._leave(group_id)
+                self._leave(account.group_id)
         elif self._strangers:
-            self._strangers.pop(group_id, None)
+            self._strangers.pop(account.group_id, None)
 
     def note_commit(self, note: CommitNote) -> None:
-        request = note[3]
+        request = note[7]
         account = self._accounts.get(request.group_id)
         if account is None or self._ownership is not None or account.happenings or account.joined:
             self(commit_event(note))
@@ -159,10 +180,12 @@ class History(Observer):
 
     def group_ids(self) -> list[str]:
         """The groups of which there is something to tell, in order."""
+        self.catch_up()
         return sorted({*self._accounts, *self._store.group_ids()})
 
     def knows(self, group_id: str) -> bool:
         """True if anything happened to a group since this began."""
+        self.catch_up()
         return group_id in self._accounts or self._store.last_number(group_id) > 0
 
     def generation_of(self, group_id: str) -> int:
@@ -231,6 +254,7 @@ class History(Observer):
         self, group_id: str, last: int | None, since_ms: int | None, generation: int | None
     ) -> Iterator[Episode]:
         """Those that are asked for, in order; each is decoded when it is its turn."""
+        self.catch_up()
         refusals, running = self._present(group_id, since_ms)
         rows: list[tuple[int, bytes | Episode]] = list(self._store.rows(group_id, since_ms=since_ms))
         rows = sorted([*rows, *((one.number, one) for one in refusals)], key=itemgetter(0))
@@ -268,6 +292,7 @@ class History(Observer):
             pause: awaited now and then: there may be tens of thousands of groups, or of episodes of one.
             most: so many groups at most.
         """
+        self.catch_up()
         costs: list[Cost] = []
         for group_id in dict.fromkeys([*self._store.group_ids(), *self._accounts]):
             account, cost = self._accounts.get(group_id), Cost(group_id)

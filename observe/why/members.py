@@ -18,6 +18,8 @@ from ottla.protocol.consumer_protocol import (
 from ottla.protocol.errors import MalformedFrame
 
 Partition: TypeAlias = tuple[str, int]
+FEW_PARTITIONS = 4
+"""So many partitions of a member are remembered; more are read again from its assignment each time."""
 NEVER = -1
 
 
@@ -89,7 +91,7 @@ class Known:
         asked: its last JoinGroup.
         assignment: the bytes of its last assignment, read when they are needed: the coordinator has the same bytes.
         owned: how many partitions that is.
-        read: the partitions of the assignment while they are needed again soon; see `partitions`.
+        read: the partitions of the assignment if they are few, or while they are needed again soon; see `partitions`.
         heard_ms: when it was last known to have been heard of; sign_ms: when it last did something that shows that its
             application runs: a join, a sync, a commit.
         lost_ms: when the connection over which it joined was lost, unless it was heard of since.
@@ -187,7 +189,7 @@ class Known:
         found = self.read
         if found is None:
             found = read_partitions(self.assignment) or []
-        self.read = found if again else None
+        self.read = found if again or len(found) <= FEW_PARTITIONS else None
         return found
 
     @property

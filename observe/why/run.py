@@ -73,7 +73,8 @@ class Run:
 
     def part(self, known: Known) -> MemberPart:
         """A member's part; it gets one if it has none."""
-        return self.episode.members[self.place(known)]
+        index = self.index.get(known.member_id)
+        return self.episode.members[self.place(known) if index is None else index]
 
     def part_of(self, member_id: str) -> MemberPart | None:
         """The part of a member that has one."""
@@ -96,7 +97,7 @@ class Run:
         """Its JoinGroup was accepted."""
         part = self.part(known)
         self.arrived(known.member_id, event)
-        part.came_ms = self.at(event)
+        part.came_ms = event.at_ms - self.start_ms
         if known.asked.topics:
             part.topics = known.asked.topics
         part.session_timeout_ms = known.session_timeout_ms
@@ -137,9 +138,9 @@ class Run:
 
     def arrived(self, member_id: str, event: Event) -> None:
         """Nobody waits for a member any more: it came, or it is gone."""
-        since_ms, late_ms = self.awaited.pop(member_id, (event.at_ms, event.at_ms + 1))
-        if event.at_ms >= late_ms and member_id in self.index:
-            self.late.append(Late(self.index[member_id], since_ms, event.at_ms))
+        awaited = self.awaited.pop(member_id, None)
+        if awaited is not None and event.at_ms >= awaited[1] and member_id in self.index:
+            self.late.append(Late(self.index[member_id], awaited[0], event.at_ms))
 
     def late_until(self, at_ms: int) -> list[Late]:
         """Members that were late, and those that are."""

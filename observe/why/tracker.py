@@ -62,9 +62,11 @@ def on_input(account: Account, event: Input) -> None:
 
 def on_request(account: Account, event: RequestReceived) -> None:
     """A request came in; its member shows that it lives."""
-    on_input(account, event)
+    if account.happenings or account.joined:
+        account.settle(event)
+    account.last = event
     known = account.members.get(event.member_id)
-    if known is not None and (event.api != "Heartbeat"):
+    if known is not None and event.api != "Heartbeat":
         known.heard(event.at_ms)
 
 
@@ -275,7 +277,8 @@ def on_published(account: Account, event: AssignmentsPublished) -> None:
         owner_before.update((one, member_id) for one in read_partitions(assignment) or ())
     given: dict[str, list[Partition]] = {}
     is_known = is_consumer = account.protocol_type in (None, PROTOCOL_TYPE)
-    for member_id, data in ((one.name, one.data) for one in event.assignments):
+    for item in event.assignments:
+        member_id, data = item.name, item.data
         known = account.members.get(member_id)
         if known is None:
             known = account.members[member_id] = Known(member_id, "", "", None)

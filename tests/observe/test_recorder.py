@@ -93,21 +93,6 @@ def test_the_oldest_events_go_first_and_the_newest_stay() -> None:
     assert recorder.dropped_events == 5000 - len(kept)
 
 
-def test_large_events_are_not_held_until_there_are_many() -> None:
-    recorder = Recorder(64 << 10)
-    tracemalloc.start()
-    try:
-        for number in range(50):
-            large = commit("g", number)
-            large.commits = [Commit("t", partition, number, -1, "x" * 30_000 + str(number)) for partition in range(20)]
-            recorder(large)
-        held_bytes, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert held_bytes < 2 << 20
-    assert recorder.dropped_events == 50
-
-
 def test_long_names_are_counted_as_what_they_take() -> None:
     tracemalloc.start()
     try:
@@ -221,6 +206,97 @@ def test_an_observer_that_fails_is_reported_and_hurts_nobody() -> None:
     assert reports.errors == ["an observer failed StateChanged"]
 
 
+class Turn:
+    """The turns of an event loop."""
+
+    def __init__(self) -> None:
+        self.due: list[Callable[[], None]] = []
+
+    def ends(self) -> None:
+        due, self.due = self.due, []
+        for function in due:
+            function()
+
+
+def deferred(*observers: Observer) -> tuple[Observers, Turn]:
+    told, turn = Observers(observers, Reports()), Turn()
+    told.defer(lambda function: turn.due.append(function))
+    return told, turn
+
+
+def test_those_who_can_wait_are_told_when_the_turn_is_over() -> None:
+    recorder, patient, at_once = Recorder(1 << 20), Chooses(), list[Event]()
+    told, turn = deferred(recorder, patient, EveryEvent(at_once.append))
+    events = [moved("g", number) for number in range(3)]
+    for event in events:
+        told(event)
+    assert (at_once, patient.heard, len(turn.due)) == (events, [], 1)
+    turn.ends()
+    assert patient.heard == events
+    assert generations(recorder, "g") == [0, 1, 2]
+    told(events[0])
+    assert len(turn.due) == 1, "a turn later is another turn"
+
+
+def test_who_asks_hears_of_all_that_happened() -> None:
+    recorder = Recorder(1 << 20)
+    told, _ = deferred(recorder)
+    told(moved("g", 1))
+    assert recorder.last_seq == 1
+    told(moved("g", 2))
+    assert generations(recorder, "g") == [1, 2]
+    told(moved("other", 3))
+    assert recorder.group_ids() == ["g", "other"]
+
+
+@pytest.mark.parametrize("number", [1, 255, 256])
+def test_not_too_many_wait(number: int) -> None:
+    patient = Chooses()
+    told, _ = deferred(patient)
+    for generation in range(number):
+        told(moved("g", generation))
+    assert len(patient.heard) == (number if number == 256 else 0)
+
+
+def test_nobody_waits_for_large_events() -> None:
+    told, _ = deferred(recorder := Recorder(64 << 10))
+    tracemalloc.start()
+    try:
+        for number in range(50):
+            large = commit("g", number)
+            large.commits = [Commit("t", partition, number, -1, "x" * 30_000 + str(number)) for partition in range(20)]
+            told(large)
+        held_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held_bytes < 2 << 20
+    assert recorder.dropped_events == 50
+
+
+def test_whoever_comes_later_hears_nothing_of_what_was_before() -> None:
+    told, turn = deferred(patient := Chooses())
+    told(moved("g", 1))
+    told.add(late := Chooses())
+    told(moved("g", 2))
+    turn.ends()
+    assert (patient.heard, late.heard) == ([moved("g", 1), moved("g", 2)], [moved("g", 2)])
+
+
+def test_what_is_said_while_others_are_told_comes_after_it() -> None:
+    class Answers(Chooses):
+        def __call__(self, event: Event) -> None:
+            if event == moved("g", 1):
+                told(moved("g", 9))
+            super().__call__(event)
+
+    told, turn = deferred(Answers(), patient := Chooses())
+    for generation in (1, 2):
+        told(moved("g", generation))
+    while turn.due:
+        turn.ends()
+    assert patient.heard == [moved("g", generation) for generation in (1, 2, 9)]
+
+
 class Chooses(Observer):
     def __init__(self) -> None:
         self.heard: list[Event] = []
@@ -315,7 +391,7 @@ def test_a_commit_whose_bytes_are_at_hand_is_read_when_somebody_asks(api_version
     request = OffsetCommitRequest.layout(api_version).decode(encoded)
     asked = api_version, "client é", "/127.0.0.1"
     refused = {("t", 1): ErrorCode.TOPIC_AUTHORIZATION_FAILED}
-    notes = [(1, 10, 20, request, *asked, encoded, {}), (2, 11, 21, request, *asked, encoded, refused)]
+    notes = [(1, 10, 20, *asked, encoded, request, {}), (2, 11, 21, *asked, encoded, request, refused)]
     recorder, told = Recorder(1 << 20), Recorder(1 << 20)
     for note in notes:
         recorder.note_commit(note)

@@ -11,7 +11,6 @@ import msgspec
 import pytest
 
 from ottla.broker.core.events import (
-    AppendFinished,
     Commit,
     CommitReceived,
     Event,
@@ -369,32 +368,6 @@ def test_a_slow_disk_costs_events_and_no_memory(tmp_path: Path, monkeypatch: pyt
     found = list(open_recording(tmp_path / "events.rec").events())
     assert found == events[: len(found)]
     assert len(found) + recorder.file.lost_events == len(events)
-
-
-def test_commits_that_wait_for_others_reach_the_file_after_a_while(tmp_path: Path) -> None:
-    written: list[int] = []
-
-    class Noted(RecordingWriter):
-        def write(self, seq: int, data: bytes, event: Event) -> None:
-            written.append(seq)
-            super().write(seq, data, event)
-
-    loop = Loop()
-    writer = Noted(
-        tmp_path / "e.rec", header(), limit_bytes=1 << 30, limit_parts=1, clock=loop, soon=loop.soon, log=loop
-    )
-    writer.start(1)
-    recorder = Recorder(0, wants_all=True)
-    writer.pull, recorder.file = recorder.write_new, writer
-    finished = AppendFinished(group_id="g", cause=1, number=2, what="offsets", error="NONE")
-    for event in (finished, finished):
-        recorder(event)
-    assert not written
-    loop.tick()
-    assert written == [1, 2]
-    recorder(finished)
-    writer.close()
-    assert list(open_recording(tmp_path / "e.rec").events()) == [finished] * 3
 
 
 def test_the_loop_hands_over_after_a_while_or_when_it_is_much(tmp_path: Path) -> None:

@@ -11,15 +11,15 @@ from ottla.protocol.messages.offset_commit import OffsetCommitRequest
 from ottla.protocol.primitives import ZERO_UUID
 
 CommitNote: TypeAlias = tuple[
-    int, int, int, OffsetCommitRequest, int, str, str, bytes, Mapping[tuple[str, int], ErrorCode]
+    int, int, int, int, str, str, bytes, OffsetCommitRequest, Mapping[tuple[str, int], ErrorCode]
 ]
-"""Number of the input, monotonic and Unix time (ms), request, its version, client id, client host, the request's bytes
-without a header (none if they are not at hand), and what was refused before the group was looked at."""
+"""Number of the input, monotonic and Unix time (ms), the request's version, client id, client host, the request's bytes
+without a header (none if they are not at hand), the request, and what was refused before the group was looked at."""
 
 
 def commit_event(note: CommitNote) -> CommitReceived:
     """The event that a note stands for."""
-    number, at_ms, wall_ms, request, api_version, client_id, client_host, _, refused = note
+    number, at_ms, wall_ms, api_version, client_id, client_host, _, request, refused = note
     commits = []
     for topic in request.topics:
         name, topic_id = topic.name, b"" if topic.topic_id is ZERO_UUID else topic.topic_id.bytes

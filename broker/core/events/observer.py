@@ -12,17 +12,25 @@ Emit: TypeAlias = Callable[[Event], None]
 """Takes an event; must not call back into the coordinator."""
 
 
+def _nothing() -> None:
+    pass
+
+
 class Observer:
     """Takes the group coordinator's events. This one has no use for any.
 
     Attributes:
+        at_once: whether it must be told before anything else happens: it looks at groups as they are at that moment.
+        catch_up: has what waits to be told told; to be called before anybody is answered from what was observed.
         wants_requests: whether events are made that only say what was asked and answered.
         wants_all: whether those are made, too, that only say that a commit succeeded. Without them `count_commit` is
             called for each, and `OffsetsCommitted` is made where an offset moved back or a transaction ended.
     """
 
+    at_once = False
     wants_requests = False
     wants_all = False
+    catch_up: Callable[[], None] = staticmethod(_nothing)
 
     def __call__(self, event: Event) -> None:
         """Take an event. Must not call back into the coordinator."""
@@ -48,9 +56,9 @@ class Observer:
 
 
 class EveryEvent(Observer):
-    """Passes every event on to a function."""
+    """Passes every event on to a function, at once."""
 
-    wants_requests = wants_all = True
+    at_once = wants_requests = wants_all = True
 
     def __init__(self, take: Emit) -> None:
         self._take = take

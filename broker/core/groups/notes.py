@@ -157,11 +157,11 @@ def commit_received(m: Machine, request: OffsetCommitRequest, ctx: Asker, refuse
                 m.cause,
                 m.now_ms,
                 m.wall_ms,
-                request,
                 ctx.api_version,
                 ctx.client_id,
                 ctx.client_host,
                 ctx.encoded,
+                request,
                 refused_before,
             )
         )
