@@ -96,18 +96,19 @@ class GroupEvents(Observer):
 
     def _join_received(self, event: JoinReceived) -> None:
         self._input = event
-        row = {
-            "generation": self._groups.generation_of(event.group_id),
-            "member": event.member_id,
-            "client": event.client_id,
-            "host": event.client_host,
-            "reason": event.reason or "",
-            "session_timeout_ms": event.session_timeout_ms,
-            "rebalance_timeout_ms": event.rebalance_timeout_ms,
-        }
-        if event.group_instance_id is not None:
-            row |= _instance(event.group_instance_id)
-        self._add("join_received", event.group_id, event.wall_ms, row)
+        self._add(
+            "join_received",
+            event.group_id,
+            event.wall_ms,
+            generation=self._groups.generation_of(event.group_id),
+            member=event.member_id,
+            client=event.client_id,
+            host=event.client_host,
+            reason=event.reason or "",
+            session_timeout_ms=event.session_timeout_ms,
+            rebalance_timeout_ms=event.rebalance_timeout_ms,
+            **_instance(event.group_instance_id),
+        )
 
     def _leave_received(self, event: LeaveReceived) -> None:
         self._input = event
@@ -188,7 +189,7 @@ class GroupEvents(Observer):
             row |= {"reason": "given up", "members": len(episode.members)}
         else:
             row |= self._ended(episode)
-        self._add(name, episode.group_id, episode.started_ms + max(episode.duration_ms, 0), row)
+        self._add(name, episode.group_id, episode.started_ms + max(episode.duration_ms, 0), **row)
 
     def _ended(self, episode: Episode) -> dict[str, Any]:
         words = next(
@@ -240,31 +241,42 @@ class GroupEvents(Observer):
         if alarm.cleared_ms:
             row["lasted_ms"] = max(alarm.cleared_ms - alarm.since_ms, 0)
         name = "alarm_cleared" if alarm.cleared_ms else "alarm_raised"
-        self._add(name, alarm.group_id, alarm.cleared_ms or alarm.since_ms, row)
+        self._add(name, alarm.group_id, alarm.cleared_ms or alarm.since_ms, **row)
 
     # Records
 
     def _write(self, name: str, event: Event, **row: Any) -> None:
         if "generation" not in row:
             row["generation"] = self._groups.generation_of(event.group_id)
-        self._add(name, event.group_id, event.wall_ms, row)
+        self._add(name, event.group_id, event.wall_ms, **row)
 
-    def _add(self, name: str, group_id: str, wall_ms: int, row: dict[str, Any]) -> None:
-        hashes = self._hashes
-        host = row.pop("host", "")
-        if hashes is not None:
-            group_id, host = hashes.group(group_id), hashes.host(host)
+    def _add(
+        self,
+        name: str,
+        group_id: str,
+        wall_ms: int,
+        *,
+        generation: int,
+        member: str = "",
+        client: str = "",
+        host: str = "",
+        reason: str = "",
+        cause: str = "",
+        **row: Any,
+    ) -> None:
+        if self._hashes is not None:
+            group_id, host = self._hashes.group(group_id), self._hashes.host(host)
         record = {
             "v": VERSION,
             "ts_ms": wall_ms,
             "event": name,
             "group": group_id,
-            "generation": row.pop("generation"),
-            "member": _clipped(row.pop("member", "")),
-            "client": _clipped(row.pop("client", "")),
+            "generation": generation,
+            "member": _clipped(member),
+            "client": _clipped(client),
             "host": _clipped(host),
-            "reason": _clipped(row.pop("reason", "")),
-            "cause": row.pop("cause", ""),
+            "reason": _clipped(reason),
+            "cause": cause,
             **row,
         }
         self._put(group_id.encode(), self._encode(record), wall_ms)

@@ -57,7 +57,7 @@ TRAFFIC_SHARE = 4
 
 BATCH = 256
 """So many events are written at once, if none of them is large and no file wants them."""
-TOGETHER = 8
+TOGETHER = 16
 """So many events of a group are one entry of its lane at most; it gives way in pieces of that size."""
 LARGEST_SHARE = 8
 """An event that takes more than one part in so many of the memory is not kept: it would push all others out."""
@@ -139,34 +139,43 @@ class Recorder(Observer):
         events, self._new = self._new, []
         if not events:
             return
-        hashes, file = self.hashes, self.file
+        hashes, file, wants_all = self.hashes, self.file, self.wants_all
         keeps_notes = hashes is None and file is None and not self._followers
         calm: dict[str, list[_Row]] = {}
         traffic: dict[str, list[_Row]] = {}
         followed: list[tuple[int, Event]] = []
+        seq = self._last_seq
         row: Event | Raw | _Note
         for event in events:
-            if event.__class__ is tuple:
-                if keeps_notes and _is_plain(event):
-                    self._last_seq += 1
-                    _add(traffic, event[7].group_id, self._last_seq, event[:7])
-                    continue
-                event = commit_event(event)
+            kind = event.__class__
             lanes = calm
-            if event.__class__ in _MAYBE_TRAFFIC:
-                if event.__class__ is OffsetsCommitted and not self.wants_all and _is_expected(event):
-                    continue
-                if is_traffic(event):
-                    lanes = traffic
-            self._last_seq += 1
-            row = event
+            if kind is tuple:
+                if keeps_notes and _is_plain(event):
+                    row, group_id, lanes = event[:7], event[7].group_id, traffic
+                else:
+                    row = event = commit_event(event)
+                    group_id, lanes = event.group_id, traffic
+            else:
+                row, group_id = event, event.group_id
+                if kind in _MAYBE_TRAFFIC:
+                    if kind is OffsetsCommitted and not wants_all and _is_expected(event):
+                        continue
+                    if is_traffic(event):
+                        lanes = traffic
+            seq += 1
             if not keeps_notes:
-                row = event = event if hashes is None else hashes(event)
+                if hashes is not None:
+                    row = event = hashes(event)
+                    group_id = event.group_id
                 if file is not None:
                     row = Raw(_encode(event))
-                    file.write(self._last_seq, bytes(row), event)
-                followed.append((self._last_seq, event))
-            _add(lanes, event.group_id, self._last_seq, row)
+                    file.write(seq, bytes(row), event)
+                followed.append((seq, event))
+            rows = lanes.get(group_id)
+            if rows is None:
+                rows = lanes[group_id] = []
+            rows.append((seq, row))
+        self._last_seq = seq
         for found, kept in ((calm, self._calm), (traffic, self._traffic)):
             for group_id, rows in found.items():
                 for first in range(0, len(rows), TOGETHER):
@@ -239,13 +248,6 @@ def _event(row: Raw) -> bytes:
     note = _decode_note(data)
     request = OffsetCommitRequest.layout(note[3]).decode(note[6])
     return _encode(commit_event((*note, request, {})))
-
-
-def _add(lanes: dict[str, list[_Row]], group_id: str, seq: int, row: Event | Raw | _Note) -> None:
-    rows = lanes.get(group_id)
-    if rows is None:
-        rows = lanes[group_id] = []
-    rows.append((seq, row))
 
 
 def _is_plain(note: CommitNote) -> bool:

@@ -10,7 +10,7 @@ _unpack, _HEAD_BYTES = _HEAD.unpack_from, _HEAD.size
 head = _HEAD.pack
 """The head of an entry: the number of the last event in it, and the count of bytes that follow."""
 
-CHUNK_BYTES = 1024
+CHUNK_BYTES = 4096
 """Events are kept, and dropped, in chunks that are whole once they have this size."""
 LANE_COST_BYTES = 400
 """Memory of an empty lane: three objects and places in two tables. Its name comes on top."""

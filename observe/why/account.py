@@ -128,15 +128,14 @@ class Account:
 
     def settle(self, event: Event) -> None:
         """No rebalance began by the last input: what it brought about added to the one that runs, if one does."""
-        happenings, self.happenings = self.happenings, []
-        joined, self.joined = self.joined, []
         run, last = self.run, self.input
-        if run is None or last is None:
-            return
-        for known in joined:
-            run.came(known, last)
-        for one in happenings:
-            self.add(run, one, last, first=False)
+        if run is not None and last is not None:
+            for known in self.joined:
+                run.came(known, last)
+            for one in self.happenings:
+                self.add(run, one, last, first=False)
+        self.joined.clear()
+        self.happenings.clear()
 
     def add(self, run: Run, one: Happening, event: Event, *, first: bool) -> None:
         """Something began a rebalance (``first``), or added to it."""
