@@ -8,7 +8,9 @@ from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRespon
 
 
 def handle(request: JoinGroupRequest, ctx: RequestContext, services: Services) -> JoinGroupResponse | None:
-    return services.host.enter(services.members.join, request, ctx)
+    answer = services.host.enter(services.groups.join, request, ctx)
+    services.members.joined(request, ctx, answer)
+    return answer
 
 
 def failed(request: JoinGroupRequest, code: int) -> JoinGroupResponse:

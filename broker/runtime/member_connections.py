@@ -44,16 +44,8 @@ class MemberConnections:
         self._look_at = MOST_GONE
         self._members: dict[Transport, dict[Joined, str]] = {}  # → client id
 
-    def join(
-        self, request: JoinGroupRequest, ctx: RequestContext, now_ms: int, wall_ms: int
-    ) -> JoinGroupResponse | None:
-        """Let somebody join as `GroupCoordinator.join` does, and take note of the connection."""
-        answer = self._coordinator.join(request, ctx, now_ms, wall_ms)
-        self._joined(request, ctx, answer)
-        return answer
-
-    def _joined(self, request: JoinGroupRequest, ctx: RequestContext, answer: JoinGroupResponse | None) -> None:
-        """Somebody has joined, or was given an id to join with."""
+    def joined(self, request: JoinGroupRequest, ctx: RequestContext, answer: JoinGroupResponse | None) -> None:
+        """Take note of the connection of somebody who has joined (None: and waits), or was given an id to join with."""
         if answer is None:
             member_id = request.member_id or self._newest_member_id(request)
         elif answer.error_code in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):

@@ -66,7 +66,8 @@ class World:
             protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
         )
         ctx = RequestContext(line, version, 1, "c", lambda response, _: b"")
-        answer = self.members.join(request, ctx, 0, 0)
+        answer = self.coordinator.join(request, ctx, 0, 0)
+        self.members.joined(request, ctx, answer)
         return answer.member_id if answer is not None else ""
 
     def add(self, line: Line, group_id: str = "g") -> str:
