@@ -142,7 +142,7 @@ class Broker:
             await self._topics.start()
             tell_start(self._engine, self.log)
             self._topics.on_changed = self.observing.topic_changed
-            await self.observing.begin(self._engine, self._topics)
+            await self.observing.begin(self._engine, self._topics, self._directory)
             self._compose()
             await self._host.load(OFFSETS_TOPIC)
             await self._transactions.load()

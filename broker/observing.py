@@ -13,6 +13,7 @@ from ottla.broker.runtime.topics import TopicManager
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from ottla.broker.clock import Clock
     from ottla.broker.core.groups.coordinator import GroupCoordinator
@@ -65,8 +66,11 @@ class Observing:
     def topic_deleted(self, topic: Topic) -> None:
         """Take note of a topic that is gone."""
 
-    async def begin(self, engine: Engine, topics: TopicManager) -> None:
+    async def begin(self, engine: Engine, topics: TopicManager, directory: Path | None) -> None:
         """The storage is open and the topics are there; no group is loaded yet.
+
+        Args:
+            directory: of the data; None where everything is in memory.
 
         Raises:
             CannotObserve: a file cannot be written.

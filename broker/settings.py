@@ -96,6 +96,10 @@ class Settings:
     ottla_history_memory_bytes: int = setting(
         16_777_216, "Memory for why groups rebalanced, all together; 0: keep nothing.", low=0, high=INT64_MAX
     )
+    ottla_history_file_enable: bool = setting(
+        True,
+        "Keep why groups rebalanced in the data directory, too, for after a restart: twice ottla.history.memory.bytes.",
+    )
 
     # Events of groups as a topic
     ottla_group_events_enable: bool = setting(

@@ -18,12 +18,14 @@ from ottla.observe.lines import CoordinatorLines
 from ottla.observe.observers import Observers
 from ottla.observe.recorder_start import begin_file, new_recorder, records
 from ottla.observe.timeline.live import Timelines
+from ottla.observe.why.episode_file import NAME, EpisodeFile
 from ottla.observe.why.explain import Explanations
 from ottla.observe.why.history import History
 from ottla.protocol.internal_topics import GROUP_EVENTS_TOPIC, OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from ottla.broker.core.groups.coordinator import GroupCoordinator
     from ottla.broker.core.topics.partition import Topic
@@ -72,6 +74,7 @@ class Observatory(Observing):
         self._engine: Engine
         self._topics: TopicManager
         self._group_events: GroupEvents | None = None
+        self._episodes: EpisodeFile | None = None
         self._stopped = False
         self.observer: Observers = self._observers(also, logs=log is not None)
 
@@ -128,8 +131,11 @@ class Observatory(Observing):
         if self.measuring is not None:
             self.measuring.forget([partition.tp for partition in topic.partitions])
 
-    async def begin(self, engine: Engine, topics: TopicManager) -> None:
+    async def begin(self, engine: Engine, topics: TopicManager, directory: Path | None) -> None:
         self._engine, self._topics = engine, topics
+        if directory is not None and self.history.keeps and self.settings.ottla_history_file_enable:
+            self._episodes = EpisodeFile(directory / NAME, self.history.store, self.clock, self.log)
+            await self._episodes.begin()
         if self.group_event_log is not None:
             await self._begin_group_events(self.group_event_log, topics)
         begin_file(self.recorder, self.settings, engine, topics.partition_count(OFFSETS_TOPIC), self.clock, self.log)
@@ -261,6 +267,8 @@ class Observatory(Observing):
     async def stop(self) -> None:
         self.observer.defer(None)
         self.timelines.close()
+        if self._episodes is not None:
+            await self._episodes.close()
         if (file := self.recorder.file) is not None:
             await asyncio.to_thread(file.close)
         if self.http is not None:

@@ -61,6 +61,7 @@ class History(Observer):
         budget_bytes: for the ended episodes; 0 keeps none. Besides them a few hundred bytes for each member are held.
 
     Attributes:
+        store: has the ended episodes.
         on_episode: called with each episode that ends, without words and advice: `explain` makes these. What is
             repeated (`Episode.times`) is told once.
         now_ms: gives Unix time, so that it can be said for how long a rebalance has been running; None if nobody knows.
@@ -72,7 +73,7 @@ class History(Observer):
         self.on_episode: list[Callable[[Episode], None]] = []
         self.now_ms: Callable[[], int] | None = None
         self._facts = facts
-        self._store = Store(budget_bytes)
+        self.store = Store(budget_bytes)
         self._accounts: dict[str, Account] = {}
         self._strangers: dict[str, None] = {}  # those of them that may be none
         self._handlers: Handlers = {}
@@ -101,12 +102,12 @@ class History(Observer):
     @property
     def keeps(self) -> bool:
         """True if it keeps anything."""
-        return self._store.budget_bytes > 0
+        return self.store.budget_bytes > 0
 
     @property
     def memory_bytes(self) -> int:
         """Bytes that the ended episodes take."""
-        return self._store.size_bytes
+        return self.store.size_bytes
 
     def __call__(self, event: Event) -> None:
         group_id = event.group_id
@@ -168,8 +169,8 @@ class History(Observer):
     def _new_account(self, group_id: str) -> Account:
         from ottla.observe.why.account import Account
 
-        account = Account(group_id, self._store.keep, self._store.replace, self._tell, self._topics)
-        account.count = self._store.last_number(group_id)
+        account = Account(group_id, self.store.keep, self.store.replace, self._tell, self._topics)
+        account.count = self.store.last_number(group_id)
         return account
 
     def _tell(self, episode: Episode) -> None:
@@ -181,12 +182,12 @@ class History(Observer):
     def group_ids(self) -> list[str]:
         """The groups of which there is something to tell, in order."""
         self.catch_up()
-        return sorted({*self._accounts, *self._store.group_ids()})
+        return sorted({*self._accounts, *self.store.group_ids()})
 
     def knows(self, group_id: str) -> bool:
         """True if anything happened to a group since this began."""
         self.catch_up()
-        return group_id in self._accounts or self._store.last_number(group_id) > 0
+        return group_id in self._accounts or self.store.last_number(group_id) > 0
 
     def generation_of(self, group_id: str) -> int:
         """The generation that a group is in; -1 if nothing is known of it."""
@@ -256,7 +257,7 @@ class History(Observer):
         """Those that are asked for, in order; each is decoded when it is its turn."""
         self.catch_up()
         refusals, running = self._present(group_id, since_ms)
-        rows: list[tuple[int, bytes | Episode]] = list(self._store.rows(group_id, since_ms=since_ms))
+        rows: list[tuple[int, bytes | Episode]] = list(self.store.rows(group_id, since_ms=since_ms))
         rows = sorted([*rows, *((one.number, one) for one in refusals)], key=itemgetter(0))
         if running is not None:
             rows.append((running.number, running))
@@ -268,7 +269,7 @@ class History(Observer):
         return (self._read(one) for _, one in rows)
 
     def _read(self, kept: bytes | Episode) -> Episode:
-        return kept if isinstance(kept, Episode) else self._store.decoded(kept)
+        return kept if isinstance(kept, Episode) else self.store.decoded(kept)
 
     def _present(self, group_id: str, since_ms: int | None) -> tuple[list[Episode], Episode | None]:
         """The refusals that may yet be repeated, and the rebalance that runs."""
@@ -294,9 +295,9 @@ class History(Observer):
         """
         self.catch_up()
         costs: list[Cost] = []
-        for group_id in dict.fromkeys([*self._store.group_ids(), *self._accounts]):
+        for group_id in dict.fromkeys([*self.store.group_ids(), *self._accounts]):
             account, cost = self._accounts.get(group_id), Cost(group_id)
-            found: list[Row | Episode] = [*self._store.of_group(group_id)]
+            found: list[Row | Episode] = [*self.store.of_group(group_id)]
             found += account.open_refusals() if account is not None else ()
             for number, one in enumerate(found, 1):
                 if one.started_ms >= since_ms or one.last_ms >= since_ms:

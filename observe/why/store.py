@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush
 from sys import intern
 from typing import NamedTuple
@@ -77,11 +78,13 @@ class Store:
 
     Attributes:
         size_bytes: what is in use.
+        on_row: is told of each row that is kept, or takes the place of one with its number.
     """
 
     def __init__(self, budget_bytes: int) -> None:
         self.budget_bytes = budget_bytes
         self.size_bytes = 0
+        self.on_row: Callable[[str, Row], None] | None = None
         self._groups: dict[str, Kept] = {}
         self._encode = Encoder().encode
         self._decode = Decoder(Episode).decode
@@ -99,11 +102,27 @@ class Store:
         """Keep an episode; nothing about it changes any more."""
         if not self.budget_bytes:
             return
-        kept = self._groups.get(episode.group_id)
-        if kept is None:
-            kept = self._groups[episode.group_id] = Kept()
-            self.size_bytes += GROUP_OVERHEAD_BYTES
         row = self._row(episode)
+        self._put(episode.group_id, row)
+        if self.on_row is not None:
+            self.on_row(episode.group_id, row)
+
+    def restore(self, rows: Iterable[tuple[str, Row]]) -> None:
+        """Keep rows of an earlier run, each with its group, oldest first."""
+        for group_id, row in rows:
+            self._put(group_id, row)
+        if self.size_bytes > self.budget_bytes:
+            self._make_room()
+
+    def all_rows(self) -> list[tuple[str, Row]]:
+        """Everything that is kept, each row with its group."""
+        return [(group_id, row) for group_id, kept in self._groups.items() for row in kept.episodes]
+
+    def _put(self, group_id: str, row: Row) -> None:
+        kept = self._groups.get(group_id)
+        if kept is None:
+            kept = self._groups[group_id] = Kept()
+            self.size_bytes += GROUP_OVERHEAD_BYTES
         kept.episodes.append(row)
         kept.size_bytes += len(row.data) + EPISODE_OVERHEAD_BYTES
         self.size_bytes += len(row.data) + EPISODE_OVERHEAD_BYTES
@@ -141,6 +160,8 @@ class Store:
                 row = kept.episodes[at] = self._row(episode)
                 kept.size_bytes += len(row.data) - len(before.data)
                 self.size_bytes += len(row.data) - len(before.data)
+                if self.on_row is not None:
+                    self.on_row(episode.group_id, row)
                 return
 
     def _row(self, episode: Episode) -> Row:

@@ -42,7 +42,7 @@ async def test_a_pause_is_made_when_a_turn_is_over() -> None:
 async def test_history_and_timelines_tell_the_same_with_pauses_and_without() -> None:
     history = History()
     for episode in Crowd(20, 30).episodes():
-        history._store.keep(episode)
+        history.store.keep(episode)
     pauses = 0
 
     async def pause() -> None:
@@ -69,7 +69,7 @@ async def test_history_and_timelines_tell_the_same_with_pauses_and_without() -> 
 async def test_others_have_their_turns_while_a_long_history_is_told() -> None:
     history = History()
     for episode in Crowd(5, 150).episodes():
-        history._store.keep(episode)
+        history.store.keep(episode)
     milliseconds, turns = itertools.count(), 0
 
     async def others() -> None:

@@ -82,7 +82,7 @@ def dispatcher(groups: Groups, requests: Requests) -> Dispatcher:
     services = SimpleNamespace(
         host=SimpleNamespace(enter=lambda entry, request, ctx: entry(request, ctx)),
         groups=groups,
-        members=groups,
+        members=SimpleNamespace(joined=lambda request, ctx, answer: None),
         clock=SimpleNamespace(monotonic_ms=lambda: 0),
         topics=SimpleNamespace(group_configs={}),
     )
