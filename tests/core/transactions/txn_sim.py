@@ -36,7 +36,6 @@ from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetch
 from ottla.protocol.offsets_topic import CoordinatorRecord
 from ottla.protocol.records import TopicPartition, decode_batch, iter_batches, parse_marker
 from tests.core.transactions.txn_apps import LOST, PARTITIONS, TOPIC, App, Broken, Call, Plan, Txn
-from tests.core.transactions.txn_world import load
 
 E = ErrorCode
 TXN_PARTITIONS = 2
@@ -318,7 +317,10 @@ class World:
                 for _, batch in iter_batches(data)
                 for record in decode_batch(batch)
             ]
-            load(other, index, records, self.now, self.wall_ms())
+            other.load_started(index, self.now, 5)
+            for offset, record in enumerate(records):
+                other.replay(index, record, offset)
+            other.loaded(index, self.now, self.wall_ms())
         state = self.coordinator.durable_state()
         mine = {name: replace(tx, last_producer_epoch=-1) for name, tx in state.items()}
         if mine != other.durable_state():
