@@ -186,7 +186,7 @@ class Play(Steps):
             rebalance_ms=client.rebalance_ms,
         )
         fields["reason"] = options.get("reason")
-        world.ask(client.name, "join", request(ApiKey.JOIN_GROUP, fields), version)
+        world.send(client.name, ApiKey.JOIN_GROUP, version, fields)
 
     def do_enter(self, world: World, words: list[str], options: dict[str, str]) -> None:
         """``enter CLIENT …``: join, and again with the id that was issued."""
@@ -213,7 +213,7 @@ class Play(Steps):
             protocol_type=client.protocol_type if named else None,
             protocol_name=client.chosen if named else None,
         )
-        world.ask(client.name, "sync", request(ApiKey.SYNC_GROUP, fields), int(options.get("v", 5)))
+        world.send(client.name, ApiKey.SYNC_GROUP, int(options.get("v", 5)), fields)
 
     def do_heartbeat(self, world: World, words: list[str], options: dict[str, str]) -> list[str]:
         """``heartbeat CLIENT … [generation= id= instance=]``"""
@@ -235,7 +235,7 @@ class Play(Steps):
             entries.append((member_id, instance or None))
         group = options.get("group", self.clients[asker].group if asker in self.clients else "g")
         fields = leave_fields(group, *entries, reason=options.get("reason"))
-        world.ask(asker, "leave", request(ApiKey.LEAVE_GROUP, fields), int(options.get("v", 5)))
+        world.send(asker, ApiKey.LEAVE_GROUP, int(options.get("v", 5)), fields)
 
     def do_commit(self, world: World, words: list[str], options: dict[str, str]) -> None:
         """``commit CLIENT TOPIC-PARTITION=OFFSET[:METADATA] … [generation= id= epoch= retention= v=]``"""
@@ -250,8 +250,7 @@ class Play(Steps):
             leader_epoch=int(options.get("epoch", "-1")),
             retention_ms=duration(options.get("retention", "-1")),
         )
-        asked = request(ApiKey.OFFSET_COMMIT, fields)
-        world.ask(client.name, "commit_offsets", asked, int(options.get("v", 8)))
+        world.send(client.name, ApiKey.OFFSET_COMMIT, int(options.get("v", 8)), fields)
 
     def do_commit_many(self, world: World, words: list[str], options: dict[str, str]) -> None:
         """``commit-many CLIENT COUNT``: that many partitions of one topic."""
@@ -270,8 +269,7 @@ class Play(Steps):
             member_id=client.member_id,
             instance=client.instance,
         )
-        asked = request(ApiKey.TXN_OFFSET_COMMIT, fields)
-        world.ask(client.name, "commit_transactional_offsets", asked, int(options.get("v", 5)))
+        world.send(client.name, ApiKey.TXN_OFFSET_COMMIT, int(options.get("v", 5)), fields)
 
     def do_end_txn(self, world: World, words: list[str], options: dict[str, str]) -> None:
         """``end-txn PRODUCER commit|abort [group=]``: the marker is in the log of the group's partition."""
@@ -289,16 +287,16 @@ class Play(Steps):
         wanted = by_topic(_place(word) for word in words[1:] if word not in ("all", "stable"))
         topics = None if "all" in words else wanted
         fields = offset_fetch_fields(words[0].split(","), topics, stable="stable" in words)
-        world.ask("admin", "fetch_offsets", request(ApiKey.OFFSET_FETCH, fields), int(options.get("v", 8)))
+        world.send("admin", ApiKey.OFFSET_FETCH, int(options.get("v", 8)), fields)
 
     def do_delete_offsets(self, world: World, words: list[str], options: dict[str, str]) -> None:
         """``delete-offsets GROUP TOPIC-PARTITION …``"""
         fields = delete_offsets_fields(words[0].replace("''", ""), map(_place, words[1:]))
-        world.ask("admin", "delete_offsets", request(ApiKey.OFFSET_DELETE, fields), 0)
+        world.send("admin", ApiKey.OFFSET_DELETE, 0, fields)
 
     def do_delete_groups(self, world: World, words: list[str], options: dict[str, str]) -> None:
         """``delete-groups GROUP …``"""
-        world.ask("admin", "delete_groups", request(ApiKey.DELETE_GROUPS, {"groups_names": words}), 2)
+        world.send("admin", ApiKey.DELETE_GROUPS, 2, {"groups_names": words})
 
     def do_topic_deleted(self, world: World, words: list[str], options: dict[str, str]) -> None:
         """``topic-deleted TOPIC``"""
@@ -306,13 +304,12 @@ class Play(Steps):
 
     def do_describe(self, world: World, words: list[str], options: dict[str, str]) -> None:
         """``describe GROUP … [v=]``"""
-        asked = request(ApiKey.DESCRIBE_GROUPS, {"groups": words})
-        world.ask("admin", "describe_groups", asked, int(options.get("v", 5)))
+        world.send("admin", ApiKey.DESCRIBE_GROUPS, int(options.get("v", 5)), {"groups": words})
 
     def do_list(self, world: World, words: list[str], options: dict[str, str]) -> None:
         """``list [states=A,B] [types=A,B] [v=]``"""
         filters = {f"{name}_filter": _names(options.get(name, "")) for name in ("states", "types")}
-        world.ask("admin", "list_groups", request(ApiKey.LIST_GROUPS, filters), int(options.get("v", 5)))
+        world.send("admin", ApiKey.LIST_GROUPS, int(options.get("v", 5)), filters)
 
     def do_preload(self, world: World, words: list[str], options: dict[str, str]) -> None:
         """``preload GROUP generation= leader= members=ID[/INSTANCE],… [session= rebalance= since= v=] [unassigned]``"""

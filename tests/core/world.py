@@ -26,6 +26,27 @@ WALL_MS = 1_700_000_000_000
 """Unix time at the beginning of every world."""
 
 
+ENTRIES = {
+    ApiKey.JOIN_GROUP: "join",
+    ApiKey.SYNC_GROUP: "sync",
+    ApiKey.LEAVE_GROUP: "leave",
+    ApiKey.OFFSET_COMMIT: "commit_offsets",
+    ApiKey.TXN_OFFSET_COMMIT: "commit_transactional_offsets",
+    ApiKey.OFFSET_FETCH: "fetch_offsets",
+    ApiKey.OFFSET_DELETE: "delete_offsets",
+    ApiKey.DELETE_GROUPS: "delete_groups",
+    ApiKey.DESCRIBE_GROUPS: "describe_groups",
+    ApiKey.LIST_GROUPS: "list_groups",
+    ApiKey.INIT_PRODUCER_ID: "init_producer_id",
+    ApiKey.ADD_PARTITIONS_TO_TXN: "add_partitions",
+    ApiKey.ADD_OFFSETS_TO_TXN: "add_offsets",
+    ApiKey.END_TXN: "end",
+    ApiKey.DESCRIBE_TRANSACTIONS: "describe",
+    ApiKey.LIST_TRANSACTIONS: "list",
+}
+"""The coordinators' methods."""
+
+
 @dataclass(frozen=True)
 class InTransaction:
     """A record of a transactional batch."""
@@ -117,6 +138,10 @@ class CoordinatorWorld:
         self.coordinator = self.new_coordinator()
         self.load()
         self.settle()
+
+    def send(self, client: str, key: ApiKey, version: int, fields: dict[str, Any], *more: Any) -> Ctx:
+        """A request with these fields, see `tests.support.requests`; otherwise as `ask`."""
+        return self.ask(client, ENTRIES[key], request(key, fields), version, *more)
 
     def ask(self, client: str, api: str, request: Message, version: int, *more: Any) -> Ctx:
         """Send a request; the answer is in ``ctx.answer`` at once or after some later step.
@@ -249,4 +274,4 @@ def replay_into(coordinator: Any, log: list[tuple[int, Logged]]) -> None:
 def join(world: World, member_id: str) -> Ctx:
     """A plain JoinGroup of a consumer of group ``g``."""
     fields = join_fields("g", member_id=member_id, protocols={"range": b""}, session_ms=10_000, rebalance_ms=10_000)
-    return world.ask("c", "join", request(ApiKey.JOIN_GROUP, fields), 9)
+    return world.send("c", ApiKey.JOIN_GROUP, 9, fields)

@@ -415,13 +415,3 @@ def _run(work: Coroutine[Any, Any, Any]) -> Any:
     except StopIteration as done:
         return done.value
     raise AssertionError("the memory engine waited")
-
-
-def first_broken(seeds: range) -> Exception | None:
-    """What goes wrong in the first seed in which something does."""
-    for seed in seeds:
-        try:
-            PartitionWorld(seed).simulate()
-        except Exception as error:
-            return error
-    return None

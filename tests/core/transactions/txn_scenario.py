@@ -25,7 +25,7 @@ from tests.core.scenario_text import duration
 from tests.core.steps import Steps
 from tests.core.transactions.txn_world import World
 from tests.core.world import Ctx
-from tests.support.requests import Producer, add_partitions_fields, init_producer_fields, of_transaction, request
+from tests.support.requests import Producer, add_partitions_fields, init_producer_fields, of_transaction
 
 OFFSETS = TopicPartition("__consumer_offsets", 7)
 
@@ -90,8 +90,7 @@ class TransactionPlay(Steps):
         name, _, given = words[0].partition("@")
         expected = self._who(words[0])[1] if given else (-1, -1)
         fields = init_producer_fields(name, timeout_ms=duration(options.get("timeout", "60s")), expected=expected)
-        asked = request(ApiKey.INIT_PRODUCER_ID, fields)
-        world.ask(name, "init_producer_id", asked, int(options.get("v", 5)))
+        world.send(name, ApiKey.INIT_PRODUCER_ID, int(options.get("v", 5)), fields)
 
     def do_init_many(self, world: World, words: list[str], options: dict[str, str]) -> None:
         """``init-many COUNT``: that many ids."""
@@ -117,20 +116,19 @@ class TransactionPlay(Steps):
     def _add(self, world: World, client: str, fields: dict[str, Any], options: dict[str, str]) -> None:
         refused = [place(word) for word in options.get("refused", "").split(",") if word]
         codes = dict.fromkeys(refused, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        asked = request(ApiKey.ADD_PARTITIONS_TO_TXN, fields)
-        world.ask(client, "add_partitions", asked, int(options["v"]), codes)
+        world.send(client, ApiKey.ADD_PARTITIONS_TO_TXN, int(options["v"]), fields, codes)
 
     def do_offsets(self, world: World, words: list[str], options: dict[str, str]) -> None:
         """``offsets ID[@PRODUCER:EPOCH] [v=]``: AddOffsetsToTxn"""
         name, who = self._who(words[0])
-        asked = request(ApiKey.ADD_OFFSETS_TO_TXN, of_transaction(name, who) | {"group_id": "g"})
-        world.ask(name, "add_offsets", asked, int(options.get("v", 4)), OFFSETS)
+        fields = of_transaction(name, who) | {"group_id": "g"}
+        world.send(name, ApiKey.ADD_OFFSETS_TO_TXN, int(options.get("v", 4)), fields, OFFSETS)
 
     def do_end(self, world: World, words: list[str], options: dict[str, str]) -> None:
         """``end ID[@PRODUCER:EPOCH] commit|abort [v=]``"""
         name, who = self._who(words[0])
-        asked = request(ApiKey.END_TXN, of_transaction(name, who) | {"committed": words[1] == "commit"})
-        world.ask(name, "end", asked, int(options.get("v", 4)))
+        fields = of_transaction(name, who) | {"committed": words[1] == "commit"}
+        world.send(name, ApiKey.END_TXN, int(options.get("v", 4)), fields)
 
     def do_verify(self, world: World, words: list[str], options: dict[str, str]) -> None:
         """``verify ID[@PRODUCER:EPOCH] TOPIC-PARTITION … [adds]``: what Produce and TxnOffsetCommit ask."""
@@ -140,15 +138,14 @@ class TransactionPlay(Steps):
 
     def do_describe(self, world: World, words: list[str], options: dict[str, str]) -> None:
         """``describe ID …``"""
-        asked = request(ApiKey.DESCRIBE_TRANSACTIONS, {"transactional_ids": words})
-        world.ask("admin", "describe", asked, 0)
+        world.send("admin", ApiKey.DESCRIBE_TRANSACTIONS, 0, {"transactional_ids": words})
 
     def do_list(self, world: World, words: list[str], options: dict[str, str]) -> None:
         """``list [states=A,B] [producers=1,2] [duration=]``"""
         filters: dict[str, Any] = {"duration_filter": int(options.get("duration", "-1"))}
         filters["state_filters"] = [name for name in options.get("states", "").split(",") if name]
         filters["producer_id_filters"] = [int(word) for word in options.get("producers", "").split(",") if word]
-        world.ask("admin", "list", request(ApiKey.LIST_TRANSACTIONS, filters), 1)
+        world.send("admin", ApiKey.LIST_TRANSACTIONS, 1, filters)
 
     def do_marked(self, world: World, words: list[str], options: dict[str, str]) -> None:
         """``marked TOPIC-PARTITION …``: markers that are held are written."""

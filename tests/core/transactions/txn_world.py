@@ -17,7 +17,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition
 from ottla.protocol.records import TopicPartition
 from tests.core.world import CoordinatorWorld, Ctx
-from tests.support.requests import Producer, add_partitions_fields, init_producer_fields, request
+from tests.support.requests import Producer, add_partitions_fields, init_producer_fields
 
 
 @dataclass
@@ -115,11 +115,11 @@ class World(CoordinatorWorld):
     def init(self, name: str, **options: Any) -> Any:
         """The answer to InitProducerId."""
         fields = init_producer_fields(name, **options)
-        return self.ask(name, "init_producer_id", request(ApiKey.INIT_PRODUCER_ID, fields), 5).answer
+        return self.send(name, ApiKey.INIT_PRODUCER_ID, 5, fields).answer
 
     def add(self, name: str, who: Producer, places: Iterable[tuple[str, int]]) -> list[int]:
         """The codes that AddPartitionsToTxn answers."""
         fields = add_partitions_fields(name, who, places)
-        answer = self.ask(name, "add_partitions", request(ApiKey.ADD_PARTITIONS_TO_TXN, fields), 3).answer
+        answer = self.send(name, ApiKey.ADD_PARTITIONS_TO_TXN, 3, fields).answer
         return [row.partition_error_code for topic in answer.results_by_topic_v3_and_below
                 for row in topic.results_by_partition]  # fmt: skip
