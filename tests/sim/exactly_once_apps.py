@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import Record, build_batch
+from tests.sim.kernel import Broken
 from tests.support.requests import (
     add_partitions_fields,
     init_producer_fields,
@@ -37,10 +38,6 @@ HEARD = (*FENCED, E.INVALID_TXN_STATE, E.TRANSACTION_ABORTABLE, E.OUT_OF_ORDER_S
 
 V2_FROM = 12
 """The version of Produce whose speakers have transaction version 2 (KIP-890)."""
-
-
-class Broken(AssertionError):
-    """A promise was not kept."""
 
 
 @dataclass

@@ -25,7 +25,9 @@ from ottla.protocol.internal_topics import TRANSACTIONS_TOPIC
 from ottla.protocol.offsets_topic import CoordinatorRecord
 from ottla.protocol.records import TopicPartition, decode_batch, iter_batches
 from tests.handlers.conftest import World as HandlersWorld
-from tests.sim.exactly_once_apps import LOST, PARTITIONS, TOPICS, App, Broken, Plan, Txn
+from tests.sim.exactly_once_apps import LOST, PARTITIONS, TOPICS, App, Plan, Txn
+from tests.sim.kernel import Broken, run_now
+from tests.sim.partition_world import committed_values
 from tests.support.requests import offset_fetch_fields, request
 
 E = ErrorCode
@@ -117,7 +119,7 @@ class World(HandlersWorld):
         if self.happens(self.plan.losses):
             return
         exchange = self.send(asked, version)
-        if hasattr(exchange, "work") and (found := _run(exchange.work)) is not None:
+        if hasattr(exchange, "work") and (found := run_now(exchange.work)) is not None:
             exchange.ctx.reply(found)
         self.parked.append((app, serial, exchange))
 
@@ -223,15 +225,8 @@ class World(HandlersWorld):
                 topic, index = partition.tp
                 row = self.fetched(offset, topic=topic, partitions=(index,), isolation_level=1, partition_max_bytes=300)
                 aborted = [(one.producer_id, one.first_offset) for one in row.aborted_transactions]
-                skipped: set[int] = set()
-                for header, batch in iter_batches(row.records):
-                    while aborted and aborted[0][1] <= header.last_offset:
-                        skipped.add(aborted.pop(0)[0])
-                    if header.is_control:
-                        skipped.discard(header.producer_id)
-                    elif header.producer_id not in skipped:
-                        found += [(record.value or b"").decode() for record in decode_batch(batch)]
-                    offset = header.last_offset + 1
+                shown, offset = committed_values(row.records, aborted)
+                found += [value.decode() for value in shown]
         return found
 
     def check_committed(self, *, so_far: bool = False) -> None:
@@ -311,15 +306,6 @@ class World(HandlersWorld):
                 self.check_committed(so_far=True)
         await self.finish()
         return self
-
-
-def _run(work: Any) -> Any:
-    """Run what never waits."""
-    try:
-        work.send(None)
-    except StopIteration as end:
-        return end.value
-    raise AssertionError("it waits")
 
 
 def run(seed: int) -> World:

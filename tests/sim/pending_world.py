@@ -15,7 +15,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition
 from ottla.protocol.offsets_topic import CoordinatorRecord, GroupKey, decode_key, decode_offset_value
 from tests.core.world import InTransaction, Marker, World
-from tests.sim.partition_world import Broken, expect
+from tests.sim.kernel import Broken, expect
 from tests.support.requests import commit_fields, delete_offsets_fields, offset_fetch_fields, txn_commit_fields
 
 GROUPS = ("a", "b", "c")
