@@ -57,18 +57,6 @@ def test_a_deletion_that_half_failed_leaves_the_same_with_and_without_compaction
     world.check_log()
 
 
-def test_a_fetch_that_waited_does_not_take_a_group_that_was_given_up_for_unknown(world: World) -> None:
-    commit(world, "a", 7)
-    commit(world, "b", 7)
-    finish(world, NONE, NONE)
-    commit(world, "a", 8)
-    fetched = world.send("c", ApiKey.OFFSET_FETCH, 8, offset_fetch_fields(["a", "b"], stable=True))
-    assert fetched.answer is None
-    world.coordinator.unload(0, 0, world.wall_ms)
-    world.settle()
-    assert [group.error_code for group in fetched.answer.groups] == [ErrorCode.NOT_COORDINATOR] * 2
-
-
 def test_memory_does_not_grow_with_heartbeats(world: World) -> None:
     """Moving a deadline costs no entry of the heap, however often it is done."""
 
