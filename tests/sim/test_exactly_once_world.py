@@ -8,11 +8,8 @@ from functools import cache
 import pytest
 
 from tests.sim.exactly_once_apps import Plan
-from tests.sim.exactly_once_mutants import MUTANTS
 from tests.sim.exactly_once_world import run
-from tests.sim.mutants import Mutant
-from tests.sim.partition_mutants import PARTITION_MUTANTS
-from tests.sim.pending_mutants import PENDING_MUTANTS
+from tests.sim.mutants import PARTITION_MUTANTS, PENDING_MUTANTS, TRANSACTION_MUTANTS, Mutant
 
 SEEDS = int(os.environ.get("OTTLA_SIM_SEEDS", "180"))
 SEEDS_PER_BUG = 120
@@ -29,7 +26,7 @@ SHOWN_HERE = {
     "a start takes what is pending for committed",
 }
 """Bugs of single parts that show here, too."""
-BUGS = [*MUTANTS, *(bug for bug in [*PARTITION_MUTANTS, *PENDING_MUTANTS] if bug.name in SHOWN_HERE)]
+BUGS = [*TRANSACTION_MUTANTS, *(bug for bug in [*PARTITION_MUTANTS, *PENDING_MUTANTS] if bug.name in SHOWN_HERE)]
 
 
 def fails(seed: int) -> Exception | None:
@@ -65,7 +62,7 @@ def test_worlds_are_worth_looking_at() -> None:
 
 
 def test_no_bug_has_lost_its_name() -> None:
-    assert len(BUGS) == len(MUTANTS) + len(SHOWN_HERE)
+    assert len(BUGS) == len(TRANSACTION_MUTANTS) + len(SHOWN_HERE)
 
 
 def test_a_seed_is_the_same_world_each_time() -> None:

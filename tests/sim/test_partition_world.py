@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sim.mutants import Mutant
-from tests.sim.partition_mutants import PARTITION_MUTANTS
+from tests.sim.mutants import PARTITION_MUTANTS, PENDING_MUTANTS, Mutant
 from tests.sim.partition_world import PartitionWorld
-from tests.sim.pending_mutants import PENDING_MUTANTS
 from tests.sim.pending_world import PendingWorld
 
 WORLDS = {PartitionWorld: range(60), PendingWorld: range(80)}
