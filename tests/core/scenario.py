@@ -55,7 +55,7 @@ QUIET_EVENTS = (OwnershipChanged,)
 
 @dataclass
 class Client:
-    """What a client knows and last used."""
+    """A client: what it was told, and the options that it used last."""
 
     name: str
     group: str = "g"

@@ -86,7 +86,7 @@ def _blocks(lines: list[str]) -> Iterator[list[str]]:
 
 
 def _labels(some: list[Variant], variants: list[Variant]) -> list[str]:
-    """What tells some variants from the others: one label, if they are a rectangle, or else one each."""
+    """Labels that tell some variants from the others: one if they are a rectangle, otherwise one each."""
     if len(some) == len(variants):
         return [INDENT]
     axes = {name: list(dict.fromkeys(variant[name] for variant in some)) for name in some[0]}

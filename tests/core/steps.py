@@ -30,7 +30,7 @@ class Steps:
     """See the module."""
 
     SETTINGS: ClassVar[Mapping[str, str]]
-    """What ``setup`` calls the settings."""
+    """Name in ``setup`` → setting."""
 
     def __init__(self) -> None:
         self.world: Any = None
@@ -82,7 +82,7 @@ class Steps:
         raise NotImplementedError
 
     def outcomes(self, world: Any) -> Iterator[str]:
-        """What happened since the last step: events, records, answers."""
+        """The events, records and answers since the last step."""
         yield from self.events(world)
         for append in world.appends:
             for record in append.records[:MOST_RECORDS]:
@@ -99,7 +99,7 @@ class Steps:
         raise NotImplementedError
 
     def asked_for(self, world: Any) -> Iterable[str]:
-        """What the coordinator asked for besides records."""
+        """Lines for what the coordinator asked for besides records."""
         return ()
 
     def render_record(self, record: Any) -> str:
@@ -112,7 +112,7 @@ class Steps:
         """Clients remember what they are told."""
 
     def forget(self, world: Any) -> None:
-        """What was shown is not shown again."""
+        """Drop what was shown."""
         for seen in (world.events, world.appends, world.answered):
             seen.clear()
 

@@ -1,4 +1,4 @@
-"""What a committed offset knows of the topic it was committed for: its id, where the record has one (KIP-848)."""
+"""A committed offset keeps the id of its topic where the record has one (KIP-848)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def fetched(world: World, topic_id: uuid.UUID, version: int = 10) -> list[tuple[
 def fetched_all(
     world: World, present: uuid.UUID, version: int = 10, *, stable: bool = False
 ) -> list[tuple[uuid.UUID, dict[int, int]]]:
-    """What is told of a group whose topics are not named: for each topic the offsets, or the negative error codes."""
+    """The answer for a group whose topics are not named: for each topic the offsets, or the negative error codes."""
     fields = offset_fetch_fields("g", stable=stable)
     answer = world.send("c", ApiKey.OFFSET_FETCH, version, fields, lambda name: present).answer
     return [

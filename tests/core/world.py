@@ -115,7 +115,7 @@ class CoordinatorWorld:
         raise NotImplementedError
 
     def durable_differences(self, replica: Any) -> object:
-        """How the durable state differs from that of a coordinator that has read the log; nothing if it does not."""
+        """The differences between the durable state and that of a coordinator that has read the log."""
         raise NotImplementedError
 
     def load(self) -> None:

@@ -59,7 +59,7 @@ class World(Clock):
             self.events.put(key, b"%d" % index + b"." * (size - len(str(index))), 5_000 + index)
 
     def finish(self, error: EngineError | None = None) -> None:
-        """What was appended is written, or not."""
+        """Let the appends succeed, or fail."""
         waiting, self.waiting = self.waiting, []
         for done in waiting:
             done(0, error)

@@ -39,7 +39,7 @@ class Call:
 
 @dataclass(slots=True)
 class Identity:
-    """Who a request claims to come from."""
+    """The member that a request claims to come from."""
 
     group_id: str
     member_id: str = ""

@@ -24,7 +24,7 @@ Act = Generator[Any, Any, bool]
 COMMON_PROTOCOL = "range"
 OTHER_PROTOCOLS = ("roundrobin", "sticky", "cooperative-sticky")
 UNITS = 6
-"""How many things a leader distributes."""
+"""The number of things that a leader distributes."""
 
 QUIET_TIMEOUT_MS = 90_000
 
@@ -115,13 +115,13 @@ class Consumer(Client):
         self.heartbeat_ms = min(self.session_ms, self.rebalance_ms) // 3
 
     def goes_on(self) -> bool:
-        """Whether it will be there in the quiet: who fits with nobody else, or is somebody's double, will not."""
+        """True if it stays for the quiet time: misfits and doubles do not."""
         if not self.world.is_wild and (self.is_misfit or self.is_double()):
             self.ended = True
         return not self.ended
 
     def is_double(self) -> bool:
-        """Whether an older consumer goes by the same instance id. Two would fence each other for ever."""
+        """True if an older consumer has the same instance id. Two would fence each other for ever."""
         mine = self.group_id, self.who.instance_id
         older = self.world.consumers[: self.world.consumers.index(self)]
         return mine[1] is not None and any((c.group_id, c.who.instance_id) == mine for c in older if not c.ended)

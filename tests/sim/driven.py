@@ -65,7 +65,7 @@ class DrivenWorld(World):
         return not any(node.appends_wait for node in self.nodes if isinstance(node, DrivenNode))
 
     def lose(self, partition: int) -> None:
-        """What was acknowledged is in the engine, and nothing else."""
+        """The engine has what was acknowledged, and nothing else."""
 
     def give(self, partition: int, node: Node) -> None:
         self.owners[partition] = node

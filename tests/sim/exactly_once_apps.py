@@ -42,7 +42,7 @@ V2_FROM = 12
 
 @dataclass
 class Plan:
-    """What kind of world it is; chances are out of 1000 for each step."""
+    """The kind of world; chances are out of 1000 for each step."""
 
     seed: int
     steps: int = 500
@@ -216,7 +216,7 @@ class App:
         return error
 
     def _after(self, error: ErrorCode) -> Generator[Call, Any, bool]:
-        """Whether it goes on after an error: fenced ones end, others ask for a new epoch of their id (KIP-360)."""
+        """Go on after an error, if that is allowed: a fenced producer ends, others ask for a new epoch (KIP-360)."""
         if error in FENCED:
             return False
         return (yield from self._init(self.identity))

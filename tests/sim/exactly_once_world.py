@@ -196,7 +196,7 @@ class World(HandlersWorld):
     # What must hold
 
     def check_log(self) -> None:
-        """What the log says is what memory says, where nothing is on its way."""
+        """Compare memory with the log, if nothing is on its way."""
         topic = self.topics.topics.get(TRANSACTIONS_TOPIC)
         if self.engine._queue or self.scheduled or topic is None:
             return
@@ -217,7 +217,7 @@ class World(HandlersWorld):
         return [self.topics.topics[topic].partition(index) for topic in TOPICS for index in range(PARTITIONS)]
 
     def committed(self) -> list[str]:
-        """What a reader of committed records is shown, in small fetches."""
+        """Everything that a reader of committed records is shown, in small fetches."""
         found = []
         for partition in self.partitions():
             offset, stable = 0, partition.last_stable_offset

@@ -55,7 +55,7 @@ class Kernel:
         self.wall_offset_ms = self.WALL_START_MS
         self.notes: list[tuple[Any, ...]] = []
         self.trouble: BaseException | None = None
-        """What somebody caught and only logged; it ends the run all the same."""
+        """An error that was caught and only logged. It ends the run all the same."""
         self._queue: list[tuple[int, int, Callable[..., None], tuple[Any, ...], Handle | None]] = []
         self._sequence = 0
 

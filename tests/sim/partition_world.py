@@ -376,7 +376,7 @@ class PartitionWorld:
 
 
 def committed_values(data: bytes, aborted: list[tuple[int, int]]) -> tuple[list[bytes], int]:
-    """What a reader of committed records makes of batches, and where it reads on.
+    """The values that a reader of committed records keeps of some batches, and the offset at which it reads on.
 
     Args:
         aborted: producer ids and first offsets, as it was told.

@@ -1,4 +1,4 @@
-"""Who else talks to a coordinator: administrators, tools that only store offsets, and senders of stale requests."""
+"""Other clients of a coordinator: administrators, tools that only store offsets, and senders of stale requests."""
 
 from __future__ import annotations
 

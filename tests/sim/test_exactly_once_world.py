@@ -30,7 +30,7 @@ BUGS = [*TRANSACTION_MUTANTS, *(bug for bug in [*PARTITION_MUTANTS, *PENDING_MUT
 
 
 def fails(seed: int) -> Exception | None:
-    """What is wrong in the world of a seed."""
+    """The failure of a seed's world, if there is one."""
     try:
         run(seed)
     except Exception as error:

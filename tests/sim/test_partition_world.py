@@ -25,7 +25,7 @@ def test_it_keeps_its_word(world: World, seed: int) -> None:
 
 
 def first_broken(world: World) -> Exception | None:
-    """What goes wrong in the first seed in which something does."""
+    """The first failure of any seed."""
     for seed in WORLDS[world]:
         try:
             world(seed).simulate()
