@@ -1,4 +1,4 @@
-"""What must hold of a coordinator after every step."""
+"""The invariants of a coordinator, checked after every step."""
 
 from __future__ import annotations
 

@@ -185,7 +185,7 @@ def render_record(record: CoordinatorRecord) -> str:
 
 
 def render_group(coordinator: GroupCoordinator, group_id: str) -> list[str]:
-    """What memory has of a group."""
+    """A group as it is in memory."""
     group = coordinator.groups.get(group_id)
     if group is None:
         return [f"{group_id}: unknown"]

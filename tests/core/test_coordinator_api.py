@@ -10,9 +10,9 @@ from ottla.broker.core.groups.committed import CommittedOffset
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.core.groups.replay import GroupFacts, differences
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, MalformedFrame
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
-from ottla.protocol.messages.sync_group import SyncGroupRequest
 from ottla.protocol.offsets_topic import (
     CoordinatorRecord,
     GroupMemberValue,
@@ -24,6 +24,7 @@ from ottla.protocol.offsets_topic import (
     offset_key,
 )
 from tests.core.world import World, join
+from tests.support.requests import sync_fields
 
 GOOD = CoordinatorRecord(offset_key("g", "t", 0), encode_offset_value(OffsetValue(offset=1, metadata="")))
 UNREADABLE = CoordinatorRecord(group_key("g"), b"\0\3\xff")
@@ -45,14 +46,8 @@ def stable_world(members: int = 1) -> World:
         join(world, member_id)
     world.advance_to(1)
     for member_id in member_ids:
-        sync = SyncGroupRequest(
-            group_id="g",
-            generation_id=1,
-            member_id=member_id,
-            protocol_type="consumer",
-            protocol_name="range",
-        )
-        assert world.ask("c", "sync", sync, 5).answer.error_code == ErrorCode.NONE
+        sync = sync_fields("g", 1, member_id)
+        assert world.send("c", ApiKey.SYNC_GROUP, 5, sync).answer.error_code == ErrorCode.NONE
     return world
 
 

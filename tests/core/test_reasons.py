@@ -1,4 +1,4 @@
-"""Why a rebalance began is read back from the words that it was logged in."""
+"""The cause of a rebalance is read back from the words that it was logged in."""
 
 from __future__ import annotations
 

@@ -100,6 +100,7 @@ class World:
     """See the module. ``run`` lets the storage finish what was appended; ``advance`` moves the clock."""
 
     group_config = GroupConfig()
+    transaction_config = TransactionConfig()
 
     def __init__(self, **settings):
         self.settings = Settings(**settings)
@@ -122,14 +123,7 @@ class World:
         self.engine.on_appended = self.appended
         self.fetches = FetchPurgatory()
         self.topics = TopicManager(self.engine, self.settings, self, self.log, new_topic_id=self.new_uuid)
-        self.host = Host(
-            self,
-            self.fetches,
-            partition=self.topics.partition,
-            answer_fetch=lambda parked: complete(parked, self.services),
-            max_batch_bytes=self.settings.message_max_bytes,
-            report=self.log,
-        )
+        self.host = self.new_host()
         self.topics.on_touched = self.host.touched
         self.topics.on_deleted = lambda topic: self.deleted.append(topic.name)
         await self.topics.start()
@@ -138,7 +132,7 @@ class World:
         self.host.add(OFFSETS_TOPIC, self.groups)
         self.members = MemberConnections(self.groups, self.host.now)
         self.transactions = TransactionNeeds(
-            TransactionConfig(),
+            self.transaction_config,
             self.host,
             self.topics,
             self.log,
@@ -161,6 +155,17 @@ class World:
         await self.host.load(OFFSETS_TOPIC)
         await self.transactions.load()
         return self
+
+    def new_host(self, kind=Host, **more):
+        return kind(
+            self,
+            self.fetches,
+            partition=self.topics.partition,
+            answer_fetch=lambda parked: complete(parked, self.services),
+            max_batch_bytes=self.settings.message_max_bytes,
+            report=self.log,
+            **more,
+        )
 
     async def restart(self):
         """What a killed process leaves behind is opened again."""

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 import pytest
 
 from ottla.broker.core.groups.config import GroupConfig
+from ottla.broker.core.transactions.config import TransactionConfig
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -18,7 +19,6 @@ from ottla.protocol.messages.offset_commit import (
 )
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.core.invariants import check
-from tests.core.transactions.txn_world import T0, T1
 from tests.core.transactions.txn_world import World as Transactions
 from tests.core.world import Ctx, World
 from tests.hostile.victim import Victim
@@ -161,20 +161,27 @@ def test_what_is_loaded_counts() -> None:
     assert w.coordinator.held_bytes == 0
 
 
+def transactions(max_bytes: int) -> Transactions:
+    made = Transactions(TransactionConfig(transactional_ids_max_bytes=max_bytes))
+    made.load()
+    return made
+
+
 def test_transactional_ids_are_bounded() -> None:
-    w = Transactions(transactional_ids_max_bytes=100_000)
-    errors = [w.init(f"{number}" + "x" * 32_000).error for number in range(5)]
+    w = transactions(100_000)
+    errors = [w.init(f"{number}" + "x" * 32_000).error_code for number in range(5)]
     assert errors == [ErrorCode.NONE] * 3 + [ErrorCode.POLICY_VIOLATION] * 2
-    assert w.init("0" + "x" * 32_000).error is ErrorCode.NONE, "whoever is there goes on"
-    w.advance(8 * 86_400_000)
-    assert w.init("y" * 32_000).error is ErrorCode.NONE, "ids that expired make room"
+    assert w.init("0" + "x" * 32_000).error_code == ErrorCode.NONE, "whoever is there goes on"
+    w.advance_to(8 * 86_400_000)
+    assert w.init("y" * 32_000).error_code == ErrorCode.NONE, "ids that expired make room"
 
 
 def test_partitions_of_transactions_are_bounded() -> None:
-    w = Transactions(transactional_ids_max_bytes=1_100 + 256)
-    producer = w.producer("x")
-    assert w.add(producer, T0, T1).codes == [ErrorCode.POLICY_VIOLATION] * 2
-    assert w.add(producer, T0).codes == [ErrorCode.NONE]
+    w = transactions(1_100 + 256)
+    answer = w.init("x")
+    producer = answer.producer_id, answer.producer_epoch
+    assert w.add("x", producer, [("t", 0), ("t", 1)]) == [ErrorCode.POLICY_VIOLATION] * 2
+    assert w.add("x", producer, [("t", 0)]) == [ErrorCode.NONE]
 
 
 @pytest.mark.e2e

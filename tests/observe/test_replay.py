@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -156,7 +155,7 @@ def test_transactions_of_whole_brokers(seed: int, monkeypatch: pytest.MonkeyPatc
         return made
 
     monkeypatch.setattr("tests.handlers.conftest.GroupCoordinator", coordinator)
-    asyncio.run(asyncio.wait_for(exactly_once_world.ExactlyOnceWorld(seed).simulate(), 60))
+    exactly_once_world.run(seed)
     assert {TxnCommitReceived, TransactionEnded} < {type(event) for _, events in lives for event in events}
     for made, events in lives:
         verdict = played(made.config, made.partition_count, events)

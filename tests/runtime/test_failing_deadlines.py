@@ -45,5 +45,5 @@ def test_the_host_goes_on(topic, coordinator):
     assert [(event, fields["of"]) for event, fields in world.log.lines] == [
         ("a deadline failed", type(coordinator).__name__)
     ]
-    world.advance(20)
+    world.advance(10)
     assert world.answered == [first, second] and coordinator.calls == 2

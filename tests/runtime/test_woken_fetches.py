@@ -5,7 +5,7 @@ import pytest
 from ottla.broker.core.fetches import FetchPurgatory, Parked
 from ottla.broker.runtime.host import Host
 from ottla.protocol.records import TopicPartition
-from tests.handlers.conftest import Quiet, Timer
+from tests.shell.host import Clock, Log
 
 TP = TopicPartition("t", 0)
 
@@ -18,13 +18,13 @@ class Context:
         self.reasons.append(reason)
 
 
-class World:
+class World(Clock):
     """``answered`` are the fetches that were looked at; those in ``broken`` fail then."""
 
     def __init__(self):
-        self.now_ms = 0
-        self.timers, self.answered, self.broken = [], [], []
-        self.log = Quiet()
+        super().__init__()
+        self.answered, self.broken = [], []
+        self.log = Log()
         self.host = Host(
             self,
             FetchPurgatory(),
@@ -33,23 +33,6 @@ class World:
             max_batch_bytes=1 << 20,
             report=self.log,
         )
-
-    def monotonic_ms(self):
-        return self.now_ms
-
-    wall_ms = monotonic_ms
-
-    def call_at(self, when_ms, callback):
-        self.timers.append(Timer(when_ms, callback))
-        return self.timers[-1]
-
-    def advance(self, to_ms):
-        self.now_ms = to_ms
-        due = [timer for timer in self.timers if timer.when_ms <= to_ms]
-        self.timers = [timer for timer in self.timers if timer not in due]
-        for timer in due:
-            if not timer.cancelled:
-                timer.callback()
 
     def answer(self, parked):
         self.answered.append(parked)
@@ -75,7 +58,7 @@ def test_fetches_behind_it_are_answered_and_their_time_goes_on(world):
     assert world.answered == [broken, same]
     assert len(broken.ctx.reasons) == 1
     assert same.ctx.reasons == []
-    world.advance(20)
+    world.advance(10)
     assert world.answered == [broken, same, later]
 
 
@@ -102,5 +85,5 @@ def test_the_clock_is_set_whatever_an_outcome_does(world):
     world.host._outcomes.append(fails)
     with pytest.raises(LookupError):
         world.advance(10)
-    world.advance(20)
+    world.advance(10)
     assert world.answered[-1] is later

@@ -49,7 +49,7 @@ def who_is(member_id: str) -> str:
 
 
 class Fact:
-    """What was told of a generation."""
+    """Everything that members were told of a generation."""
 
     __slots__ = ("assignments", "leader", "members", "owners", "protocol")
 
@@ -204,7 +204,7 @@ class Generations:
             raise Violation("barriers open", f"the initial delay of {event.group_id} was cut short by {step.kind}")
 
     def _is_joined(self, step: Step, event: GenerationStarted, after: GroupView) -> None:
-        """Who is in a generation has joined it, but for static members; and its leader has."""
+        """Every member of a generation has joined it, except static ones; its leader always has."""
         joined = {
             answered.member_id
             for answered in step.events_of(RequestAnswered)

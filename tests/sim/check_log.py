@@ -48,7 +48,7 @@ Offsets = dict[tuple[str, int], OffsetValue]
 
 
 class Ledger:
-    """What the log of a partition says."""
+    """The contents of a partition's log."""
 
     def __init__(self, world: World, partition: int) -> None:
         self.world = world

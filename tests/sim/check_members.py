@@ -1,4 +1,4 @@
-"""Who is a member, for how long, and why no longer.
+"""Membership: how long members stay, and why they go.
 
 Sessions are kept a second time here, from requests and answers alone: when each was last allowed to begin afresh.
 A member that outlives that, or does not reach it, is a violation, and so is one that vanishes without a reason.
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 FIRST_JOIN_MS = 300_000
-"""How long a member may wait for its first generation."""
+"""The longest wait of a member for its first generation."""
 
 Key = tuple[int, str, str]
 """Life, group and member id."""
@@ -148,7 +148,7 @@ class Membership:
         self.world = world
         self.sessions = sessions
         self.synced: set[tuple[Group, int, str]] = set()
-        """Who has synced in which generation of a group."""
+        """Group, generation and member id of each successful SyncGroup."""
         self.replaced: dict[tuple[Group, str], MemberView] = {}
         """Group and id → a static member as it was before another id took its place."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 import sys
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, ClassVar
 from uuid import NAMESPACE_OID, UUID, uuid5
@@ -35,7 +35,7 @@ from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.records import TopicPartition
 from tests.shell.host import UnboundedHost
 from tests.sim.calls import Call
-from tests.sim.kernel import Violation
+from tests.sim.kernel import Violation, run_now
 from tests.sim.network import Link
 from tests.sim.node import Node
 from tests.sim.plan import Plan
@@ -65,7 +65,7 @@ class DrivenWorld(World):
         return not any(node.appends_wait for node in self.nodes if isinstance(node, DrivenNode))
 
     def lose(self, partition: int) -> None:
-        """What was acknowledged is in the engine, and nothing else."""
+        """The engine has what was acknowledged, and nothing else."""
 
     def give(self, partition: int, node: Node) -> None:
         self.owners[partition] = node
@@ -108,11 +108,11 @@ class DrivenNode(UnboundedHost, Node):
 
     def start(self) -> None:
         world = self.world
-        _run(self._engine.open())
+        run_now(self._engine.open())
         config = TopicConfig.of({"cleanup.policy": "compact"}, Settings())
         topic = Topic(OFFSETS_TOPIC, UUID(int=2), is_internal=True, overrides={}, config=config)
         for partition in range(world.plan.partitions):
-            topic.add_partition(_run(self._engine.open_log(OFFSETS_TOPIC, topic.topic_id, partition, LogConfig())))
+            topic.add_partition(run_now(self._engine.open_log(OFFSETS_TOPIC, topic.topic_id, partition, LogConfig())))
         self.offsets_topic = topic
         self.coordinator = coordinator = WatchedCoordinator(world, self.name)
         coordinator.start()
@@ -139,7 +139,7 @@ class DrivenNode(UnboundedHost, Node):
         self._dispatcher = Dispatcher(services, self)
         self._dispatcher.routes = ROUTES
         self.receive: Callable[..., bytes | None] = self._dispatcher.receive
-        _run(self._host.load(OFFSETS_TOPIC))
+        run_now(self._host.load(OFFSETS_TOPIC))
 
     def crash(self) -> None:
         """Go down: killed, or stopped in an orderly way, in which case everything that waits is answered first."""
@@ -150,7 +150,7 @@ class DrivenNode(UnboundedHost, Node):
             self._host.stop()
             if self.world.watch.answers.waiting.get(self.coordinator.life):
                 raise Violation("everyone is answered", "the broker stopped and somebody still waits")
-            _run(self._engine.close())
+            run_now(self._engine.close())
         else:
             self._host.silence()
             self._engine.abandon()
@@ -283,12 +283,3 @@ class DrivenEndpoint:
         raise Violation("connections stay", self._link.name)
 
     abort = close
-
-
-def _run(work: Coroutine[Any, Any, Any]) -> Any:
-    """Run what is declared async and never waits."""
-    try:
-        work.send(None)
-    except StopIteration as done:
-        return done.value
-    raise AssertionError("it waited")

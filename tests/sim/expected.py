@@ -1,4 +1,4 @@
-"""What each request must be answered, from the state before it: the tables of the group protocol, written once more.
+"""The right answer to each request, given the state before it: a second version of the group protocol's tables.
 
 `PARKED` stands for "no answer yet". Nothing here looks at how the coordinator comes to its answers.
 """

@@ -8,11 +8,20 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Coroutine, Generator
 from heapq import heappop, heappush
 from typing import Any
 
 from ottla.broker.core.events import Event
+
+
+class Broken(AssertionError):
+    """A promise was not kept."""
+
+
+def expect(rule: str, actual: Any, wanted: Any) -> None:
+    if actual != wanted:
+        raise Broken(f"{rule}: {actual!r}, not {wanted!r}")
 
 
 class Violation(AssertionError):
@@ -46,7 +55,7 @@ class Kernel:
         self.wall_offset_ms = self.WALL_START_MS
         self.notes: list[tuple[Any, ...]] = []
         self.trouble: BaseException | None = None
-        """What somebody caught and only logged; it ends the run all the same."""
+        """An error that was caught and only logged. It ends the run all the same."""
         self._queue: list[tuple[int, int, Callable[..., None], tuple[Any, ...], Handle | None]] = []
         self._sequence = 0
 
@@ -133,6 +142,15 @@ class Process:
             turn = self._turn
             wish.send(lambda answer: self._resume(turn, answer))
             self._kernel.after(wish.timeout_ms, self._resume, turn, None)
+
+
+def run_now(work: Coroutine[Any, Any, Any]) -> Any:
+    """Run what is declared async and never waits."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        return done.value
+    raise AssertionError("it waited")
 
 
 def brief(value: Any) -> str:

@@ -93,7 +93,7 @@ class Link:
 
 
 class Context:
-    """What the core sees of a request."""
+    """A request's context, as far as the core reads it."""
 
     __slots__ = ("api_version", "call", "client_host", "client_id", "end")
     encoded = b""

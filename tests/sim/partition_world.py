@@ -7,7 +7,6 @@ markers until they are written. What the partition says is held against the batc
 from __future__ import annotations
 
 import json
-from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -32,18 +31,10 @@ from ottla.protocol.records import (
     iter_batches,
     parse_marker,
 )
+from tests.sim.kernel import Broken, expect, run_now
 
 TOPIC_ID = UUID(int=1)
 WALL_MS = 1_700_000_000_000
-
-
-class Broken(Exception):
-    """The partition does not do what it must."""
-
-
-def expect(rule: str, actual: Any, wanted: Any) -> None:
-    if actual != wanted:
-        raise Broken(f"{rule}: {actual!r}, not {wanted!r}")
 
 
 @dataclass
@@ -101,9 +92,9 @@ class PartitionWorld:
     # The broker's life
 
     def _open(self) -> None:
-        _run(self.engine.open())
+        run_now(self.engine.open())
         topic = Topic("t", TOPIC_ID, is_internal=False, overrides={}, config=TopicConfig.of({}, Settings()))
-        log = _run(self.engine.open_log("t", TOPIC_ID, 0, LogConfig()))
+        log = run_now(self.engine.open_log("t", TOPIC_ID, 0, LogConfig()))
         assert isinstance(log, MemoryLog)
         self.log = log
         self.partition = topic.add_partition(log)
@@ -150,7 +141,7 @@ class PartitionWorld:
             if self.rng.random() < 0.04:
                 self.crash()
             if self.trims and self.rng.random() < 0.05:
-                _run(self.log.trim(self.rng.randint(self.log.log_start_offset, self.log.high_watermark)))
+                run_now(self.log.trim(self.rng.randint(self.log.log_start_offset, self.log.high_watermark)))
             self.check()
         self.failing = False
         for _ in range(40):
@@ -369,17 +360,9 @@ class PartitionWorld:
         seen: list[bytes] = []
         while offset < stable:
             data = self.log.read(offset, max_bytes=self.rng.choice((1, 200, 1000)), upto_offset=stable)
-            batches = list(iter_batches(data))
-            aborted = self.partition.aborted_in(offset, batches[-1][0].last_offset + 1)
-            skipped: set[int] = set()
-            for header, batch in batches:
-                while aborted and aborted[0][1] <= header.last_offset:
-                    skipped.add(aborted.pop(0)[0])
-                if header.is_control:
-                    skipped.discard(header.producer_id)
-                elif header.producer_id not in skipped:
-                    seen += [record.value or b"" for record in decode_batch(batch)]
-                offset = header.last_offset + 1
+            end = list(iter_batches(data))[-1][0].last_offset + 1
+            shown, offset = committed_values(data, self.partition.aborted_in(offset, end))
+            seen += shown
         for value in seen:
             expect(f"{value!r} is committed", self.fate.get(value), True)
         shown = set(seen)
@@ -390,6 +373,24 @@ class PartitionWorld:
                     if self.fate.get(value) and value not in shown:
                         raise Broken(f"{value!r} was committed and is not shown")
         expect("nothing is shown twice", len(shown), len(seen))
+
+
+def committed_values(data: bytes, aborted: list[tuple[int, int]]) -> tuple[list[bytes], int]:
+    """The values that a reader of committed records keeps of some batches, and the offset at which it reads on.
+
+    Args:
+        aborted: producer ids and first offsets, as it was told.
+    """
+    waiting, skipped, seen, offset = list(aborted), set[int](), list[bytes](), 0
+    for header, batch in iter_batches(data):
+        while waiting and waiting[0][1] <= header.last_offset:
+            skipped.add(waiting.pop(0)[0])
+        if header.is_control:
+            skipped.discard(header.producer_id)
+        elif header.producer_id not in skipped:
+            seen += [record.value or b"" for record in decode_batch(batch)]
+        offset = header.last_offset + 1
+    return seen, offset
 
 
 def _facts(partition: Partition) -> dict[str, Any]:
@@ -406,22 +407,3 @@ def _facts(partition: Partition) -> dict[str, Any]:
             for producer_id, state in partition.producers.items()
         },
     }
-
-
-def _run(work: Coroutine[Any, Any, Any]) -> Any:
-    """Run what never waits."""
-    try:
-        work.send(None)
-    except StopIteration as done:
-        return done.value
-    raise AssertionError("the memory engine waited")
-
-
-def first_broken(seeds: range) -> Exception | None:
-    """What goes wrong in the first seed in which something does."""
-    for seed in seeds:
-        try:
-            PartitionWorld(seed).simulate()
-        except Exception as error:
-            return error
-    return None

@@ -1,4 +1,4 @@
-"""What the checks see of a coordinator: its groups before and after a step, copied."""
+"""Copies of a coordinator's groups before and after a step, for the checks."""
 
 from __future__ import annotations
 

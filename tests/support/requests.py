@@ -123,7 +123,7 @@ def leave_fields(group: str, *members: tuple[str, str | None], reason: str | Non
 
 def commit_fields(
     group: str,
-    offsets: Iterable[tuple[Topic, int, int]],
+    offsets: Iterable[tuple[Any, ...]],
     *,
     generation: int = -1,
     member_id: str = "",
@@ -133,11 +133,25 @@ def commit_fields(
     retention_ms: int = -1,
     name: Callable[[Any], dict[str, Any]] = named,
 ) -> dict[str, Any]:
-    """``offsets``: topic, partition and offset. By default of a group without members.
+    """``offsets``: topic, partition, offset and, where it is not that of all, metadata. By default of a group without
+    members.
 
     Args:
         name: what names a topic in the request.
     """
+    return {
+        "group_id": group,
+        "generation_id_or_member_epoch": generation,
+        "member_id": member_id,
+        "group_instance_id": instance,
+        "retention_time_ms": retention_ms,
+        "topics": _offset_rows(offsets, metadata, leader_epoch, name),
+    }
+
+
+def _offset_rows(
+    offsets: Iterable[tuple[Any, ...]], metadata: str | None, leader_epoch: int, name: Callable[[Any], dict[str, Any]]
+) -> list[dict[str, Any]]:
     rows = by_topic(
         (
             topic,
@@ -145,19 +159,12 @@ def commit_fields(
                 "partition_index": partition,
                 "committed_offset": offset,
                 "committed_leader_epoch": leader_epoch,
-                "committed_metadata": metadata,
+                "committed_metadata": own[0] if own else metadata,
             },
         )
-        for topic, partition, offset in offsets
+        for topic, partition, offset, *own in offsets
     )
-    return {
-        "group_id": group,
-        "generation_id_or_member_epoch": generation,
-        "member_id": member_id,
-        "group_instance_id": instance,
-        "retention_time_ms": retention_ms,
-        "topics": [name(topic) | {"partitions": places} for topic, places in rows.items()],
-    }
+    return [name(topic) | {"partitions": places} for topic, places in rows.items()]
 
 
 def offset_fetch_fields(
@@ -180,6 +187,58 @@ def offset_fetch_fields(
         old = [{field: value for field, value in row.items() if field != "topic_id"} for row in rows]
     batched = [{"group_id": group, "topics": rows} | of_group for group in asked]
     return {"group_id": asked[0] if asked else "", "topics": old, "groups": batched, "require_stable": stable}
+
+
+def delete_offsets_fields(group: str, places: Iterable[tuple[str, int]]) -> dict[str, Any]:
+    """``places``: topic and partition."""
+    rows = by_topic((topic, {"partition_index": partition}) for topic, partition in places)
+    return {"group_id": group, "topics": [{"name": topic, "partitions": items} for topic, items in rows.items()]}
+
+
+# Transactions
+
+
+Producer = tuple[int, int]
+"""Producer id and epoch."""
+
+
+def init_producer_fields(
+    transactional_id: str | None, *, timeout_ms: int = 60_000, expected: Producer = (-1, -1)
+) -> dict[str, Any]:
+    """``expected``: the producer that goes on (KIP-360)."""
+    who = {"producer_id": expected[0], "producer_epoch": expected[1]}
+    return {"transactional_id": transactional_id, "transaction_timeout_ms": timeout_ms} | who
+
+
+def of_transaction(transactional_id: str, who: Producer) -> dict[str, Any]:
+    """The fields that say whose transaction it is."""
+    return {"transactional_id": transactional_id, "producer_id": who[0], "producer_epoch": who[1]}
+
+
+def add_partitions_fields(
+    transactional_id: str, who: Producer, places: Iterable[tuple[str, int]], *, verify_only: bool = False
+) -> dict[str, Any]:
+    """``places``: topic and partition."""
+    topics = [{"name": topic, "partitions": indexes} for topic, indexes in by_topic(places).items()]
+    fields = of_transaction(transactional_id, who) | {"topics": topics}
+    old = {f"v3_and_below_{name}": value for name, value in fields.items()}
+    return {"transactions": [fields | {"verify_only": verify_only}]} | old
+
+
+def txn_commit_fields(
+    transactional_id: str,
+    who: Producer,
+    group: str,
+    offsets: Iterable[tuple[Any, ...]],
+    *,
+    generation: int = -1,
+    member_id: str = "",
+    instance: str | None = None,
+) -> dict[str, Any]:
+    """``offsets``: topic, partition, offset and, if there is any, metadata. By default of nobody in particular."""
+    member = {"generation_id": generation, "member_id": member_id, "group_instance_id": instance}
+    rows = _offset_rows(offsets, "", -1, named)
+    return of_transaction(transactional_id, who) | {"group_id": group} | member | {"topics": rows}
 
 
 # Logs

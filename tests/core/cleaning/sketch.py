@@ -57,7 +57,7 @@ class Sketch:
     ends: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Number of an ended transaction: producer id and offset of its marker."""
     known: dict[int, LastBatch] = field(default_factory=dict)
-    """What a partition remembers of its producers, whatever becomes of the log."""
+    """The partition's memory of its producers, which compaction leaves alone."""
 
     def append(
         self,
@@ -151,7 +151,7 @@ class Sketch:
         ]
 
     def is_visible(self, batch):
-        """Whether a reader of committed records is shown it, now or once its transaction is committed."""
+        """True if a reader of committed records is shown it, now or once its transaction is committed."""
         return batch.marker is None and self.outcomes.get(batch.transaction, True)
 
 

@@ -1,4 +1,4 @@
-"""How far a log is trimmed, and whether the segment that is written has to end for that."""
+"""Retention: the offset that a log is trimmed to, and whether its active segment has to roll."""
 
 import pytest
 

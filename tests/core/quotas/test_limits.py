@@ -30,7 +30,7 @@ BY_WEIGHT: list[tuple[Entity, tuple[str, str]]] = [
     (of(client_id="c"), ("", "c")),
     (of(client_id=None), ("", "c")),
 ]
-"""What may be set for client c of user u, the most specific first, and with whom it is then counted (KIP-55)."""
+"""The quotas of client c of user u, the most specific first, and the client that each one counts for (KIP-55)."""
 
 
 @pytest.mark.parametrize("chosen", list(itertools.product((False, True), repeat=8)))

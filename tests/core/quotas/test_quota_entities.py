@@ -1,4 +1,4 @@
-"""What may be set for whom, and who is found by a filter."""
+"""The quotas that each entity may have, and the entities that a filter finds."""
 
 from __future__ import annotations
 

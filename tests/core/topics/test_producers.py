@@ -1,4 +1,4 @@
-"""What a partition remembers of producers, held against a model that remembers everything."""
+"""A partition's memory of producers, held against a model that remembers everything."""
 
 from hypothesis import given
 from hypothesis import strategies as st
