@@ -204,7 +204,7 @@ class Observatory(Observing):
         self.sentinels = Sentinels(self.view, self.settings, self.log, recorder)
         self.history.on_episode.append(self.sentinels.on_episode)
         if self._group_events is not None:
-            self.sentinels.on_alarm.append(self._group_events.on_alarm)
+            self.sentinels.board.on_alarm.append(self._group_events.on_alarm)
         self.observer.add(self.sentinels)
         self.sentinels.start(self.clock)
 
@@ -213,11 +213,12 @@ class Observatory(Observing):
 
         recorder = self.recorder if self.settings.ottla_recorder_memory_bytes else None
         history = self.history if self.history.keeps else None
+        alarms = None if self.sentinels is None else self.sentinels.board
         assert self.measuring is not None
-        metrics = self.measuring.metrics(self.view, listener, address.told, recorder, self.sentinels)
+        metrics = self.measuring.metrics(self.view, listener, address.told, recorder, alarms)
         self.timelines.watch()
         timelines = self.timelines if history is not None else None
-        parts = Parts(self.view, self.clock, recorder, history, timelines, self.sentinels, metrics)
+        parts = Parts(self.view, self.clock, recorder, history, timelines, alarms, metrics)
         self.observer.add(parts.changes)
         port.health.refusal = self._refusal
         port.open(parts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -59,8 +59,13 @@ class Board:
         alarms = [standing.alarm for group in self._groups.values() for standing in group.values()]
         return sorted(alarms, key=lambda alarm: (alarm.since_ms, alarm.group_id, alarm.sentinel, alarm.subject))
 
+    def active_by_sentinel(self) -> Mapping[str, int]:
+        """Number of alarms of each sentinel that stand."""
+        counts = Counter(alarm.sentinel for alarm in self.active())
+        return {sentinel: counts[sentinel] for sentinel in SENTINELS}
+
     def recent(self) -> list[Alarm]:
-        """Those that are over, the newest last."""
+        """Those that are over, the newest last; so many as are kept."""
         return list(self._recent)
 
     def groups(self) -> list[str]:

@@ -6,8 +6,8 @@ of them each second, those that wait for members and those in which something ch
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Mapping
+from collections import OrderedDict, deque
+from collections.abc import Callable
 
 from ottla.broker.clock import Clock, TimerHandle
 from ottla.broker.core import events
@@ -15,7 +15,7 @@ from ottla.broker.logger import Logger
 from ottla.broker.settings import Settings
 from ottla.observe.sentinels.board import Board
 from ottla.observe.sentinels.looks import look
-from ottla.observe.sentinels.model import SENTINELS, Alarm, Finding, Now, named, short
+from ottla.observe.sentinels.model import Finding, Now, named, short
 from ottla.observe.sentinels.progress import Progress
 from ottla.observe.sentinels.repeats import REFUSALS, Repeats
 from ottla.observe.view import View
@@ -39,6 +39,9 @@ class Sentinels(events.Observer):
 
     Args:
         emit: is told of each alarm as an event.
+
+    Attributes:
+        board: the alarms.
     """
 
     wants_requests = True
@@ -49,7 +52,7 @@ class Sentinels(events.Observer):
         self._log = log
         self._clock: Clock
         self._share = 0
-        self._board = Board(settings.ottla_sentinel_max_alarms, settings.ottla_sentinel_quiet_ms, log, emit)
+        self.board = Board(settings.ottla_sentinel_max_alarms, settings.ottla_sentinel_quiet_ms, log, emit)
         self._progress = Progress(settings)
         self._repeats = Repeats(settings)
         self._restless: dict[str, None] = {}
@@ -67,36 +70,6 @@ class Sentinels(events.Observer):
             events.RequestRefused: self._refused,
             events.OffsetsCommitted: self._committed,
         }
-
-    # -- what is told
-
-    def active(self) -> list[Alarm]:
-        """The alarms that stand, the oldest first."""
-        return self._board.active()
-
-    def recent(self) -> list[Alarm]:
-        """Those that are over, the newest last; so many as are kept."""
-        return self._board.recent()
-
-    def active_by_sentinel(self) -> Mapping[str, int]:
-        """Number of alarms of each sentinel that stand."""
-        counts = Counter(alarm.sentinel for alarm in self._board.active())
-        return {sentinel: counts[sentinel] for sentinel in SENTINELS}
-
-    @property
-    def raised(self) -> Mapping[str, int]:
-        """Number of alarms that each sentinel has raised."""
-        return self._board.raised
-
-    @property
-    def left_out(self) -> int:
-        """Number of alarms that were not raised, as there were too many."""
-        return self._board.left_out
-
-    @property
-    def on_alarm(self) -> list[Callable[[Alarm], None]]:
-        """Functions that are called with each alarm as it is raised and as it is cleared."""
-        return self._board.on_alarm
 
     # -- looking
 
@@ -129,7 +102,7 @@ class Sentinels(events.Observer):
             self._repeats.forget_quiet(self._clock.monotonic_ms())
             self._share = -(-len(self._cycle) * TURN_MS // self._settings.ottla_sentinel_interval_ms)
         wanted = self._wanted
-        wanted.update(dict.fromkeys((*self._restless, *self._board.groups())))
+        wanted.update(dict.fromkeys((*self._restless, *self.board.groups())))
         for _ in range(min(self._share, max(1, MOST_A_TURN - len(wanted)), len(self._cycle))):
             wanted[self._cycle.popleft()] = None
         now = Now(self._clock.monotonic_ms(), self._clock.wall_ms())
@@ -155,13 +128,13 @@ class Sentinels(events.Observer):
         findings = list(look(group, view.partition_count, self._settings))
         findings += self._progress.look(group_id, group.state == "Stable", view.progress(group_id), now.ms)
         findings += self._repeats.look(group_id, now.ms)
-        self._board.looked(group_id, findings, now)
+        self.board.looked(group_id, findings, now)
 
     def _forget(self, group_id: str, now: Now) -> None:
         self._repeats.forget(group_id)
         self._restless.pop(group_id, None)
         self._progress.forget(group_id)
-        self._board.gone(group_id, now)
+        self.board.gone(group_id, now)
 
     # -- observing
 
@@ -258,4 +231,4 @@ class Sentinels(events.Observer):
             self._happened(event, Finding("offset_jump", topic, text, facts), event.cause)
 
     def _happened(self, event: events.Event, finding: Finding, cause: int) -> None:
-        self._board.happened(event.group_id, finding, Now(event.at_ms, event.wall_ms), cause)
+        self.board.happened(event.group_id, finding, Now(event.at_ms, event.wall_ms), cause)

@@ -155,9 +155,7 @@ def on_member_left(account: Account, event: events.MemberLeft) -> None:
         ghost = Known(event.member_id, client_id, client_host, None)
         account.happenings.append(Happening(Cause.ISSUED_ID_LEFT, ghost, said(event.reason), {}, "vanished"))
         return
-    known = account.members.pop(event.member_id, None)
-    if known is None:
-        known = Known(event.member_id, "", "", event.group_instance_id)
+    known = account.members.pop(event.member_id, None) or Known(event.member_id, "", "", event.group_instance_id)
     reason = said(event.reason)
     cause = leaving_class(reason)
     facts: dict[str, str] = {}

@@ -168,9 +168,7 @@ def _closers(account: Account) -> list[str]:
 
 
 def _dropped(account: Account, run: Run, member_id: str, heard_ms: int, event: events.Event) -> None:
-    known = account.members.pop(member_id, None)
-    if known is None:
-        known = Known(member_id, "", "", None)
+    known = account.members.pop(member_id, None) or Known(member_id, "", "", None)
     stopped_ms = max(known.heard_ms, heard_ms)
     if not judge.is_unheard(account, known, heard_ms):
         known.heard_ms = stopped_ms
