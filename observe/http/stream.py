@@ -226,7 +226,7 @@ class Feed:
         parts = self._parts
         self._dirty = parts.changes.follow()
         if parts.history is not None:
-            parts.history.on_episode.append(self._episodes_append)
+            parts.history.on_episode.append(self._episodes.append)
         self._alarms = set(map(_sign, self._alarms_now()))
         self._timer = self._clock.call_at(self._clock.monotonic_ms() + TICK_MS, self._tick)
 
@@ -237,11 +237,8 @@ class Feed:
         self._timer = None
         self._parts.changes.leave()
         if self._parts.history is not None:
-            self._parts.history.on_episode.remove(self._episodes_append)
+            self._parts.history.on_episode.remove(self._episodes.append)
         self._forget()
-
-    def _episodes_append(self, episode: Episode) -> None:
-        self._episodes.append(episode)
 
     # -- twice a second
 

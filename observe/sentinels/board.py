@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from ottla.broker.core.events import Emit, SentinelCleared, SentinelRaised
 from ottla.broker.logger import Logger
+from ottla.broker.settings import Settings
 from ottla.observe.sentinels.model import SENTINELS, Alarm, Finding, Now
 
 RECENT = 200
@@ -29,8 +30,6 @@ class Board:
     """See the module.
 
     Args:
-        max_alarms: so many may stand.
-        quiet_ms: an alarm about something that happens is over when it has not for so long.
         emit: is told of each alarm as an event.
 
     Attributes:
@@ -39,12 +38,12 @@ class Board:
         on_alarm: called with each alarm as it is raised and as it is cleared.
     """
 
-    def __init__(self, max_alarms: int, quiet_ms: int, log: Logger, emit: Emit) -> None:
+    def __init__(self, settings: Settings, log: Logger, emit: Emit) -> None:
         self.raised: Counter[str] = Counter(dict.fromkeys(SENTINELS, 0))
         self.left_out = 0
         self.on_alarm: list[Callable[[Alarm], None]] = []
-        self._max_alarms = max_alarms
-        self._quiet_ms = quiet_ms
+        self._max_alarms = settings.ottla_sentinel_max_alarms
+        self._quiet_ms = settings.ottla_sentinel_quiet_ms
         self._log = log
         self._emit = emit
         self._groups: dict[str, dict[Key, _Standing]] = {}

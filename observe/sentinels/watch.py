@@ -52,7 +52,7 @@ class Sentinels(events.Observer):
         self._log = log
         self._clock: Clock
         self._share = 0
-        self.board = Board(settings.ottla_sentinel_max_alarms, settings.ottla_sentinel_quiet_ms, log, emit)
+        self.board = Board(settings, log, emit)
         self._progress = Progress(settings)
         self._repeats = Repeats(settings)
         self._restless: dict[str, None] = {}
