@@ -123,7 +123,7 @@ class Observatory(Observing):
 
     def topic_deleted(self, topic: Topic) -> None:
         if "view" in self.__dict__:
-            self.view.forget_topic(topic.name)
+            self.view.record_times.forget(topic.name)
         if self.measuring is not None:
             self.measuring.forget([partition.tp for partition in topic.partitions])
 

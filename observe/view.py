@@ -204,10 +204,6 @@ class View:
         """Number of partitions of a topic; 0 if there is no such topic."""
         return self._topics.partition_count(topic)
 
-    def forget_topic(self, topic: str) -> None:
-        """A topic is gone."""
-        self.record_times.forget(topic)
-
     # -- parts
 
     def _barrier(self, group: Group) -> tuple[str, list[str]]:
