@@ -38,14 +38,15 @@ bootstrap_option = click.option(
     show_default=True,
     help="The broker to ask; of several, the first that answers. By default it must be an Ottla.",
 )
-format_option = click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Tables for people, or JSON for programs.",
-)
+
+
+def _format_option(help: str) -> Callable[[F], F]:
+    kinds = click.Choice(["text", "json"])
+    return click.option("--format", "output_format", type=kinds, default="text", show_default=True, help=help)
+
+
+format_option = _format_option("Tables for people, or JSON for programs.")
+lines_format_option = _format_option("Lines for people, or a JSON object on each line.")
 
 
 class Answer(NamedTuple):
@@ -157,6 +158,12 @@ class Duration(_OptionType):
         if not low <= found <= high:
             self.fail(f"{value!r} is not within {' to '.join(self.bounds)}.", param, ctx)
         return found
+
+
+def duration_option(*flags: str, shortest: str = "0ms", longest: str = "5200w", **options: Any) -> Callable[[F], F]:
+    """An option that is a `Duration`; its default is shown if there is one."""
+    shown = True if "default" in options else None
+    return click.option(*flags, type=Duration(shortest, longest), metavar="DURATION", show_default=shown, **options)
 
 
 def names(positional: Sequence[str], optional: Sequence[str], what: str, noun: str = "") -> list[str]:

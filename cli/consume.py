@@ -15,9 +15,9 @@ import click
 
 from ottla.cli.common import (
     TOPICS,
-    Duration,
     bootstrap_option,
     chosen_partitions,
+    duration_option,
     run,
     topic_partitions,
     topics_exist,
@@ -79,13 +79,7 @@ class Wish:
 )
 @click.option("--max-messages", "-c", metavar="N", type=click.IntRange(min=1), help="Stop after N records.")
 @click.option("--exit", "-e", "exit_at_end", is_flag=True, help="Stop at the end of the log.")
-@click.option(
-    "--timeout",
-    "timeout_s",
-    metavar="DURATION",
-    type=Duration(),
-    help="Stop when no record has come for this long: 10s.",
-)
+@duration_option("--timeout", "timeout_s", help="Stop when no record has come for this long: 10s.")
 @click.option(
     "--format",
     "-f",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import click
 
-from ottla.cli.common import Duration, bootstrap_option, format_option, reason, run, with_admin
+from ottla.cli.common import bootstrap_option, duration_option, format_option, reason, run, with_admin
 from ottla.cli.group_looks import Look, look_at, quoted, turns
 from ottla.cli.group_words import GROUPS, STATES, no_group
 from ottla.cli.output import Refused, count_of, duration, print_json, say
@@ -59,9 +59,7 @@ class Outcome:
 @click.option("--state", type=click.Choice(STATES, case_sensitive=False), help="The group is in this state.")
 @click.option("--members", type=click.IntRange(0), metavar="N", help="The group has exactly N members.")
 @click.option("--lag", type=click.IntRange(0), metavar="N", help="At most N records are left to read.")
-@click.option(
-    "--timeout", type=Duration(), metavar="DURATION", default="30s", show_default=True, help="Give up after this."
-)
+@duration_option("--timeout", default="30s", help="Give up after this.")
 @format_option
 @bootstrap_option
 def wait(

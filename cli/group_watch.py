@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from ottla.cli.common import Duration, bootstrap_option, format_option, run
+from ottla.cli.common import bootstrap_option, duration_option, format_option, run
 from ottla.cli.group_looks import Look, Turn, look_at, turns
 from ottla.cli.group_words import GROUPS, host, partitions_in_words
 from ottla.cli.output import Cell, count_of, note, on_terminal, print_json, say, state, styled, table
@@ -56,14 +56,7 @@ class Watched:
 
 @click.command("watch", short_help="Show what groups do, as it happens.")
 @GROUPS.many("groups", "[GROUP]…", required=False)
-@click.option(
-    "--interval",
-    type=Duration("100ms"),
-    metavar="DURATION",
-    default="1s",
-    show_default=True,
-    help="Time between two looks.",
-)
+@duration_option("--interval", shortest="100ms", default="1s", help="Time between two looks.")
 @format_option
 @bootstrap_option
 def watch(groups: list[str], interval: float, output_format: str, bootstrap: str) -> None:

@@ -2,19 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ottla.cli.common import Subjects, missing, with_admin, word
+import click
+
+from ottla.cli.common import Subjects, duration_option, missing, with_admin, word
 from ottla.cli.completion import complete_groups
-from ottla.cli.output import Refused, Row
+from ottla.cli.output import Refused, Row, note
 
 if TYPE_CHECKING:
     from ottla.clients import Admin, GroupDescription, TopicPartition
+    from ottla.observe.recording import Recording
 
 STATES = ("Stable", "PreparingRebalance", "CompletingRebalance", "Empty", "Dead")
+
+
+def _before_now(context: click.Context, parameter: click.Parameter, seconds: float | None) -> int | None:
+    """The Unix time in ms that was so long ago."""
+    return None if seconds is None else time.time_ns() // 1_000_000 - round(seconds * 1000)
+
+
 GROUPS = Subjects("group", "--group", "-G", metavar="GROUP", complete=complete_groups)
-group_option = GROUPS.option
+since_option = duration_option(
+    "--since", "since_ms", callback=_before_now, help="The rebalances since then: 10m, 1h30m, PT2H."
+)
+recording_option = click.option(
+    "--file",
+    "recording",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Read a recording (`ottla serve --record`) instead of asking a broker.",
+)
+
+
+@contextmanager
+def opened_recording(path: Path) -> Iterator[Recording]:
+    """A recording while it is read; what is missing of it is noted at the end. Raises `Refused`."""
+    from ottla.observe.recording import NoRecording, open_recording
+
+    try:
+        recording = open_recording(path)
+        yield recording
+    except NoRecording as error:
+        raise Refused(f"{error}.") from None
+    for text in recording.notes:
+        note(f"Recording: {text}.")
 
 
 async def no_group(admin: Admin, name: str, more: str = "") -> Refused:

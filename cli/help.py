@@ -66,11 +66,10 @@ def command(context: click.Context, words: tuple[str, ...]) -> None:
         page(known[name].text)
     elif (about := _setting(name) or _causes().get(name)) is not None:
         page(about)
-    elif (found := _help_of(context, words)) is not None:
-        say(*found.split("\n"))
     else:
         owners = _owners(context, words[0]) if len(words) == 1 else []
-        if len(owners) == 1 and (found := _help_of(context, (*owners, *words))) is not None:
+        found = _help_of(context, words) or (_help_of(context, (*owners, *words)) if len(owners) == 1 else None)
+        if found is not None:
             say(*found.split("\n"))
             return
         meant = near(name, [*known, *_commands(), *_causes()])

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from ottla.cli.common import Duration
+from ottla.cli.common import duration_option, lines_format_option
 from ottla.cli.journal import print_journal
 from ottla.cli.log_rows import (
     BATCH_HEADING,
@@ -39,13 +39,8 @@ from ottla.protocol.stored.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX, WAL_SUF
 paths_argument = click.argument(
     "paths", metavar="PATH…", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path)
 )
-lines_format_option = click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Lines for people, or a JSON object on each line.",
+max_messages_option = click.option(
+    "--max-messages", "-c", metavar="N", type=click.IntRange(min=1), help="Stop after N records."
 )
 decode_option = click.option(
     "--decode/--no-decode",
@@ -103,7 +98,7 @@ def _must_exist(path: Path) -> None:
 @click.option("--print-data-log", "with_records", is_flag=True, help="Print the records too, not only the batches.")
 @decode_option
 @click.option("--offset", type=click.IntRange(min=0), help="Begin with the batch that has this offset.")
-@click.option("--max-messages", "-c", metavar="N", type=click.IntRange(min=1), help="Stop after N records.")
+@max_messages_option
 @lines_format_option
 def dump(
     paths: tuple[Path, ...],
@@ -218,15 +213,8 @@ command.add_command(verify)
 @paths_argument
 @decode_option
 @click.option("--from-beginning", is_flag=True, help="Print what is there already, too.")
-@click.option("--max-messages", "-c", metavar="N", type=click.IntRange(min=1), help="Stop after N records.")
-@click.option(
-    "--interval",
-    type=Duration("1ms"),
-    metavar="DURATION",
-    default="200ms",
-    show_default=True,
-    help="How often to look.",
-)
+@max_messages_option
+@duration_option("--interval", shortest="1ms", default="200ms", help="How often to look.")
 @lines_format_option
 def tail(
     paths: tuple[Path, ...],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from ottla.cli.common import near, run
+from ottla.cli.common import lines_format_option, near, run
 from ottla.cli.completion import DEFAULT_BOOTSTRAP, complete_groups
 from ottla.cli.internal_records import GROUP, OFFSET, OTHER_TYPES, described, in_words
 from ottla.cli.log_rows import control_type, records_of, when
@@ -63,14 +63,7 @@ def command() -> None:
     shell_complete=complete_groups,
     help="Only records of this group.",
 )
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Lines for people, or a JSON object on each line.",
-)
+@lines_format_option
 def decode(
     paths: tuple[Path, ...], bootstrap: str | None, latest: bool, groups: tuple[str, ...], output_format: str
 ) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.common import format_option
+from ottla.cli.common import format_option, pair
 from ottla.cli.output import Cell, Refused, note, print_table, say, warn
 from ottla.cli.pipeline_alerts import command as alerts
 from ottla.cli.pipeline_options import GOLD, READ, SPARK, STREAM, WRITE, since_option, with_config
@@ -348,7 +348,7 @@ def _parameters(name: str, given: tuple[str, ...], group: str | None, topic: str
 
     if name not in QUERIES:
         raise click.UsageError(f"There is no question {name!r}{near(name, QUERIES)}.")
-    parameters = dict(_pair(one) for one in given)
+    parameters = dict(pair("--param", one, "NAME=VALUE") for one in given)
     parameters |= {key: value for key, value in (("group", group), ("topic", topic)) if value}
     for one in parameters:
         if one == "limit":
@@ -368,10 +368,3 @@ def _as_of(lake: Lake) -> None:
         return
     newer = " More was read since: --refresh builds them first." if touched.is_behind(lake) else ""
     note(f"From gold tables built at {at:%Y-%m-%d %H:%M:%S} UTC.{newer}")
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not name or not equals:
-        raise click.UsageError(f"--param {text!r}: write NAME=VALUE")
-    return name, value

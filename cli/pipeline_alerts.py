@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.common import Duration
+from ottla.cli.common import duration_option
 from ottla.cli.output import note, print_table
 from ottla.cli.pipeline_options import SPARK, with_config
 from ottla.pipeline.config import Config
@@ -38,14 +38,7 @@ _READ = ("bootstrap_server", "log_dir", "isolation", "tasks", "sample_interval",
 @click.option(
     "--storm-generations", type=click.IntRange(2), default=5, show_default=True, help="Generations that make a storm."
 )
-@click.option(
-    "--storm-gap",
-    type=Duration("1ms"),
-    default="60s",
-    show_default=True,
-    metavar="DURATION",
-    help="Longest time from one of them to the next.",
-)
+@duration_option("--storm-gap", shortest="1ms", default="60s", help="Longest time from one of them to the next.")
 @click.option(
     "--stopped-intervals",
     type=click.FloatRange(1),
@@ -53,22 +46,8 @@ _READ = ("bootstrap_server", "log_dir", "isolation", "tasks", "sample_interval",
     show_default=True,
     help="Usual intervals without a commit after which a group has stopped.",
 )
-@click.option(
-    "--stopped-after",
-    type=Duration("1ms"),
-    default="60s",
-    show_default=True,
-    metavar="DURATION",
-    help="Least time without a commit.",
-)
-@click.option(
-    "--forget",
-    type=Duration("1ms"),
-    default="24h",
-    show_default=True,
-    metavar="DURATION",
-    help="Time after which a silent group is forgotten.",
-)
+@duration_option("--stopped-after", shortest="1ms", default="60s", help="Least time without a commit.")
+@duration_option("--forget", shortest="1ms", default="24h", help="Time after which a silent group is forgotten.")
 @with_config(_READ, SPARK)
 def command(
     config: Config,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.cli.common import format_option
-from ottla.cli.output import Refused, note, print_json, say
+from ottla.cli.output import Refused, count_of, note, print_json, say
 
 if TYPE_CHECKING:
     from ottla.observe.recording import Recording
@@ -86,7 +86,7 @@ def _print(recording: Recording, verdict: Verdict) -> None:
         note(f"left out, because their beginning is not recorded: {names}{more}")
     if verdict.missing is not None:
         note(f"played up to number {verdict.missing - 1}: what is missing behind it may have changed everything")
-    played = f"{verdict.inputs:,} inputs of {_groups(len(verdict.groups))}"
+    played = f"{verdict.inputs:,} inputs of {count_of(len(verdict.groups), 'group', ',')}"
     if verdict.is_same:
         say(f"Same: {played} led to the {verdict.compared:,} events that were recorded.")
         return
@@ -95,7 +95,3 @@ def _print(recording: Recording, verdict: Verdict) -> None:
         recorded, replayed = ("nothing" if it is None else it.summary() for it in (one.recorded, one.replayed))
         who = f" of group {one.group_id}" if one.group_id else ""
         say(f"  event {one.seq}{who}", f"    recorded: {recorded}", f"    replayed: {replayed}")
-
-
-def _groups(count: int) -> str:
-    return "1 group" if count == 1 else f"{count:,} groups"

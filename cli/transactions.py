@@ -12,10 +12,10 @@ import click
 from ottla.cli.common import (
     TOPICS,
     Answer,
-    Duration,
     Subjects,
     asks_broker,
     bootstrap_option,
+    duration_option,
     formatted,
     missing,
     one_name,
@@ -43,7 +43,7 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--duration-filter", type=Duration(), metavar="DURATION", help="Only those open for longer: 10m.")
+@duration_option("--duration-filter", help="Only those open for longer: 10m.")
 @click.option("--transactional-id-pattern", "pattern", metavar="REGEX", help="Only ids that match.")
 @click.option("--state", "states", type=click.Choice(STATES), metavar="STATE", multiple=True, help="E.g. Ongoing.")
 @formatted
@@ -158,13 +158,10 @@ class Hanging(NamedTuple):
 @command.command("find-hanging", short_help="Find transactions that nobody will end.")
 @TOPICS.one("topic", required=False)
 @click.option("--partition", type=click.IntRange(min=0), help="Only this partition of the topic.")
-@click.option(
+@duration_option(
     "--max-transaction-timeout",
     "oldest",
-    type=Duration(),
     default="15m",
-    show_default=True,
-    metavar="DURATION",
     help="The broker's transaction.max.timeout.ms: younger ones may still end by themselves.",
 )
 @formatted

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,10 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from ottla.cli.common import bootstrap_option, format_option, near, one_name
-from ottla.cli.completion import complete_groups
-from ottla.cli.group_words import group_history, group_option
+from ottla.cli.group_words import GROUPS, group_history, opened_recording, recording_option, since_option
 from ottla.cli.output import Refused, note, on_terminal, print_json, print_json_text, say
-from ottla.clients.durations import parse_duration_ms
 
 if TYPE_CHECKING:
     from ottla.observe.why.history import History
@@ -32,35 +29,16 @@ class Asked(NamedTuple):
     generation: int | None
 
 
-def since(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
-    """Reads ``--since``: a duration before now, as Unix time in ms."""
-    if value is None:
-        return None
-    try:
-        return time.time_ns() // 1_000_000 - parse_duration_ms(value)
-    except ValueError as error:
-        raise click.BadParameter(str(error), context, parameter) from None
-
-
 @click.command()
-@click.argument("group", required=False, shell_complete=complete_groups)
-@group_option
+@GROUPS.one("group", required=False)
 @click.option("--generation", type=click.IntRange(0), help="Only the rebalance that led to this generation.")
 @click.option("--last", type=click.IntRange(1), metavar="N", help="The latest N rebalances, each in full.")
-@click.option(
-    "--since", "since_ms", callback=since, metavar="DURATION", help="The rebalances since then: 10m, 1h30m, PT2H."
-)
-@click.option(
-    "--file",
-    "recording",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Read a recording (`ottla serve --record`) instead of asking a broker.",
-)
+@since_option
+@recording_option
 @bootstrap_option
 @format_option
 def command(
     group: str | None,
-    more: tuple[str, ...],
     generation: int | None,
     last: int | None,
     since_ms: int | None,
@@ -74,10 +52,10 @@ def command(
     one, it tells why the member had gone as well. It also tells of members that were refused, of static members that
     came back, and of restarts of the broker.
     """
-    if recording is not None and not group and not more:
+    if recording is not None and not group:
         _print_groups(recording)
         return
-    group_id = one_name(group, more, "group")
+    group_id = one_name(group, (), "group")
     by_default = last is None and since_ms is None and generation is None
     if by_default:
         from ottla.observe.why.choice import LOOK_BACK
@@ -115,21 +93,15 @@ def _of_broker(bootstrap: str, asked: Asked) -> tuple[list[Episode], str]:
 
 def _history_of(path: Path) -> tuple[History, int]:
     """The content of a recording, and its end."""
-    from ottla.observe.recording import NoRecording, open_recording
     from ottla.observe.why.history import History
 
-    try:
-        recording = open_recording(path)
+    with opened_recording(path) as recording:
         settings = {key.replace("_", "."): str(value) for key, value in recording.header.settings.items()}
         history = History(lambda: settings, budget_bytes=1 << 40)
         wall_ms = recording.header.started_ms
         for event in recording.events():
             wall_ms = max(wall_ms, event.wall_ms)
             history(event)
-    except NoRecording as error:
-        raise Refused(f"{error}.") from None
-    for text in recording.notes:
-        note(f"Recording: {text}.")
     return history, wall_ms
 
 

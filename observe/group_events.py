@@ -12,22 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.json import Encoder
 
-from ottla.broker.core.events import (
-    BarrierClosed,
-    Event,
-    GroupLoaded,
-    Input,
-    JoinReceived,
-    LeaveReceived,
-    MemberLeft,
-    MemberRejected,
-    MemberReplaced,
-    Observer,
-    OffsetsRemoved,
-    RebalanceStarted,
-    RequestReceived,
-    SessionExpired,
-)
+from ottla.broker.core import events
 from ottla.broker.core.events.reasons import NOT_PROVIDED
 
 if TYPE_CHECKING:
@@ -54,7 +39,7 @@ _CLOSED = re.compile(r".*[\])}]", re.DOTALL)
 _DIGIT = re.compile(r"\d")
 
 
-class GroupEvents(Observer):
+class GroupEvents(events.Observer):
     """An observer that makes records of what happens to groups.
 
     Args:
@@ -70,31 +55,31 @@ class GroupEvents(Observer):
         self._put = put
         self._hashes = hashes
         self._encode = Encoder().encode
-        self._input: RequestReceived | None = None
-        self._by_type: dict[type[Event], Callable[[Any], None]] = {
-            BarrierClosed: self._barrier_closed,
-            GroupLoaded: self._loaded,
-            JoinReceived: self._join_received,
-            LeaveReceived: self._leave_received,
-            MemberLeft: self._member_left,
-            MemberRejected: self._member_rejected,
-            MemberReplaced: self._member_replaced,
-            OffsetsRemoved: self._offsets_removed,
-            RebalanceStarted: self._rebalance_started,
-            SessionExpired: self._session_expired,
+        self._input: events.RequestReceived | None = None
+        self._by_type: dict[type[events.Event], Callable[[Any], None]] = {
+            events.BarrierClosed: self._barrier_closed,
+            events.GroupLoaded: self._loaded,
+            events.JoinReceived: self._join_received,
+            events.LeaveReceived: self._leave_received,
+            events.MemberLeft: self._member_left,
+            events.MemberRejected: self._member_rejected,
+            events.MemberReplaced: self._member_replaced,
+            events.OffsetsRemoved: self._offsets_removed,
+            events.RebalanceStarted: self._rebalance_started,
+            events.SessionExpired: self._session_expired,
         }
 
-    def wants(self, kind: type[Event]) -> bool:
+    def wants(self, kind: type[events.Event]) -> bool:
         return kind in self._by_type
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         handle = self._by_type.get(event.__class__)
         if handle is not None and event.group_id:
             handle(event)
 
     # Requests
 
-    def _join_received(self, event: JoinReceived) -> None:
+    def _join_received(self, event: events.JoinReceived) -> None:
         self._input = event
         self._add(
             "join_received",
@@ -110,21 +95,21 @@ class GroupEvents(Observer):
             **_instance(event.group_instance_id),
         )
 
-    def _leave_received(self, event: LeaveReceived) -> None:
+    def _leave_received(self, event: events.LeaveReceived) -> None:
         self._input = event
 
     # Members go
 
-    def _member_left(self, event: MemberLeft) -> None:
+    def _member_left(self, event: events.MemberLeft) -> None:
         if event.was_pending:
             return  # an id that was issued and never became a member
         reason = "" if event.reason == NOT_PROVIDED else event.reason
         self._gone("member_left", event, event.member_id, reason, how="left", **_instance(event.group_instance_id))
 
-    def _member_rejected(self, event: MemberRejected) -> None:
+    def _member_rejected(self, event: events.MemberRejected) -> None:
         self._gone("member_left", event, event.member_id, "the group is full", how="refused")
 
-    def _barrier_closed(self, event: BarrierClosed) -> None:
+    def _barrier_closed(self, event: events.BarrierClosed) -> None:
         if event.barrier == "sync":
             how, reason = "unsynced", "sent no SyncGroup in time"
         else:
@@ -133,7 +118,7 @@ class GroupEvents(Observer):
             if heard_ms >= 0:  # else an id that was issued and never used
                 self._gone("member_left", event, member_id, reason, how=how)
 
-    def _session_expired(self, event: SessionExpired) -> None:
+    def _session_expired(self, event: events.SessionExpired) -> None:
         self._gone(
             "heartbeat_expired",
             event,
@@ -143,7 +128,7 @@ class GroupEvents(Observer):
             session_timeout_ms=event.session_timeout_ms,
         )
 
-    def _member_replaced(self, event: MemberReplaced) -> None:
+    def _member_replaced(self, event: events.MemberReplaced) -> None:
         self._gone(
             "static_member_fenced",
             event,
@@ -153,16 +138,16 @@ class GroupEvents(Observer):
             **_instance(event.group_instance_id),
         )
 
-    def _gone(self, name: str, event: Event, member_id: str, reason: str, **more: Any) -> None:
+    def _gone(self, name: str, event: events.Event, member_id: str, reason: str, **more: Any) -> None:
         client_id, host = self._groups.client_of(event.group_id, member_id)
         self._write(name, event, member=member_id, client=client_id, host=host, reason=reason, **more)
 
     # Rebalances
 
-    def _rebalance_started(self, event: RebalanceStarted) -> None:
+    def _rebalance_started(self, event: events.RebalanceStarted) -> None:
         came = self._input
         member_id = client_id = host = ""
-        if came is not None and isinstance(came, Input) and came.number == event.cause:
+        if came is not None and isinstance(came, events.Input) and came.number == event.cause:
             member_id, client_id, host = came.member_id, came.client_id, came.client_host
         reason = event.reason if self._hashes is None else self._hashes(event).reason  # type: ignore[attr-defined]
         self._write(
@@ -218,13 +203,13 @@ class GroupEvents(Observer):
 
     # Groups
 
-    def _loaded(self, event: GroupLoaded) -> None:
+    def _loaded(self, event: events.GroupLoaded) -> None:
         if event.loaded:
             self._write(
                 "coordinator_moved", event, reason="loaded", generation=event.generation, members=len(event.loaded)
             )
 
-    def _offsets_removed(self, event: OffsetsRemoved) -> None:
+    def _offsets_removed(self, event: events.OffsetsRemoved) -> None:
         if event.reason == "expired":
             self._write("offset_expired", event, reason="expired", partitions=event.partitions)
 
@@ -245,7 +230,7 @@ class GroupEvents(Observer):
 
     # Records
 
-    def _write(self, name: str, event: Event, **row: Any) -> None:
+    def _write(self, name: str, event: events.Event, **row: Any) -> None:
         if "generation" not in row:
             row["generation"] = self._groups.generation_of(event.group_id)
         self._add(name, event.group_id, event.wall_ms, **row)

@@ -16,7 +16,6 @@ from ottla.observe.metrics.counters import Counters
 from ottla.observe.metrics.dispatcher import MeasuredDispatcher
 from ottla.observe.metrics.histogram import Durations
 from ottla.observe.metrics.requests import Requests
-from ottla.observe.metrics.scene import Bounds
 from ottla.observe.metrics.sources import Sources
 from ottla.observe.record_times import AppendTimes
 from ottla.observe.recorder import Recorder
@@ -25,7 +24,7 @@ from ottla.protocol.records import TopicPartition
 
 if TYPE_CHECKING:
     from ottla.observe.metrics.collector import Metrics
-    from ottla.observe.sentinels import Sentinels
+    from ottla.observe.sentinels.board import Board
 
 
 class Measuring:
@@ -79,7 +78,7 @@ class Measuring:
         listener: Listener,
         address: tuple[str, int],
         recorder: Recorder | None,
-        sentinels: Sentinels | None,
+        sentinels: Board | None,
     ) -> Metrics:
         """Make what ``/metrics`` shows."""
         from ottla.observe.metrics.collector import Metrics  # with the library, which may be missing before
@@ -91,15 +90,9 @@ class Measuring:
             requests=self._requests,
             counters=self.counters,
             nanoseconds=perf_counter_ns,
-            bounds=Bounds(
-                groups=settings.ottla_metrics_max_groups,
-                partitions=settings.ottla_metrics_max_partitions,
-                group_partitions=settings.ottla_metrics_max_group_partitions,
-            ),
+            settings=settings,
             connections_opened=lambda: listener.accepted,
             address=address,
-            cluster_name=settings.ottla_metrics_cluster_name,
-            cleanup_policy=settings.log_cleanup_policy,
             syncs=self._syncs,
             recorder=recorder,
             sentinels=sentinels,

@@ -127,7 +127,7 @@ class Observatory(Observing):
 
     def topic_deleted(self, topic: Topic) -> None:
         if "view" in self.__dict__:
-            self.view.forget_topic(topic.name)
+            self.view.record_times.forget(topic.name)
         if self.measuring is not None:
             self.measuring.forget([partition.tp for partition in topic.partitions])
 
@@ -210,7 +210,7 @@ class Observatory(Observing):
         self.sentinels = Sentinels(self.view, self.settings, self.log, self.observer)
         self.history.on_episode.append(self.sentinels.on_episode)
         if self._group_events is not None:
-            self.sentinels.on_alarm.append(self._group_events.on_alarm)
+            self.sentinels.board.on_alarm.append(self._group_events.on_alarm)
         self.observer.add(self.sentinels)
         self.sentinels.start(self.clock)
 
@@ -219,11 +219,12 @@ class Observatory(Observing):
 
         recorder = self.recorder if self.settings.ottla_recorder_memory_bytes else None
         history = self.history if self.history.keeps else None
+        alarms = None if self.sentinels is None else self.sentinels.board
         assert self.measuring is not None
-        metrics = self.measuring.metrics(self.view, listener, address.told, recorder, self.sentinels)
+        metrics = self.measuring.metrics(self.view, listener, address.told, recorder, alarms)
         self.timelines.watch()
         timelines = self.timelines if history is not None else None
-        parts = Parts(self.view, self.clock, recorder, history, timelines, self.sentinels, metrics)
+        parts = Parts(self.view, self.clock, recorder, history, timelines, alarms, metrics)
         self.observer.add(parts.changes)
         port.health.refusal = self._refusal
         port.open(parts)

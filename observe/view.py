@@ -204,10 +204,6 @@ class View:
         """Number of partitions of a topic; 0 if there is no such topic."""
         return self._topics.partition_count(topic)
 
-    def forget_topic(self, topic: str) -> None:
-        """A topic is gone."""
-        self.record_times.forget(topic)
-
     # -- parts
 
     def _barrier(self, group: Group) -> tuple[str, list[str]]:
@@ -274,24 +270,20 @@ class View:
     def _offset(
         self, topic: str, index: int, committed: CommittedOffset, member_id: str | None, now_ms: int
     ) -> OffsetState:
-        state = OffsetState(
+        partition, lag = self._partition(topic, index, committed), self._lag(topic, index, committed)
+        log = None if partition is None else partition.log
+        return OffsetState(
             topic=topic,
             partition=index,
             committed_offset=committed.offset,
             commit_timestamp_ms=committed.commit_timestamp_ms,
             metadata=committed.metadata,
-            log_start_offset=None,
-            log_end_offset=None,
-            lag=self._lag(topic, index, committed),
-            lag_seconds=None,
+            log_start_offset=None if log is None else log.log_start_offset,
+            log_end_offset=None if log is None else log.high_watermark,
+            lag=lag,
+            lag_seconds=None if partition is None else self._lag_seconds(partition, committed.offset, lag, now_ms),
             member_id=member_id,
         )
-        partition = self._partition(topic, index, committed)
-        if partition is not None:
-            state.log_start_offset = partition.log.log_start_offset
-            state.log_end_offset = partition.log.high_watermark
-            state.lag_seconds = self._lag_seconds(partition, committed.offset, state.lag, now_ms)
-        return state
 
     def _lag_seconds(self, partition: Partition, offset: int, lag: int | None, now_ms: int) -> float | None:
         if not lag:

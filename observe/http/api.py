@@ -57,10 +57,6 @@ def endpoints(parts: Parts) -> Iterator[Endpoint]:
 # -- the cluster and its topics
 
 
-def _cluster(parts: Parts, names: dict[str, str], query: Query) -> ClusterState:
-    return parts.view.cluster()
-
-
 async def _topics(parts: Parts, names: dict[str, str], query: Query) -> answers.Topics:
     q, after, limit = query["q"] or "", query["after"], query["limit"]
     pause, found = Pauses(), []
@@ -203,7 +199,7 @@ _Q = Text("q", "Only names that contain this.", 255)
 _AFTER = Text("after", "Only names that come after this one: `next` of the answer before.")
 
 ENDPOINTS = (
-    Endpoint("/v1/cluster", "cluster", "The broker.", ClusterState, _cluster),
+    Endpoint("/v1/cluster", "cluster", "The broker.", ClusterState, lambda parts, names, query: parts.view.cluster()),
     Endpoint(
         "/v1/topics",
         "topics",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import parse_qsl
 
 from msgspec import Struct
@@ -26,11 +26,8 @@ class Whole(Struct, frozen=True):
     high: int = INT64_MAX
     default: int | None = None
 
-    def read(self, texts: Sequence[str]) -> int | None:
+    def read(self, text: str) -> int:
         """The value of what was written. Raises `Problem`."""
-        if not texts:
-            return self.default
-        text = _only(self.name, texts)
         if not re.fullmatch(r"-?\d{1,19}", text, re.ASCII) or not self.low <= int(text) <= self.high:
             raise Problem(400, f"{self.name}={text!r}: allowed is a whole number from {self.low} to {self.high}")
         return int(text)
@@ -47,12 +44,10 @@ class Text(Struct, frozen=True):
     name: str
     says: str
     longest: int = LONGEST_NAME
+    default: ClassVar[None] = None
 
-    def read(self, texts: Sequence[str]) -> str | None:
-        """The text as it was written, None if it was not. Raises `Problem`."""
-        if not texts:
-            return None
-        text = _only(self.name, texts)
+    def read(self, text: str) -> str:
+        """The text as it was written. Raises `Problem`."""
         if len(text) > self.longest:
             raise Problem(400, f"{self.name}: allowed are {self.longest} characters")
         return text
@@ -68,12 +63,10 @@ class Choice(Struct, frozen=True):
     name: str
     says: str
     words: tuple[str, ...]
+    default: ClassVar[None] = None
 
-    def read(self, texts: Sequence[str]) -> str | None:
-        """The word, None if none was written. Raises `Problem`."""
-        if not texts:
-            return None
-        text = _only(self.name, texts)
+    def read(self, text: str) -> str:
+        """The word. Raises `Problem`."""
         if text not in self.words:
             raise Problem(400, f"{self.name}={text!r}: allowed are {', '.join(self.words)}")
         return text
@@ -104,10 +97,10 @@ def read_query(query: bytes, parameters: Sequence[Parameter]) -> dict[str, Any]:
         if name not in known:
             allowed = ", ".join(known) or "none"
             raise Problem(400, f"there is no parameter {name!r} here: allowed are {allowed}")
-    return {parameter.name: parameter.read(given.get(parameter.name, ())) for parameter in parameters}
+    return {parameter.name: _value(parameter, given.get(parameter.name, ())) for parameter in parameters}
 
 
-def _only(name: str, texts: Sequence[str]) -> str:
+def _value(parameter: Parameter, texts: Sequence[str]) -> int | str | None:
     if len(texts) > 1:
-        raise Problem(400, f"{name} is given {len(texts)} times")
-    return texts[0]
+        raise Problem(400, f"{parameter.name} is given {len(texts)} times")
+    return parameter.read(texts[0]) if texts else parameter.default

@@ -15,7 +15,7 @@ from ottla.observe.why.history import History
 
 if TYPE_CHECKING:
     from ottla.observe.metrics.collector import Metrics
-    from ottla.observe.sentinels import Sentinels
+    from ottla.observe.sentinels.board import Board
 
 Pause = Callable[[], Awaitable[None]]
 """Is awaited now and then by whoever takes long."""
@@ -51,7 +51,7 @@ class Parts:
     recorder: Recorder | None = None
     history: History | None = None
     timelines: Timelines | None = None
-    sentinels: Sentinels | None = None
+    sentinels: Board | None = None
     metrics: Metrics | None = None
     health: Health = field(default_factory=Health)
     changes: Changes = field(default_factory=Changes)

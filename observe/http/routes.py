@@ -60,7 +60,7 @@ def application(parts: Parts, feed: Feed, turns: Turns, *, protected: bool) -> A
     """The application that serves a broker that is composed; ``protected``: to those who know the token."""
     shown = list(endpoints(parts))
     routes: list[BaseRoute] = health_routes(parts.health)
-    routes += [Route(_pattern(endpoint.path), _serve(parts, endpoint, turns)) for endpoint in shown]
+    routes += [Route(endpoint.path.replace("}", ":name}"), _serve(parts, endpoint, turns)) for endpoint in shown]
     routes.append(Route("/v1/stream", _stream(feed)))
     openapi = msgspec.json.encode(document(shown, protected=protected))
     routes.append(Route("/v1/openapi.json", _fixed(openapi)))
@@ -93,10 +93,6 @@ def health_routes(health: Health) -> list[BaseRoute]:
 def _health(now: str, well: bool) -> Response:
     body = msgspec.json.encode(HealthNow(now))
     return Response(body, 200 if well else 503, NOT_KEPT, JSON)
-
-
-def _pattern(path: str) -> str:
-    return path.replace("}", ":name}")
 
 
 def _serve(parts: Parts, endpoint: Endpoint, turns: Turns) -> Callable[[Request], Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -50,55 +50,26 @@ PIECE_BYTES = 16_384
 class HttpPort:
     """Serves what there is to see of a broker. It answers health from the start, and the rest once there are parts.
 
-    Args:
-        host, port: where to listen; port 0 for any free one.
-        token: what has to be sent to see more than health, empty for nothing.
-        max_connections: when one more comes, one that waits for its client is closed, or else the new one. Streams are
-            half of them at most.
-        stream_max_bytes: how far a reader of the stream may be behind.
+    When one connection too many comes, one that waits for its client is closed, or else the new one. Streams are half
+    of them at most.
+
+    Raises:
+        ottla.broker.settings.BadSetting: there can be none.
+        OSError, UnicodeDecodeError: the token cannot be read.
     """
 
-    def __init__(
-        self,
-        host: str,
-        port: int,
-        log: Logger,
-        *,
-        token: str = "",
-        allowed_hosts: Sequence[str] = (),
-        max_connections: int = 128,
-        stream_max_bytes: int = 1 << 20,
-    ) -> None:
-        self.host, self.port = host, port
+    def __init__(self, settings: Settings, log: Logger) -> None:
+        self.host, self.port = parse_address(settings.ottla_http_listen, "ottla.http.listen")
         self.health = Health()
         self._log = log
-        self._token = token
-        self._allowed_hosts = allowed_hosts
-        self._max_connections = max_connections
-        self._stream_max_bytes = stream_max_bytes
+        self._token = _token(settings.ottla_http_token_file, log)
+        self._allowed_hosts = [one.strip() for one in settings.ottla_http_allowed_hosts.split(",") if one.strip()]
+        self._max_connections = settings.ottla_http_max_connections
+        self._stream_max_bytes = settings.ottla_http_stream_max_bytes
         self._app: ASGIApp = starlette(health_routes(self.health))
         self._feed: Feed | None = None
         self._server: asyncio.Server | None = None
         self._state = ServerState()
-
-    @classmethod
-    def of(cls, settings: Settings, log: Logger) -> HttpPort:
-        """The port that the settings want.
-
-        Raises:
-            ottla.broker.settings.BadSetting: there can be none.
-            OSError, UnicodeDecodeError: the token cannot be read.
-        """
-        host, port = parse_address(settings.ottla_http_listen, "ottla.http.listen")
-        return cls(
-            host,
-            port,
-            log,
-            token=_token(settings.ottla_http_token_file, log),
-            allowed_hosts=[name.strip() for name in settings.ottla_http_allowed_hosts.split(",") if name.strip()],
-            max_connections=settings.ottla_http_max_connections,
-            stream_max_bytes=settings.ottla_http_stream_max_bytes,
-        )
 
     @property
     def url(self) -> str:

@@ -27,7 +27,7 @@ async def start_http(settings: Settings, log: Logger) -> HttpPort:
         how = "pip install 'ottla[http]', or in a checkout: pip install '.[http]'"
         raise CannotObserve(f"HTTP needs {error.name}: {how}") from error
     try:
-        port = HttpPort.of(settings, log)
+        port = HttpPort(settings, log)
     except (BadSetting, OSError, UnicodeDecodeError) as error:
         raise CannotObserve(str(error)) from error
     try:

@@ -68,6 +68,9 @@ class Reader:
     Args:
         limit_bytes: one that is further behind is dropped; it connects again when it can.
         address: whose it is.
+
+    Attributes:
+        held_bytes: how far it is behind.
     """
 
     def __init__(self, limit_bytes: int, group_id: str | None = None, address: str = "") -> None:
@@ -76,20 +79,15 @@ class Reader:
         self.ended = False
         self._limit_bytes = limit_bytes
         self._chunks: list[bytes] = []
-        self._held_bytes = 0
+        self.held_bytes = 0
         self._due = asyncio.Event()
-
-    @property
-    def held_bytes(self) -> int:
-        """Bytes that it is behind."""
-        return self._held_bytes
 
     def put(self, chunk: bytes) -> None:
         """Have a chunk sent. A large group alone may exceed the limit: a reader ends when more comes after that."""
-        if self._held_bytes > self._limit_bytes:
+        if self.held_bytes > self._limit_bytes:
             self.end()
         if not self.ended:
-            self._held_bytes += len(chunk)
+            self.held_bytes += len(chunk)
             self._chunks.append(chunk)
             self._due.set()
 
@@ -99,13 +97,13 @@ class Reader:
         self._due.clear()
         taken = b"".join(self._chunks)
         self._chunks.clear()
-        self._held_bytes = 0
+        self.held_bytes = 0
         return taken
 
     def end(self) -> None:
         """Send nothing more."""
         self.ended = True
-        self._held_bytes = 0
+        self.held_bytes = 0
         self._chunks.clear()
         self._due.set()
 
@@ -226,7 +224,7 @@ class Feed:
         parts = self._parts
         self._dirty = parts.changes.follow()
         if parts.history is not None:
-            parts.history.on_episode.append(self._episodes_append)
+            parts.history.on_episode.append(self._episodes.append)
         self._alarms = set(map(_sign, self._alarms_now()))
         self._timer = self._clock.call_at(self._clock.monotonic_ms() + TICK_MS, self._tick)
 
@@ -237,11 +235,8 @@ class Feed:
         self._timer = None
         self._parts.changes.leave()
         if self._parts.history is not None:
-            self._parts.history.on_episode.remove(self._episodes_append)
+            self._parts.history.on_episode.remove(self._episodes.append)
         self._forget()
-
-    def _episodes_append(self, episode: Episode) -> None:
-        self._episodes.append(episode)
 
     # -- twice a second
 

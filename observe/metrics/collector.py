@@ -42,7 +42,7 @@ class Metrics:
         """The metrics, and their content type, in the form that the header ``Accept`` asks for."""
         began_ns = self.sources.nanoseconds()
         scene = Scene(self.sources.view.cluster())
-        for _ in looking(scene, self.sources.view, self.sources.bounds):
+        for _ in looking(scene, self.sources.view, self.sources.settings):
             pass
         return self._write(self._with_observers(scene), accept, began_ns)
 
@@ -54,7 +54,7 @@ class Metrics:
         """
         began_ns = self.sources.nanoseconds()
         scene = Scene(self.sources.view.cluster())
-        for _ in looking(scene, self.sources.view, self.sources.bounds):
+        for _ in looking(scene, self.sources.view, self.sources.settings):
             await asyncio.sleep(0)
         return await asyncio.to_thread(self._write, self._with_observers(scene), accept, began_ns)
 

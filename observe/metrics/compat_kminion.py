@@ -105,8 +105,7 @@ def kminion(scene: Scene, sources: Sources) -> Iterator[Metric]:
         _group(families, group, node)
         _lags(families, group)
         committed = sources.counters.of_group(sources.counters.group_committed, group.state.group_id)
-        if committed is not None:
-            families.add("kminion_kafka_consumer_group_offset_commits_total", committed, group.state.group_id)
+        families.add("kminion_kafka_consumer_group_offset_commits_total", committed, group.state.group_id)
     return families.collect()
 
 
@@ -116,7 +115,7 @@ def _topics(families: Families, scene: Scene, sources: Sources, broker: tuple[st
         name, partitions = topic.topic, topic.partitions
         size = sum(one.size_bytes for one in partitions)
         total += size
-        policy = topic.configs.get("cleanup.policy", sources.cleanup_policy)
+        policy = topic.configs.get("cleanup.policy", sources.settings.log_cleanup_policy)
         families.add("kminion_kafka_topic_info", 1, name, str(len(partitions)), "1", policy)
         families.add("kminion_kafka_topic_log_dir_size_total_bytes", size, name)
         for one in partitions:

@@ -52,7 +52,7 @@ class _Row(NamedTuple):
 def lag_exporter(scene: Scene, sources: Sources, collect_ns: int) -> Iterator[Metric]:
     """All of them; ``collect_ns`` is how long the last scrape took."""
     families = Families(SPECS)
-    cluster = sources.cluster_name or scene.cluster.cluster_id
+    cluster = sources.settings.ottla_metrics_cluster_name or scene.cluster.cluster_id
     consumed = {offset.topic for group in scene.groups for offset in group.offsets}
     for topic in scene.topics:
         if topic.is_internal and topic.topic not in consumed:

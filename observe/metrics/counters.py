@@ -4,18 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ottla.broker.core.events import (
-    BarrierClosed,
-    Event,
-    GroupRemoved,
-    MemberAdded,
-    MemberLeft,
-    MemberRejected,
-    MemberReplaced,
-    Observer,
-    OffsetsCommitted,
-    SessionExpired,
-)
+from ottla.broker.core import events
 from ottla.observe.metrics.histogram import Durations
 from ottla.observe.why.model import Episode
 
@@ -23,7 +12,7 @@ CHANGES = ("joined", "left", "expired", "missed_join", "missed_sync", "replaced"
 """Fates of members: the values of the label ``change``."""
 
 
-class Counters(Observer):
+class Counters(events.Observer):
     """An observer that counts.
 
     Args:
@@ -48,20 +37,20 @@ class Counters(Observer):
         self.group_stood_ms: dict[str, int] = {}
         self.group_committed: dict[str, int] = {}
         self._by_type = {
-            OffsetsCommitted: self._committed,
-            MemberAdded: lambda event: self._changed("joined"),
-            MemberLeft: lambda event: None if event.was_pending else self._changed("left"),
-            SessionExpired: lambda event: self._changed("expired"),
-            MemberReplaced: lambda event: self._changed("replaced"),
-            MemberRejected: lambda event: self._changed("refused"),
-            BarrierClosed: self._closed,
-            GroupRemoved: self._removed,
+            events.OffsetsCommitted: self._committed,
+            events.MemberAdded: lambda event: self._changed("joined"),
+            events.MemberLeft: lambda event: None if event.was_pending else self._changed("left"),
+            events.SessionExpired: lambda event: self._changed("expired"),
+            events.MemberReplaced: lambda event: self._changed("replaced"),
+            events.MemberRejected: lambda event: self._changed("refused"),
+            events.BarrierClosed: self._closed,
+            events.GroupRemoved: self._removed,
         }
 
-    def wants(self, kind: type[Event]) -> bool:
+    def wants(self, kind: type[events.Event]) -> bool:
         return kind in self._by_type
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         count = self._by_type.get(type(event))
         if count is not None:
             count(event)
@@ -80,7 +69,7 @@ class Counters(Observer):
         """A group's own count; None if it was not counted, as there were too many groups."""
         return table.get(group_id, 0 if len(table) < self._max_groups else None)
 
-    def _committed(self, event: OffsetsCommitted) -> None:
+    def _committed(self, event: events.OffsetsCommitted) -> None:
         if event.producer_id >= 0:
             return  # a transaction has ended; what it committed was counted as it became durable
         self.count_commit(event.group_id, event.partitions, event.wall_ms)
@@ -91,7 +80,7 @@ class Counters(Observer):
         self.committed += partitions
         self._count(self.group_committed, group_id, partitions)
 
-    def _closed(self, event: BarrierClosed) -> None:
+    def _closed(self, event: events.BarrierClosed) -> None:
         if event.barrier == "join":
             self._changed("missed_join", len(event.absent))
         elif event.barrier == "sync":
@@ -104,6 +93,6 @@ class Counters(Observer):
         if group_id in table or len(table) < self._max_groups:
             table[group_id] = table.get(group_id, 0) + more
 
-    def _removed(self, event: GroupRemoved) -> None:
+    def _removed(self, event: events.GroupRemoved) -> None:
         for table in (self.group_rebalances, self.group_stood_ms, self.group_committed):
             table.pop(event.group_id, None)

@@ -51,21 +51,19 @@ class Family:
         samples.append(Sample(f"{name}_sum", named, durations.total_seconds))
 
 
-class Families:
-    """The metrics of one scrape, in the order in which they are declared."""
+class Families(dict[str, Family]):
+    """The metrics of one scrape by name, in the order in which they are declared."""
 
     def __init__(self, specs: Iterable[Spec]) -> None:
-        self._families = {spec.name: Family(spec) for spec in specs}
+        super().__init__((spec.name, Family(spec)) for spec in specs)
 
-    def __getitem__(self, name: str) -> Family:
-        return self._families[name]
-
-    def add(self, name: str, value: float, *labels: str) -> None:
-        """Add a value to one of them."""
-        self._families[name].add(value, *labels)
+    def add(self, name: str, value: float | None, *labels: str) -> None:
+        """Add a value to one of them, if it is known."""
+        if value is not None:
+            self[name].add(value, *labels)
 
     def collect(self) -> Iterator[Metric]:
         """Those that have values."""
-        for family in self._families.values():
+        for family in self.values():
             if family.metric.samples:
                 yield family.metric

@@ -55,8 +55,7 @@ def _groups(families: Families, scene: Scene, sources: Sources) -> None:
         _group(families, group)
         group_id = group.state.group_id
         rebalances = counters.of_group(counters.group_rebalances, group_id)
-        if rebalances is not None:
-            families.add("ottla_group_rebalances_total", rebalances, group_id)
+        families.add("ottla_group_rebalances_total", rebalances, group_id)
         stood_ms = counters.of_group(counters.group_stood_ms, group_id)
         if stood_ms is not None:
             families.add("ottla_group_partition_unavailable_seconds_total", stood_ms / 1000, group_id)

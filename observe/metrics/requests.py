@@ -53,10 +53,6 @@ class Served:
         """A request was answered with an error."""
         self.failed[code] = self.failed.get(code, 0) + 1
 
-    def bug(self) -> None:
-        """A handler failed."""
-        self.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
-
     def by_error(self) -> dict[str, int]:
         """Number of requests by the error of their answers, ``NONE`` among them."""
         named = {"NONE": self.succeeded}
@@ -112,7 +108,7 @@ class Requests:
 
     def bug(self, api: str) -> None:
         """A handler failed: whoever asked hears UNKNOWN_SERVER_ERROR, or nothing."""
-        self._of(api).bug()
+        self._of(api).fail(ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def _of(self, api: str) -> Served:
         served = self._served.get(api)

@@ -5,21 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from ottla.broker.settings import Settings
 from ottla.observe.snapshot import ClusterState, GroupState, OffsetState, TopicState
 from ottla.observe.view import View
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """Most groups and partitions that get series of their own.
-
-    Attributes:
-        groups: groups; partitions: partitions of topics; group_partitions: pairs of a group and a partition.
-    """
-
-    groups: int = 1_000
-    partitions: int = 5_000
-    group_partitions: int = 10_000
 
 
 @dataclass
@@ -54,19 +42,19 @@ TURN = 25
 """Groups, or topics, that are looked at before something else may happen."""
 
 
-def looking(scene: Scene, view: View, bounds: Bounds) -> Iterator[None]:
+def looking(scene: Scene, view: View, settings: Settings) -> Iterator[None]:
     """Complete a scene, with pauses: a broker with thousands of groups has something else to do meanwhile."""
-    yield from _look_at_topics(scene, view, bounds)
-    yield from _look_at_groups(scene, view, bounds)
+    yield from _look_at_topics(scene, view, settings)
+    yield from _look_at_groups(scene, view, settings)
 
 
-def _look_at_topics(scene: Scene, view: View, bounds: Bounds) -> Iterator[None]:
+def _look_at_topics(scene: Scene, view: View, settings: Settings) -> Iterator[None]:
     found: list[TopicState] = []
     for topic in view.topics():
         found.append(topic)
         if not len(found) % TURN:
             yield
-    room, left_out = bounds.partitions, 0
+    room, left_out = settings.ottla_metrics_max_partitions, 0
     for topic in sorted(found, key=lambda one: one.is_internal):
         count = len(topic.partitions)
         scene.partition_count += count
@@ -78,10 +66,10 @@ def _look_at_topics(scene: Scene, view: View, bounds: Bounds) -> Iterator[None]:
     scene.left_out["partitions"] = left_out
 
 
-def _look_at_groups(scene: Scene, view: View, bounds: Bounds) -> Iterator[None]:
+def _look_at_groups(scene: Scene, view: View, settings: Settings) -> Iterator[None]:
     group_ids = view.group_ids()
-    shown = group_ids[: bounds.groups]
-    room, left_out = bounds.group_partitions, 0
+    shown = group_ids[: settings.ottla_metrics_max_groups]
+    room, left_out = settings.ottla_metrics_max_group_partitions, 0
     for number, group_id in enumerate(shown, 1):
         if not number % TURN:
             yield

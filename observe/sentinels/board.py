@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from ottla.broker.core.events import Emit, SentinelCleared, SentinelRaised
 from ottla.broker.logger import Logger
+from ottla.broker.settings import Settings
 from ottla.observe.sentinels.model import SENTINELS, Alarm, Finding, Now
 
 RECENT = 200
@@ -29,8 +30,6 @@ class Board:
     """See the module.
 
     Args:
-        max_alarms: so many may stand.
-        quiet_ms: an alarm about something that happens is over when it has not for so long.
         emit: is told of each alarm as an event.
 
     Attributes:
@@ -39,12 +38,12 @@ class Board:
         on_alarm: called with each alarm as it is raised and as it is cleared.
     """
 
-    def __init__(self, max_alarms: int, quiet_ms: int, log: Logger, emit: Emit) -> None:
+    def __init__(self, settings: Settings, log: Logger, emit: Emit) -> None:
         self.raised: Counter[str] = Counter(dict.fromkeys(SENTINELS, 0))
         self.left_out = 0
         self.on_alarm: list[Callable[[Alarm], None]] = []
-        self._max_alarms = max_alarms
-        self._quiet_ms = quiet_ms
+        self._max_alarms = settings.ottla_sentinel_max_alarms
+        self._quiet_ms = settings.ottla_sentinel_quiet_ms
         self._log = log
         self._emit = emit
         self._groups: dict[str, dict[Key, _Standing]] = {}
@@ -59,8 +58,13 @@ class Board:
         alarms = [standing.alarm for group in self._groups.values() for standing in group.values()]
         return sorted(alarms, key=lambda alarm: (alarm.since_ms, alarm.group_id, alarm.sentinel, alarm.subject))
 
+    def active_by_sentinel(self) -> Mapping[str, int]:
+        """Number of alarms of each sentinel that stand."""
+        counts = Counter(alarm.sentinel for alarm in self.active())
+        return {sentinel: counts[sentinel] for sentinel in SENTINELS}
+
     def recent(self) -> list[Alarm]:
-        """Those that are over, the newest last."""
+        """Those that are over, the newest last; so many as are kept."""
         return list(self._recent)
 
     def groups(self) -> list[str]:

@@ -6,31 +6,16 @@ of them each second, those that wait for members and those in which something ch
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Mapping
+from collections import OrderedDict, deque
+from collections.abc import Callable
 
 from ottla.broker.clock import Clock, TimerHandle
-from ottla.broker.core.events import (
-    UNOBSERVED,
-    CommitNote,
-    CommitReceived,
-    Emit,
-    Event,
-    GroupLoaded,
-    GroupRemoved,
-    JoinReceived,
-    Observer,
-    OffsetsCommitted,
-    RebalanceStarted,
-    RequestRefused,
-    StateChanged,
-    commit_event,
-)
+from ottla.broker.core import events
 from ottla.broker.logger import Logger
 from ottla.broker.settings import Settings
 from ottla.observe.sentinels.board import Board
 from ottla.observe.sentinels.looks import look
-from ottla.observe.sentinels.model import SENTINELS, Alarm, Finding, Now, named, short
+from ottla.observe.sentinels.model import Finding, Now, named, short
 from ottla.observe.sentinels.progress import Progress
 from ottla.observe.sentinels.repeats import REFUSALS, Repeats
 from ottla.observe.view import View
@@ -49,22 +34,25 @@ FENCED = frozenset(("ILLEGAL_GENERATION", "FENCED_INSTANCE_ID", "UNKNOWN_MEMBER_
 RESTLESS = frozenset(("PreparingRebalance", "CompletingRebalance"))
 
 
-class Sentinels(Observer):
+class Sentinels(events.Observer):
     """See the module.
 
     Args:
         emit: is told of each alarm as an event.
+
+    Attributes:
+        board: the alarms.
     """
 
     at_once = wants_requests = True
 
-    def __init__(self, view: View, settings: Settings, log: Logger, emit: Emit = UNOBSERVED) -> None:
+    def __init__(self, view: View, settings: Settings, log: Logger, emit: events.Emit = events.UNOBSERVED) -> None:
         self._view = view
         self._settings = settings
         self._log = log
         self._clock: Clock
         self._share = 0
-        self._board = Board(settings.ottla_sentinel_max_alarms, settings.ottla_sentinel_quiet_ms, log, emit)
+        self.board = Board(settings, log, emit)
         self._progress = Progress(settings)
         self._repeats = Repeats(settings)
         self._restless: dict[str, None] = {}
@@ -72,46 +60,16 @@ class Sentinels(Observer):
         self._failed: dict[str, None] = {}
         self._cycle: deque[str] = deque()
         self._timer: TimerHandle | None = None
-        self._last_commit: CommitNote | None = None
-        self._by_type: dict[type[Event], Callable[..., None]] = {
-            StateChanged: self._state_changed,
-            GroupLoaded: self._loaded,
-            GroupRemoved: self._removed,
-            JoinReceived: self._repeats.join_received,
-            RebalanceStarted: self._repeats.rebalanced,
-            RequestRefused: self._refused,
-            OffsetsCommitted: self._committed,
+        self._last_commit: events.CommitNote | None = None
+        self._by_type: dict[type[events.Event], Callable[..., None]] = {
+            events.StateChanged: self._state_changed,
+            events.GroupLoaded: self._loaded,
+            events.GroupRemoved: self._removed,
+            events.JoinReceived: self._repeats.join_received,
+            events.RebalanceStarted: self._repeats.rebalanced,
+            events.RequestRefused: self._refused,
+            events.OffsetsCommitted: self._committed,
         }
-
-    # -- what is told
-
-    def active(self) -> list[Alarm]:
-        """The alarms that stand, the oldest first."""
-        return self._board.active()
-
-    def recent(self) -> list[Alarm]:
-        """Those that are over, the newest last; so many as are kept."""
-        return self._board.recent()
-
-    def active_by_sentinel(self) -> Mapping[str, int]:
-        """Number of alarms of each sentinel that stand."""
-        counts = Counter(alarm.sentinel for alarm in self._board.active())
-        return {sentinel: counts[sentinel] for sentinel in SENTINELS}
-
-    @property
-    def raised(self) -> Mapping[str, int]:
-        """Number of alarms that each sentinel has raised."""
-        return self._board.raised
-
-    @property
-    def left_out(self) -> int:
-        """Number of alarms that were not raised, as there were too many."""
-        return self._board.left_out
-
-    @property
-    def on_alarm(self) -> list[Callable[[Alarm], None]]:
-        """Functions that are called with each alarm as it is raised and as it is cleared."""
-        return self._board.on_alarm
 
     # -- looking
 
@@ -144,7 +102,7 @@ class Sentinels(Observer):
             self._repeats.forget_quiet(self._clock.monotonic_ms())
             self._share = -(-len(self._cycle) * TURN_MS // self._settings.ottla_sentinel_interval_ms)
         wanted = self._wanted
-        wanted.update(dict.fromkeys((*self._restless, *self._board.groups())))
+        wanted.update(dict.fromkeys((*self._restless, *self.board.groups())))
         for _ in range(min(self._share, max(1, MOST_A_TURN - len(wanted)), len(self._cycle))):
             wanted[self._cycle.popleft()] = None
         now = Now(self._clock.monotonic_ms(), self._clock.wall_ms())
@@ -170,13 +128,13 @@ class Sentinels(Observer):
         findings = list(look(group, view.partition_count, self._settings))
         findings += self._progress.look(group_id, group.state == "Stable", view.progress(group_id), now.ms)
         findings += self._repeats.look(group_id, now.ms)
-        self._board.looked(group_id, findings, now)
+        self.board.looked(group_id, findings, now)
 
     def _forget(self, group_id: str, now: Now) -> None:
         self._repeats.forget(group_id)
         self._restless.pop(group_id, None)
         self._progress.forget(group_id)
-        self._board.gone(group_id, now)
+        self.board.gone(group_id, now)
 
     # -- observing
 
@@ -184,32 +142,32 @@ class Sentinels(Observer):
         """Take an episode that has ended, from the history."""
         self._repeats.ended(episode, self._clock.monotonic_ms())
 
-    def wants(self, kind: type[Event]) -> bool:
-        return kind in self._by_type or kind is CommitReceived
+    def wants(self, kind: type[events.Event]) -> bool:
+        return kind in self._by_type or kind is events.CommitReceived
 
-    def taker(self, kind: type[Event]) -> Emit:
+    def taker(self, kind: type[events.Event]) -> events.Emit:
         return self._by_type.get(kind, self)
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         noticed = self._by_type.get(type(event))
         if noticed is not None:
             noticed(event)
 
-    def _state_changed(self, event: StateChanged) -> None:
+    def _state_changed(self, event: events.StateChanged) -> None:
         if event.after in RESTLESS:
             self._restless[event.group_id] = None
         else:
             self._restless.pop(event.group_id, None)
             self._wanted[event.group_id] = None
 
-    def _loaded(self, event: GroupLoaded) -> None:
+    def _loaded(self, event: events.GroupLoaded) -> None:
         self._wanted[event.group_id] = None
 
-    def _removed(self, event: GroupRemoved) -> None:
+    def _removed(self, event: events.GroupRemoved) -> None:
         self._wanted.pop(event.group_id, None)
         self._forget(event.group_id, Now(event.at_ms, event.wall_ms))
 
-    def note_commit(self, note: CommitNote) -> None:
+    def note_commit(self, note: events.CommitNote) -> None:
         """Whoever commits for a partition that somebody else owns believes to own it."""
         self._last_commit, request = note, note[7]
         if not request.member_id:
@@ -223,9 +181,9 @@ class Sentinels(Observer):
                 if item.partition_index not in owned:
                     not_own.setdefault(topic.name, set()).add(item.partition_index)
         if not_own:
-            self._strange(commit_event(note), not_own)
+            self._strange(events.commit_event(note), not_own)
 
-    def _strange(self, event: CommitReceived, not_own: dict[str, set[int]]) -> None:
+    def _strange(self, event: events.CommitReceived, not_own: dict[str, set[int]]) -> None:
         view, group_id = self._view, event.group_id
         foreign: dict[str, list[str]] = {}
         owners: dict[str, None] = {}
@@ -242,7 +200,7 @@ class Sentinels(Observer):
             facts = {"partitions": what, "members": f"{event.member_id}, {whose}", "client_id": event.client_id}
             self._happened(event, Finding("two_believers", topic, text, facts), event.number)
 
-    def _refused(self, event: RequestRefused) -> None:
+    def _refused(self, event: events.RequestRefused) -> None:
         is_commit = event.api == "OffsetCommit"
         if event.error not in (FENCED if is_commit else REFUSALS) or (is_commit and not event.member_id):
             return
@@ -253,7 +211,7 @@ class Sentinels(Observer):
             self._repeats.refused(event)
             return
         last = self._last_commit
-        asked = None if last is None or last[0] != event.cause else commit_event(last)
+        asked = None if last is None or last[0] != event.cause else events.commit_event(last)
         of = "" if asked is None else f" of generation {asked.generation}"
         client = "" if asked is None else f" (client {asked.client_id}, {asked.client_host.removeprefix('/')})"
         text = f"Group {event.group_id} refused a commit by {short(event.member_id)}{client}{of}: {event.error}"
@@ -262,7 +220,7 @@ class Sentinels(Observer):
             facts |= {"generation": str(asked.generation), "client_id": asked.client_id}
         self._happened(event, Finding("fenced_commit", "", text, facts), event.cause)
 
-    def _committed(self, event: OffsetsCommitted) -> None:
+    def _committed(self, event: events.OffsetsCommitted) -> None:
         by_topic: dict[str, list[str]] = {}
         for one in event.moved_back:
             by_topic.setdefault(one.topic, []).append(f"{one.topic}-{one.partition} from {one.offset}")
@@ -272,5 +230,5 @@ class Sentinels(Observer):
             facts = {"topic": topic, "partitions": what, "jump": "back", "member_id": event.member_id}
             self._happened(event, Finding("offset_jump", topic, text, facts), event.cause)
 
-    def _happened(self, event: Event, finding: Finding, cause: int) -> None:
-        self._board.happened(event.group_id, finding, Now(event.at_ms, event.wall_ms), cause)
+    def _happened(self, event: events.Event, finding: Finding, cause: int) -> None:
+        self.board.happened(event.group_id, finding, Now(event.at_ms, event.wall_ms), cause)

@@ -106,7 +106,7 @@ class Builder:
         """Take the next episode."""
         start = min(max(episode.started_ms - self.from_ms, 0), self.until)
         end = self.until if episode.duration_ms < 0 else min(start + episode.duration_ms, self.until)
-        waits = _ordered(episode.waits)
+        waits = sorted(episode.waits, key=lambda one: one.opened_ms)
         joined = max((one.closed_ms for one in waits if one.barrier != "sync"), default=-1)
         synced = max((one.closed_ms for one in waits if one.barrier == "sync"), default=-1)
         is_join_open = any(one.closed_ms < 0 for one in waits if one.barrier != "sync")
@@ -264,7 +264,3 @@ class Builder:
 
 def _share(episode: Episode, count: int) -> int:
     return count if episode.partitions_known else UNREADABLE
-
-
-def _ordered(waits: list[Wait]) -> list[Wait]:
-    return sorted(waits, key=lambda one: one.opened_ms)

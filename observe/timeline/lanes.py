@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ottla.observe.snapshot import MemberState
 from ottla.observe.timeline.model import FATES, Kind, Lane, Tenant
 from ottla.observe.why.model import MemberPart
 
 
+@dataclass(slots=True, eq=False)
 class Track:
     """A lane and its present end."""
 
-    __slots__ = ("at", "index", "is_gone", "key", "lane", "owns")
-
-    def __init__(self, index: int, lane: Lane, key: tuple[str, ...]) -> None:
-        self.index = index
-        self.lane = lane
-        self.key = key
-        self.is_gone = True
-        self.at = 0
-        self.owns = 0
+    index: int
+    lane: Lane
+    is_gone: bool = True
+    at: int = 0
+    owns: int = 0
 
     @property
     def kind(self) -> Kind:
@@ -116,7 +115,7 @@ class Lanes:
             self.hidden += 1
             return None
         lane = Lane(client_id=client_id, client_host=client_host, group_instance_id=instance_id)
-        track = Track(len(self.shown), lane, key)
+        track = Track(len(self.shown), lane)
         self.shown.append(lane)
         self.tracks.append(track)
         known.append(track)

@@ -83,7 +83,8 @@ class Timelines(Observer):
         Of what may be 100,000 parts of members there is one episode at a time, and others have their turn between.
         """
         begin, builder = self._new_builder(group_id), None
-        async for episode in self._history.each(group_id, pause, last=_most(last), since_ms=since_ms):
+        last = MOST_EPISODES if last is None else min(last, MOST_EPISODES)
+        async for episode in self._history.each(group_id, pause, last=last, since_ms=since_ms):
             builder = begin([episode]) if builder is None else builder
             builder.add(episode)
         timeline = (builder or begin([])).finish(self._traffic)
@@ -99,10 +100,6 @@ class Timelines(Observer):
 
         self.watch()
         return partial(Builder, group_id, state=self._view().group(group_id), now_ms=self._clock.wall_ms())
-
-
-def _most(last: int | None) -> int:
-    return MOST_EPISODES if last is None else min(last, MOST_EPISODES)
 
 
 def _pieces(timeline: Timeline) -> Iterator[bytes]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ottla.observe.printable import printable
 from ottla.observe.timeline.model import FATES, Flow, Kind, Lane, Mark, Timeline
 from ottla.observe.timeline.scale import Scale, end_of
-from ottla.observe.why.plain import SHORT_ID
+from ottla.observe.why.plain import told_apart
 
 MOST_NAME = 28
 LEAST_COLUMNS = 20
@@ -237,23 +237,11 @@ class Drawing:
 
 def names(timeline: Timeline) -> dict[int, str]:
     """Names of the lanes: those of one name are told apart as in the story, by a piece of their member ids."""
-    plain = {index: _name(lane) for index, lane in enumerate(timeline.lanes)}
-    often: dict[str, int] = {}
-    for name in plain.values():
-        often[name] = often.get(name, 0) + 1
-    return {
-        index: printable(name if often[name] == 1 else _full_name(name, timeline.lanes[index]))
-        for index, name in plain.items()
-    }
-
-
-def _name(lane: Lane) -> str:
-    return lane.group_instance_id or lane.client_id or _id(lane) or "?"
-
-
-def _full_name(name: str, lane: Lane) -> str:
-    rest = _id(lane).removeprefix(f"{name}-").removeprefix(f"{lane.client_id}-")
-    return f"{name}-{rest[:SHORT_ID]}" if rest else name
+    rows = [
+        (lane.group_instance_id or lane.client_id or _id(lane) or "?", _id(lane), lane.client_id)
+        for lane in timeline.lanes
+    ]
+    return {index: printable(name) for index, name in enumerate(told_apart(rows))}
 
 
 def _id(lane: Lane) -> str:

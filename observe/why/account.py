@@ -8,6 +8,7 @@ triggered it) or one went on (then they added to it).
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from msgspec import structs
@@ -43,6 +44,7 @@ class Happening(NamedTuple):
     fate: str = ""
 
 
+@dataclass(slots=True, eq=False)
 class Account:
     """One group.
 
@@ -57,66 +59,31 @@ class Account:
         formed_ms: when the group was last given assignments.
     """
 
-    __slots__ = (
-        "count",
-        "departures",
-        "formed_ms",
-        "generation",
-        "group_id",
-        "happenings",
-        "issued",
-        "joined",
-        "keep",
-        "last",
-        "leader_id",
-        "loaded_ms",
-        "members",
-        "previous",
-        "protocol_name",
-        "protocol_type",
-        "refusals",
-        "replace",
-        "replacing",
-        "run",
-        "standing",
-        "state",
-        "told",
-        "topics",
-        "unsure",
-    )
-
-    def __init__(
-        self,
-        group_id: str,
-        keep: Callable[[Episode], None],
-        replace: Callable[[Episode], None],
-        told: Callable[[Episode], None],
-        topics: Topics,
-    ) -> None:
-        self.group_id = group_id
-        self.keep = keep
-        self.replace = replace
-        self.told = told
-        self.topics = topics
-        self.count = 0
-        self.state = self.previous = "Empty"
-        self.generation = -1
-        self.protocol_type: str | None = None
-        self.protocol_name = ""
-        self.leader_id: str | None = None
-        self.members: dict[str, Known] = {}
-        self.issued: dict[str, tuple[str, str]] = {}
-        self.departures = Departures()
-        self.refusals: dict[tuple[str, ...], Episode] = {}
-        self.standing = Standing()
-        self.run: Run | None = None
-        self.unsure: Episode | None = None
-        self.replacing: tuple[str, Run] | None = None
-        self.last: Input | CommitNote | None = None
-        self.joined: list[Known] = []
-        self.happenings: list[Happening] = []
-        self.loaded_ms = NEVER
-        self.formed_ms = NEVER
+    group_id: str
+    keep: Callable[[Episode], None]
+    replace: Callable[[Episode], None]
+    told: Callable[[Episode], None]
+    topics: Topics
+    count: int = 0
+    state: str = "Empty"
+    previous: str = "Empty"
+    generation: int = -1
+    protocol_type: str | None = None
+    protocol_name: str = ""
+    leader_id: str | None = None
+    members: dict[str, Known] = field(default_factory=dict)
+    issued: dict[str, tuple[str, str]] = field(default_factory=dict)
+    departures: Departures = field(default_factory=Departures)
+    refusals: dict[tuple[str, ...], Episode] = field(default_factory=dict)
+    standing: Standing = field(default_factory=Standing)
+    run: Run | None = None
+    unsure: Episode | None = None
+    replacing: tuple[str, Run] | None = None
+    last: Input | CommitNote | None = None
+    joined: list[Known] = field(default_factory=list)
+    happenings: list[Happening] = field(default_factory=list)
+    loaded_ms: int = NEVER
+    formed_ms: int = NEVER
 
     @property
     def input(self) -> Input | None:

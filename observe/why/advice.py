@@ -16,6 +16,8 @@ DELAY_MS = 1_000
 """The same for an initial delay."""
 EAGER = frozenset(("range", "roundrobin", "sticky"))
 """The well-known assignors that make everybody stop."""
+BROKERS_OWN = ("group.initial.rebalance.delay.ms", "group.max.size")
+"""Settings of the broker that advice is about; all others are those of a client."""
 
 
 class Case:
@@ -34,14 +36,33 @@ class Case:
         self.who = names[trigger.member] if has_member else "the member"
         self.facts = facts
 
-    @property
-    def poll_interval(self) -> str:
-        """``max.poll.interval.ms`` of the member, which it sent as its rebalance timeout; empty if unknown."""
-        return str(self.part.rebalance_timeout_ms or "")
+    def value(self, setting: str) -> str:
+        """The present value of a setting, a client's as its member sent it; empty if it is not known."""
+        match setting:
+            case "max.poll.interval.ms" | "rebalance.timeout.ms":
+                return str(self.part.rebalance_timeout_ms or "")
+            case "session.timeout.ms":
+                return str(self.part.session_timeout_ms or "")
+            case "group.instance.id":
+                return self.part.group_instance_id or ""
+        return self.facts.get(setting, "")
+
+    def advice(self, setting: str, text: str, *, value: str | None = None, **more: str) -> Advice:
+        """Advice about a setting.
+
+        Args:
+            text: with the member as {who}, the value as {now}, its session timeout as {session}, and ``more``.
+            value: what the setting is, if `value` does not tell.
+        """
+        value = self.value(setting) if value is None else value
+        session = _now(self.value("session.timeout.ms"))
+        said = text.format(who=self.who, now=_now(value), session=session, **more)
+        return Advice(said, setting, of_client=setting not in BROKERS_OWN, value=value)
 
     @property
-    def session_timeout(self) -> str:
-        return str(self.part.session_timeout_ms or "")
+    def application(self) -> str:
+        """The application that the member is, whatever its member ids were."""
+        return application(self.episode, self.trigger.member) if self.trigger.member >= 0 else self.who
 
     @property
     def is_eager(self) -> bool:
@@ -96,18 +117,56 @@ def _rank(cause: str) -> int:
     return _FIRST.index(cause) if cause in _FIRST else len(_FIRST)
 
 
-def _now(value: str, unset: str = "not known") -> str:
-    return f"{value} now" if value else unset
+def _now(value: str) -> str:
+    return f"{value} now" if value else "not known"
 
 
-def _poll_advice(case: Case) -> Advice:
-    limit = f" ({_now(case.poll_interval)})"
-    return Advice(
-        f"Let {case.who} call poll() more often: hand it fewer records at a time with max.poll.records, or do "
-        f"long work outside of the poll loop; raise max.poll.interval.ms{limit} only if its work really takes so long.",
-        "max.poll.interval.ms",
-        value=case.poll_interval,
-    )
+Make = Callable[[Case], Advice | None]
+
+
+def _say(setting: str, text: str) -> Callable[[Case], Advice]:
+    """The same advice in every case; see `Case.advice`."""
+    return lambda case: case.advice(setting, text)
+
+
+_poll_advice = _say(
+    "max.poll.interval.ms",
+    "Let {who} call poll() more often: hand it fewer records at a time with max.poll.records, or do long work outside "
+    "of the poll loop; raise max.poll.interval.ms ({now}) only if its work really takes so long.",
+)
+_crashed = _say(
+    "session.timeout.ms",
+    "Find out why {who} ended without leaving. Let it call close() when it is stopped; a lower session.timeout.ms "
+    "({now}) lets the group notice a crash sooner.",
+)
+_silent = _say(
+    "session.timeout.ms",
+    "Look for pauses of {who}: garbage collection, a stopped container, a blocked event loop, too little CPU. If such "
+    "pauses are normal, raise session.timeout.ms ({now}).",
+)
+_unheard = _say(
+    "",
+    "See whether {who} still runs: it ended while the broker was down or just after, or it does not reach the broker "
+    "any more. If it was stopped on purpose there is nothing to mend.",
+)
+_blocked_leader = _say(
+    "max.poll.interval.ms",
+    "See what {who} does between JoinGroup and SyncGroup: as leader it computes the assignments there, and its "
+    "rebalance listener or assignor is blocked. Others wait for it up to max.poll.interval.ms ({now}).",
+)
+_blocked = _say(
+    "max.poll.interval.ms",
+    "See what {who} does between JoinGroup and SyncGroup, where it fetches its assignment: it is blocked there. The "
+    "group waits up to max.poll.interval.ms ({now}) for it.",
+)
+_late = _say(
+    "max.poll.interval.ms",
+    "See what keeps {who} from rejoining, which a member does when it calls poll(). If that takes long, hand it fewer "
+    "records at a time with max.poll.records, and keep short what is done when partitions are revoked. The others wait "
+    "for it up to max.poll.interval.ms ({now}).",
+)
+_full = _say("group.max.size", "Stop a member that is not needed, or raise group.max.size ({now}) of the broker.")
+_over = _say("group.max.size", "The group is larger than group.max.size ({now}): raise it, or start fewer members.")
 
 
 def _dropped(case: Case) -> Advice:
@@ -121,42 +180,16 @@ def _dropped(case: Case) -> Advice:
     return _silent(case)
 
 
-def _crashed(case: Case) -> Advice:
-    return Advice(
-        f"Find out why {case.who} ended without leaving. Let it call close() when it is stopped; a lower "
-        f"session.timeout.ms ({_now(case.session_timeout)}) lets the group notice a crash sooner.",
-        "session.timeout.ms",
-        value=case.session_timeout,
-    )
-
-
-def _silent(case: Case) -> Advice:
-    return Advice(
-        f"Look for pauses of {case.who}: garbage collection, a stopped container, a blocked event loop, too little "
-        f"CPU. If such pauses are normal, raise session.timeout.ms ({_now(case.session_timeout)}).",
-        "session.timeout.ms",
-        value=case.session_timeout,
-    )
-
-
 def _expired(case: Case) -> Advice:
     return _unheard(case) if "unheard_ms" in case.trigger.facts else _silent(case)
 
 
-def _unheard(case: Case) -> Advice:
-    return Advice(
-        f"See whether {case.who} still runs: it ended while the broker was down or just after, or it does not reach "
-        "the broker any more. If it was stopped on purpose there is nothing to mend."
-    )
-
-
 def _restart(case: Case) -> Advice:
-    return Advice(
-        f"If it is restarted, not stopped for good: give each member a group.instance.id of its own "
-        f"({'not set' if not case.part.group_instance_id else 'set'} now), so that it comes back within "
-        f"session.timeout.ms ({_now(case.session_timeout)}) without a rebalance.",
+    return case.advice(
         "group.instance.id",
-        value=case.part.group_instance_id or "",
+        "If it is restarted, not stopped for good: give each member a group.instance.id of its own ({is_set} now), so "
+        "that it comes back within session.timeout.ms ({session}) without a rebalance.",
+        is_set="set" if case.part.group_instance_id else "not set",
     )
 
 
@@ -164,28 +197,26 @@ def _rolling(case: Case) -> Advice | None:
     if case.episode.kind == "replacement":
         return None
     if case.part.group_instance_id is not None:
-        return Advice(
-            f"Members have a group.instance.id and were away for longer than their session.timeout.ms "
-            f"({_now(case.session_timeout)}): raise it above the time that a restart takes.",
+        return case.advice(
             "session.timeout.ms",
-            value=case.session_timeout,
+            "Members have a group.instance.id and were away for longer than their session.timeout.ms ({now}): raise it "
+            "above the time that a restart takes.",
         )
-    return Advice(
-        "Give each member a group.instance.id of its own (not set now) and a session.timeout.ms "
-        f"({_now(case.session_timeout)}) above the time that a restart takes: then a restart needs no rebalance.",
+    return case.advice(
         "group.instance.id",
+        "Give each member a group.instance.id of its own (not set now) and a session.timeout.ms ({session}) above the "
+        "time that a restart takes: then a restart needs no rebalance.",
     )
 
 
 def _joined(case: Case) -> Advice | None:
     if not case.is_eager or case.episode.stood_ms < WORTH_MS:
         return None
-    name = case.episode.protocol_name
-    return Advice(
-        "If it was meant to join there is nothing to mend. With partition.assignment.strategy set to "
-        f"cooperative-sticky ({name} now) the other members would have gone on consuming meanwhile.",
+    return case.advice(
         "partition.assignment.strategy",
-        value=name,
+        "If it was meant to join there is nothing to mend. With partition.assignment.strategy set to "
+        "cooperative-sticky ({now}) the other members would have gone on consuming meanwhile.",
+        value=case.episode.protocol_name,
     )
 
 
@@ -193,151 +224,111 @@ def _started(case: Case) -> Advice | None:
     delay = next((one for one in case.episode.waits if one.barrier == "initial delay"), None)
     if delay is None or (delay.limit_ms if delay.closed_ms < 0 else delay.closed_ms - delay.opened_ms) < DELAY_MS:
         return None
-    value = case.facts.get("group.initial.rebalance.delay.ms", "")
-    return Advice(
-        f"A new group waits for group.initial.rebalance.delay.ms ({_now(value)}) so that its members start together; "
-        "set it to 0 where that does not matter, as in tests.",
+    return case.advice(
         "group.initial.rebalance.delay.ms",
-        of_client=False,
-        value=value,
+        "A new group waits for group.initial.rebalance.delay.ms ({now}) so that its members start together; set it to "
+        "0 where that does not matter, as in tests.",
     )
 
 
 def _returned(case: Case) -> Advice | None:
     went = case.trigger.facts.get("went", "")
-    if went in (Cause.LEFT_POLL_TIMEOUT, Cause.JOIN_BARRIER_MISSED):
-        return _poll_advice(case)
-    if went == Cause.LEADER_NEVER_SYNCED:
-        return _blocked_leader(case)
-    if went == Cause.SYNC_TIMEOUT:
-        return _unsynced(case)
-    if went == Cause.SESSION_EXPIRED_SILENT:
-        return _silent(case)
-    if went == Cause.SESSION_EXPIRED_CONNECTION_LOST:
-        return _crashed(case)
+    if make := _WENT.get(went):
+        return make(case)
     return _restart(case) if case.part.group_instance_id is None else None
 
 
 def _subscription(case: Case) -> Advice | None:
     if "topic" in case.trigger.facts:
         return None
-    return Advice(
+    return case.advice(
+        "topics",
         "Let all members of a group subscribe to the same topics, and change that in all of them at once: each member "
         "that changes its subscription is a rebalance of its own.",
-        "topics",
     )
 
 
 def _assignors(case: Case) -> Advice:
-    return Advice(
+    return case.advice(
+        "partition.assignment.strategy",
         "Give all members the same partition.assignment.strategy; to change it, first add the new one to all members, "
         "then remove the old one.",
-        "partition.assignment.strategy",
         value=case.trigger.facts.get("after", ""),
     )
 
 
-def _blocked_leader(case: Case) -> Advice:
-    return Advice(
-        f"See what {case.who} does between JoinGroup and SyncGroup: as leader it computes the assignments there, and "
-        f"its rebalance listener or assignor is blocked. Others wait for it up to max.poll.interval.ms "
-        f"({_now(case.poll_interval)}).",
-        "max.poll.interval.ms",
-        value=case.poll_interval,
-    )
-
-
 def _unsynced(case: Case) -> Advice:
-    if case.trigger.facts.get("alive") == "lost":
-        return _crashed(case)
-    return Advice(
-        f"See what {case.who} does between JoinGroup and SyncGroup, where it fetches its assignment: it is blocked "
-        f"there. The group waits up to max.poll.interval.ms ({_now(case.poll_interval)}) for it.",
-        "max.poll.interval.ms",
-        value=case.poll_interval,
-    )
-
-
-def _full(case: Case) -> Advice:
-    value = case.facts.get("group.max.size", "")
-    return Advice(
-        f"Stop a member that is not needed, or raise group.max.size ({_now(value)}) of the broker.",
-        "group.max.size",
-        of_client=False,
-        value=value,
-    )
+    return _crashed(case) if case.trigger.facts.get("alive") == "lost" else _blocked(case)
 
 
 def _mismatch(case: Case) -> Advice:
     offered, has = case.trigger.facts.get("offered", ""), case.trigger.facts.get("group_has", "")
-    add = f" Add {has} to those of {case.who}." if has else ""
-    return Advice(
-        f"Let all members have one partition.assignment.strategy in common ({case.who} has {offered or 'none'}).{add}",
+    return case.advice(
         "partition.assignment.strategy",
+        "Let all members have one partition.assignment.strategy in common ({who} has {offered}).{add}",
         value=offered,
+        offered=offered or "none",
+        add=f" Add {has} to those of {case.who}." if has else "",
     )
 
 
 def _type(case: Case) -> Advice:
-    return Advice(
-        f"Give {case.who} another group.id ({case.episode.group_id} now): members of different kinds, such as "
-        "consumers and Kafka Connect workers, cannot share a group.",
+    return case.advice(
         "group.id",
+        "Give {who} another group.id ({now}): members of different kinds, such as consumers and Kafka Connect workers, "
+        "cannot share a group.",
         value=case.episode.group_id,
     )
 
 
 def _session(case: Case) -> Advice:
-    low = case.facts.get("group.min.session.timeout.ms", "")
-    high = case.facts.get("group.max.session.timeout.ms", "")
-    bounds = f", from {low} to {high}" if low and high else ""
-    return Advice(
-        f"Set session.timeout.ms ({_now(case.session_timeout)}) of {case.who} to what the broker allows{bounds}.",
+    low, high = case.value("group.min.session.timeout.ms"), case.value("group.max.session.timeout.ms")
+    return case.advice(
         "session.timeout.ms",
-        value=case.session_timeout,
+        "Set session.timeout.ms ({now}) of {who} to what the broker allows{bounds}.",
+        bounds=f", from {low} to {high}" if low and high else "",
     )
 
 
 def _duplicate(case: Case) -> Advice:
     instance = case.trigger.facts.get("instance", "")
-    return Advice(
-        f"Give each process a group.instance.id of its own ({instance} now), and make sure that an old process has "
-        "ended before its successor starts.",
+    return case.advice(
         "group.instance.id",
+        "Give each process a group.instance.id of its own ({instance} now), and make sure that an old process has "
+        "ended before its successor starts.",
         value=instance,
+        instance=instance,
     )
 
 
 def _unused(case: Case) -> Advice:
-    return Advice(
-        f"See why {case.who} asked to join and went away before it could: it is restarted at once, or gives up too "
-        "early. Its id is awaited for its session.timeout.ms.",
+    return case.advice(
         "session.timeout.ms",
+        "See why {who} asked to join and went away before it could: it is restarted at once, or gives up too early. "
+        "Its id is awaited for its session.timeout.ms.",
+        value="",
     )
 
 
 def _flapping(case: Case) -> Advice:
-    last = case.trigger.facts.get("last", "")
-    if last in (Cause.LEFT_POLL_TIMEOUT, Cause.JOIN_BARRIER_MISSED):
+    if case.trigger.facts.get("last", "") in (Cause.LEFT_POLL_TIMEOUT, Cause.JOIN_BARRIER_MISSED):
         return _poll_advice(case)
-    who = application(case.episode, case.trigger.member) if case.trigger.member >= 0 else case.who
-    return Advice(
-        f"Look at {who} before anything else: each of its comings and goings is a rebalance for all. Until it is "
-        "mended a group.instance.id of its own "
-        f"({case.part.group_instance_id or 'not set'} now) keeps its restarts from the others.",
+    return case.advice(
         "group.instance.id",
-        value=case.part.group_instance_id or "",
+        "Look at {application} before anything else: each of its comings and goings is a rebalance for all. Until it "
+        "is mended a group.instance.id of its own ({instance} now) keeps its restarts from the others.",
+        application=case.application,
+        instance=case.value("group.instance.id") or "not set",
     )
 
 
 def _nobody(case: Case) -> Advice:
     timeouts = [part.rebalance_timeout_ms for part in case.episode.members if part.rebalance_timeout_ms]
-    value = str(max(timeouts, default=""))
-    return Advice(
-        "See what keeps all members from calling poll(): none rejoined within max.poll.interval.ms "
-        f"({_now(value)}). As static members they stay in the group until their session.timeout.ms is over.",
+    return case.advice(
         "max.poll.interval.ms",
-        value=value,
+        "See what keeps all members from calling poll(): none rejoined within max.poll.interval.ms ({now}). As static "
+        "members they stay in the group until their session.timeout.ms is over.",
+        value=str(max(timeouts, default="")),
     )
 
 
@@ -349,17 +340,16 @@ def _disk(case: Case) -> Advice:
     )
 
 
-def _over(case: Case) -> Advice:
-    value = case.facts.get("group.max.size", "")
-    return Advice(
-        f"The group is larger than group.max.size ({_now(value)}): raise it, or start fewer members.",
-        "group.max.size",
-        of_client=False,
-        value=value,
-    )
-
-
-_ADVICE: dict[str, Callable[[Case], Advice | None]] = {
+_WENT: dict[str, Make] = {
+    Cause.LEFT_POLL_TIMEOUT: _poll_advice,
+    Cause.JOIN_BARRIER_MISSED: _poll_advice,
+    Cause.LEADER_NEVER_SYNCED: _blocked_leader,
+    Cause.SYNC_TIMEOUT: _unsynced,
+    Cause.SESSION_EXPIRED_SILENT: _silent,
+    Cause.SESSION_EXPIRED_CONNECTION_LOST: _crashed,
+}
+"""Advice about a member that came back, by the way in which it had gone."""
+_ADVICE: dict[str, Make] = {
     Cause.FLAPPING_MEMBER: _flapping,
     Cause.ROLLING_RESTART: _rolling,
     Cause.NOBODY_REJOINED: _nobody,
@@ -394,23 +384,16 @@ _ADVICE: dict[str, Callable[[Case], Advice | None]] = {
 }
 
 
-def _worker_late(case: Case) -> Advice:
-    return Advice(
-        f"See what kept {case.who} from rejoining: the group waits for it up to the rebalance timeout that it asked "
-        f"for ({_now(case.poll_interval)}), with Kafka Connect rebalance.timeout.ms.",
-        "rebalance.timeout.ms",
-        value=case.poll_interval,
-    )
-
-
-def _worker_blocked(case: Case) -> Advice:
-    return Advice(
-        f"See what {case.who} does between JoinGroup and SyncGroup: it is blocked there. The group waits for it up to "
-        f"the rebalance timeout that it asked for ({_now(case.poll_interval)}), with Kafka Connect "
-        "rebalance.timeout.ms.",
-        "rebalance.timeout.ms",
-        value=case.poll_interval,
-    )
+_worker_late = _say(
+    "rebalance.timeout.ms",
+    "See what kept {who} from rejoining: the group waits for it up to the rebalance timeout that it asked for ({now}), "
+    "with Kafka Connect rebalance.timeout.ms.",
+)
+_worker_blocked = _say(
+    "rebalance.timeout.ms",
+    "See what {who} does between JoinGroup and SyncGroup: it is blocked there. The group waits for it up to the "
+    "rebalance timeout that it asked for ({now}), with Kafka Connect rebalance.timeout.ms.",
+)
 
 
 def _worker_dropped(case: Case) -> Advice:
@@ -425,11 +408,12 @@ def _worker_returned(case: Case) -> Advice | None:
 
 
 def _worker_flapping(case: Case) -> Advice:
-    who = application(case.episode, case.trigger.member) if case.trigger.member >= 0 else case.who
-    return Advice(f"Look at {who} before anything else: each of its comings and goings is a rebalance for all.")
+    return Advice(
+        f"Look at {case.application} before anything else: each of its comings and goings is a rebalance for all."
+    )
 
 
-_OF_OTHERS: dict[str, Callable[[Case], Advice | None]] = {
+_OF_OTHERS: dict[str, Make] = {
     Cause.FLAPPING_MEMBER: _worker_flapping,
     Cause.LEADER_NEVER_SYNCED: _worker_blocked,
     Cause.SYNC_TIMEOUT: _worker_blocked,
@@ -467,13 +451,7 @@ def _for_awaited(episode: Episode, names: list[str]) -> Advice | None:
         return _blocked_leader(case) if part.is_leader else _unsynced(case)
     if not episode.partitions_known:
         return _worker_late(case)
-    return Advice(
-        f"See what keeps {case.who} from rejoining, which a member does when it calls poll(). If that takes long, hand "
-        "it fewer records at a time with max.poll.records, and keep short what is done when partitions are revoked. "
-        f"The others wait for it up to max.poll.interval.ms ({_now(case.poll_interval)}).",
-        "max.poll.interval.ms",
-        value=case.poll_interval,
-    )
+    return _late(case)
 
 
 def _for_latecomer(episode: Episode, names: list[str]) -> Advice | None:
@@ -484,14 +462,13 @@ def _for_latecomer(episode: Episode, names: list[str]) -> Advice | None:
         part = episode.members[episode.culprit]
         if part.came_ms < SLOW_MS or wait.closed_ms - wait.opened_ms < SLOW_MS:
             continue
-        value = str(part.rebalance_timeout_ms or "")
+        case = Case(episode, Trigger(Cause.UNKNOWN, episode.culprit), names, {})
         if not episode.partitions_known:
-            return _worker_late(Case(episode, Trigger(Cause.UNKNOWN, episode.culprit), names, {}))
-        return Advice(
-            f"{names[episode.culprit]} took {duration(part.came_ms)} to rejoin, which a member does when it calls "
-            "poll(). Let it poll more often: hand it fewer records at a time with max.poll.records. The others wait "
-            f"for it up to max.poll.interval.ms ({_now(value)}).",
+            return _worker_late(case)
+        return case.advice(
             "max.poll.interval.ms",
-            value=value,
+            "{who} took {took} to rejoin, which a member does when it calls poll(). Let it poll more often: hand it "
+            "fewer records at a time with max.poll.records. The others wait for it up to max.poll.interval.ms ({now}).",
+            took=duration(part.came_ms),
         )
     return None

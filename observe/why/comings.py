@@ -2,24 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.broker.core.events import (
-    JoinReceived,
-    LeaderChanged,
-    LeaveReceived,
-    MemberAdded,
-    MemberIdIssued,
-    MemberLeft,
-    MemberRejected,
-    MemberReplaced,
-    PendingMemberExpired,
-    ReplacementReverted,
-    RequestAnswered,
-    RequestParked,
-    RequestReceived,
-    RequestRefused,
-    SessionExpired,
-    WriteFailed,
-)
+from ottla.broker.core import events
 from ottla.observe.why import judge
 from ottla.observe.why.account import Account, Happening
 from ottla.observe.why.blame import NOBODYS_DOING
@@ -32,9 +15,9 @@ from ottla.observe.why.refusals import refused
 # Members come
 
 
-def on_member_id_issued(account: Account, event: MemberIdIssued) -> None:
+def on_member_id_issued(account: Account, event: events.MemberIdIssued) -> None:
     came = account.input
-    if isinstance(came, RequestReceived):
+    if isinstance(came, events.RequestReceived):
         account.issued[event.member_id] = (came.client_id, came.client_host)
     else:
         account.issued[event.member_id] = ("", "")
@@ -42,8 +25,8 @@ def on_member_id_issued(account: Account, event: MemberIdIssued) -> None:
         account.run.waits_for([event.member_id], event)
 
 
-def on_member_added(account: Account, event: MemberAdded) -> None:
-    join = account.input if isinstance(account.input, JoinReceived) else None
+def on_member_added(account: Account, event: events.MemberAdded) -> None:
+    join = account.input if isinstance(account.input, events.JoinReceived) else None
     known = Known.added(event, join)
     known.heard(event.at_ms)
     account.issued.pop(event.member_id, None)
@@ -63,13 +46,13 @@ def on_member_added(account: Account, event: MemberAdded) -> None:
     account.happenings.append(Happening(cause, known, reason, facts, fate))
 
 
-def on_parked(account: Account, event: RequestParked) -> None:
+def on_parked(account: Account, event: events.RequestParked) -> None:
     """A JoinGroup was accepted: whoever sent it holds no more than it says."""
     known = account.members.get(event.member_id)
     if event.api != "JoinGroup" or known is None:
         return
     join = account.last
-    if isinstance(join, JoinReceived):
+    if isinstance(join, events.JoinReceived):
         before = known.ask(join)
         is_rejoin = join.member_id == known.member_id
         if is_rejoin and (before is not known.asked or account.state == "Stable"):
@@ -80,16 +63,16 @@ def on_parked(account: Account, event: RequestParked) -> None:
     account.stop(known, event.at_ms, known.asked.held, is_gone=False)
 
 
-def _rejoined(account: Account, known: Known, before: Asked, join: JoinReceived) -> None:
+def _rejoined(account: Account, known: Known, before: Asked, join: events.JoinReceived) -> None:
     if account.happenings and account.happenings[-1].known is known:
         return  # it was added or replaced just now
     cause, facts = judge.rejoin(account, known, before, join)
     account.happenings.append(Happening(cause, known, said(join.reason), facts))
 
 
-def on_member_replaced(account: Account, event: MemberReplaced) -> None:
+def on_member_replaced(account: Account, event: events.MemberReplaced) -> None:
     known = account.members.pop(event.old_member_id, None)
-    join = account.input if isinstance(account.input, JoinReceived) else None
+    join = account.input if isinstance(account.input, events.JoinReceived) else None
     facts = {"instance": event.group_instance_id, "state": event.state}
     if known is None:
         known = Known(event.old_member_id, "", "", event.group_instance_id)
@@ -114,7 +97,7 @@ def on_member_replaced(account: Account, event: MemberReplaced) -> None:
         account.replacing = event.member_id, run
 
 
-def on_replacement_reverted(account: Account, event: ReplacementReverted) -> None:
+def on_replacement_reverted(account: Account, event: events.ReplacementReverted) -> None:
     known = account.members.pop(event.member_id, None)
     if known is not None:
         known.member_id = event.old_member_id
@@ -128,7 +111,7 @@ def on_replacement_reverted(account: Account, event: ReplacementReverted) -> Non
         finish(account, run, event, "refused")
 
 
-def on_answered(account: Account, event: RequestAnswered) -> None:
+def on_answered(account: Account, event: events.RequestAnswered) -> None:
     if event.error != "NONE":
         if (known := account.members.get(event.member_id)) is not None:
             known.error = event.error
@@ -143,7 +126,7 @@ def on_answered(account: Account, event: RequestAnswered) -> None:
         finish(account, run, event, "replaced")
 
 
-def on_refused(account: Account, event: RequestRefused) -> None:
+def on_refused(account: Account, event: events.RequestRefused) -> None:
     if event.error in ("MEMBER_ID_REQUIRED", "NONE"):
         return
     known = account.members.get(event.member_id)
@@ -154,7 +137,7 @@ def on_refused(account: Account, event: RequestRefused) -> None:
     refused(account, event)
 
 
-def on_rejected(account: Account, event: MemberRejected) -> None:
+def on_rejected(account: Account, event: events.MemberRejected) -> None:
     """The group is full, even for one that was a member: who comes first to a barrier is in."""
     account.issued.pop(event.member_id, None)
     known = account.members.pop(event.member_id, None)
@@ -166,25 +149,23 @@ def on_rejected(account: Account, event: MemberRejected) -> None:
 # Members go
 
 
-def on_member_left(account: Account, event: MemberLeft) -> None:
+def on_member_left(account: Account, event: events.MemberLeft) -> None:
     if event.was_pending:
         client_id, client_host = account.issued.pop(event.member_id, ("", ""))
         ghost = Known(event.member_id, client_id, client_host, None)
         account.happenings.append(Happening(Cause.ISSUED_ID_LEFT, ghost, said(event.reason), {}, "vanished"))
         return
-    known = account.members.pop(event.member_id, None)
-    if known is None:
-        known = Known(event.member_id, "", "", event.group_instance_id)
+    known = account.members.pop(event.member_id, None) or Known(event.member_id, "", "", event.group_instance_id)
     reason = said(event.reason)
     cause = leaving_class(reason)
     facts: dict[str, str] = {}
-    if isinstance(account.input, LeaveReceived):
+    if isinstance(account.input, events.LeaveReceived):
         cause, facts = judge.departure(known, account.input, cause, event)
     account.gone(known, cause, reason, facts, "left", event)
     account.stop(known, event.at_ms, is_gone=cause not in NOBODYS_DOING)
 
 
-def on_session_expired(account: Account, event: SessionExpired) -> None:
+def on_session_expired(account: Account, event: events.SessionExpired) -> None:
     known = account.members.pop(event.member_id, None)
     if known is None:
         known = Known(event.member_id, "", "", None)
@@ -199,18 +180,18 @@ def on_session_expired(account: Account, event: SessionExpired) -> None:
     account.stop(known, max(stopped_ms, known.lost_ms))
 
 
-def on_pending_expired(account: Account, event: PendingMemberExpired) -> None:
+def on_pending_expired(account: Account, event: events.PendingMemberExpired) -> None:
     client_id, client_host = account.issued.pop(event.member_id, ("", ""))
     if account.run is not None:
         ghost = Known(event.member_id, client_id, client_host, None)
         account.happenings.append(Happening(Cause.ISSUED_ID_UNUSED, ghost, "", {}, "vanished"))
 
 
-def on_leader_changed(account: Account, event: LeaderChanged) -> None:
+def on_leader_changed(account: Account, event: events.LeaderChanged) -> None:
     account.leader_id = event.leader_id
 
 
-def on_write_failed(account: Account, event: WriteFailed) -> None:
+def on_write_failed(account: Account, event: events.WriteFailed) -> None:
     cause = judge.WRITES.get(event.what)
     if cause is not None:
         account.happenings.append(Happening(cause, None, event.error, {"error": event.error}))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ottla.broker.core.events import Disconnected, MemberReplaced, RequestRefused
 from ottla.observe.why.causes import Cause
@@ -30,18 +32,16 @@ RESTARTS = frozenset(
 """The ways in which a member goes that is restarted; one that crashes is not said to have been restarted."""
 
 
-class Replaced:
+class Replaced(NamedTuple):
     """A static member's old id, and who has its place now."""
 
-    __slots__ = ("at_ms", "client_host", "client_id", "known")
-
-    def __init__(self, known: Known, at_ms: int) -> None:
-        self.known = known
-        self.client_id = known.client_id
-        self.client_host = known.client_host
-        self.at_ms = at_ms
+    known: Known
+    at_ms: int
+    client_id: str
+    client_host: str
 
 
+@dataclass(slots=True, eq=False)
 class Departures:
     """The last departures of a group, oldest first.
 
@@ -49,12 +49,9 @@ class Departures:
         emptied_ms: when nobody was left, Unix time: who went until then went with all the others.
     """
 
-    __slots__ = ("emptied_ms", "recent", "replaced_ids")
-
-    def __init__(self) -> None:
-        self.emptied_ms = NEVER
-        self.recent: deque[Departure] = deque()
-        self.replaced_ids: dict[str, Replaced] = {}
+    emptied_ms: int = NEVER
+    recent: deque[Departure] = field(default_factory=deque)
+    replaced_ids: dict[str, Replaced] = field(default_factory=dict)
 
     def gone(self, departure: Departure, members: int) -> None:
         """A member is gone.
@@ -95,7 +92,7 @@ class Departures:
         departure = Departure(old, Cause.STATIC_MEMBER_REPLACED, event.at_ms, event.wall_ms)
         departure.back_ms = event.wall_ms
         self.gone(departure, members)
-        self.replaced_ids[event.old_member_id] = Replaced(old, event.at_ms)
+        self.replaced_ids[event.old_member_id] = Replaced(old, event.at_ms, old.client_id, old.client_host)
         while len(self.replaced_ids) > min(FEW_DEPARTURES + members, MOST_DEPARTURES):
             del self.replaced_ids[next(iter(self.replaced_ids))]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from asyncio import sleep
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from msgspec import Raw, Struct, json, msgpack
@@ -35,29 +36,21 @@ async def _pause() -> None:
     await sleep(0)
 
 
+@dataclass(frozen=True)
 class Explanations:
     """Answers what DescribeGroupHistory asks.
 
-    Args:
+    Attributes:
         now_ms: gives Unix time.
         recorder: None where nothing is recorded.
         is_group: whether there is a group of a name, of which nothing may have happened yet.
     """
 
-    def __init__(
-        self,
-        history: History,
-        now_ms: Callable[[], int],
-        *,
-        recorder: Recorder | None = None,
-        timelines: Timelines | None = None,
-        is_group: Callable[[str], bool] = lambda group_id: False,
-    ) -> None:
-        self._history = history
-        self._now_ms = now_ms
-        self._recorder = recorder
-        self._timelines = timelines
-        self._is_group = is_group
+    history: History
+    now_ms: Callable[[], int]
+    recorder: Recorder | None = None
+    timelines: Timelines | None = None
+    is_group: Callable[[str], bool] = lambda group_id: False
 
     async def why(
         self, group_id: str, *, last: int | None = None, since_ms: int | None = None, generation: int | None = None
@@ -65,31 +58,31 @@ class Explanations:
         """The latest episodes of a group, explained, 1,000 at most; None if there is no such group."""
         if not self._is_known(group_id):
             return None
-        now_ms = self._now_ms()
+        now_ms = self.now_ms()
         last = MOST_EPISODES if last is None else min(last, MOST_EPISODES)
-        found = self._history.each(group_id, _pause, last=last, since_ms=since_ms, generation=generation)
+        found = self.history.each(group_id, _pause, last=last, since_ms=since_ms, generation=generation)
         rows = [Raw(json.encode(one)) async for one in found]
         return json.encode({"group_id": group_id, "now_ms": now_ms, "episodes": rows})
 
     async def timeline(self, group_id: str, *, last: int | None = None, since_ms: int | None = None) -> bytes | None:
         """The timeline of a group."""
-        if self._timelines is None or not self._is_known(group_id):
+        if self.timelines is None or not self._is_known(group_id):
             return None
-        return await self._timelines.told(group_id, _pause, last=last, since_ms=since_ms)
+        return await self.timelines.told(group_id, _pause, last=last, since_ms=since_ms)
 
     def events(self, group_id: str, *, after: int = 0, limit: int | None = None) -> bytes | None:
         """The recorded events of a group after a number, each with its number as ``seq``."""
-        if self._recorder is None:
+        if self.recorder is None:
             return None
         most = MOST_EVENTS if limit is None else min(limit, MOST_EVENTS)
-        found = self._recorder.events(group_id, after=after, limit=most)
+        found = self.recorder.events(group_id, after=after, limit=most)
         if not found and not self._is_known(group_id):
             return None
         rows: list[dict[str, Any]] = [{"seq": seq, **msgpack.decode(data)} for seq, data in found]
         return json.encode({"group_id": group_id, "events": rows})
 
     def _is_known(self, group_id: str) -> bool:
-        return self._history.knows(group_id) or self._is_group(group_id)
+        return self.history.knows(group_id) or self.is_group(group_id)
 
 
 def read_told(body: bytes) -> Told:

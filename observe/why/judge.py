@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.broker.core.events import (
-    Event,
-    JoinReceived,
-    LeaveReceived,
-    MemberAdded,
-    MemberReplaced,
-    OwnershipChanged,
-    RebalanceStarted,
-    SessionExpired,
-)
+from ottla.broker.core import events
 from ottla.broker.core.events.reasons import Began, Reason
 from ottla.observe.why.account import Account, Happening
 from ottla.observe.why.blame import culprit
@@ -67,7 +58,7 @@ _BEGAN = {
 }
 
 
-def by_reason(account: Account, event: RebalanceStarted) -> Happening:
+def by_reason(account: Account, event: events.RebalanceStarted) -> Happening:
     """The class by the reason that the coordinator gave, where nothing else was seen of what began it."""
     reason = Reason.read(event.reason)
     if reason is None or reason.began is Began.JOINING:
@@ -88,7 +79,7 @@ def by_reason(account: Account, event: RebalanceStarted) -> Happening:
 # Who comes
 
 
-def return_facts(before: Departure, event: MemberAdded) -> dict[str, str]:
+def return_facts(before: Departure, event: events.MemberAdded) -> dict[str, str]:
     """The way in which a member that is back had gone, and the time that it was away."""
     facts = {"went": before.cause, "away_ms": str(event.wall_ms - before.wall_ms)}
     if before.heard_ms != NEVER:
@@ -96,7 +87,7 @@ def return_facts(before: Departure, event: MemberAdded) -> dict[str, str]:
     return facts
 
 
-def replacement_facts(known: Known, event: MemberReplaced, join: JoinReceived | None) -> dict[str, str]:
+def replacement_facts(known: Known, event: events.MemberReplaced, join: events.JoinReceived | None) -> dict[str, str]:
     """The id that was replaced, and how long nobody was there."""
     facts = {"old_member_id": event.old_member_id}
     if known.lost_ms != NEVER:
@@ -108,7 +99,7 @@ def replacement_facts(known: Known, event: MemberReplaced, join: JoinReceived | 
     return facts
 
 
-def rejoin(account: Account, known: Known, before: Asked, join: JoinReceived) -> tuple[str, dict[str, str]]:
+def rejoin(account: Account, known: Known, before: Asked, join: events.JoinReceived) -> tuple[str, dict[str, str]]:
     """Why a member joins again."""
     after = known.asked
     if before.topics is not None and after.topics is not None and before.topics != after.topics:
@@ -138,7 +129,7 @@ def rejoin(account: Account, known: Known, before: Asked, join: JoinReceived) ->
     return Cause.LEADER_REJOINED if known.member_id == account.leader_id else Cause.MEMBER_REJOINED, {}
 
 
-def _changed_topics(account: Account, asked: Asked, event: Event) -> dict[str, str]:
+def _changed_topics(account: Account, asked: Asked, event: events.Event) -> dict[str, str]:
     """The change of a leader's topics that nobody in the group knew of; empty if there is none."""
     changes = account.topics.changed(asked.topics or (), event.at_ms)
     if not changes:
@@ -151,7 +142,7 @@ def _changed_topics(account: Account, asked: Asked, event: Event) -> dict[str, s
     return news[0].facts(event.at_ms) | more
 
 
-def _by_pattern(account: Account, came: list[str], went: list[str], event: Event) -> dict[str, str]:
+def _by_pattern(account: Account, came: list[str], went: list[str], event: events.Event) -> dict[str, str]:
     """The change of a topic that explains one of a subscription: with a pattern the client does that by itself."""
     found = account.topics.changed([*came, *went], event.at_ms)
     changes = [one for one in found if one.at_ms > account.formed_ms]  # a pattern would have had the others before
@@ -164,14 +155,14 @@ def _given_up(before: Asked, after: Asked) -> dict[str, str]:
     return {"held": str(len(after.held))}
 
 
-def _just_loaded(account: Account, event: Event) -> bool:
+def _just_loaded(account: Account, event: events.Event) -> bool:
     return account.loaded_ms != NEVER and event.at_ms - account.loaded_ms <= AFTER_LOAD_MS
 
 
 # Who goes
 
 
-def departure(known: Known, leave: LeaveReceived, cause: str, event: Event) -> tuple[str, dict[str, str]]:
+def departure(known: Known, leave: events.LeaveReceived, cause: str, event: events.Event) -> tuple[str, dict[str, str]]:
     """Tell a member that left from one that was removed, by the sender of the LeaveGroup."""
     facts: dict[str, str] = {}
     by_other = bool(known.client_id and leave.client_id and leave.client_id != known.client_id)
@@ -195,7 +186,7 @@ def is_unheard(account: Account, known: Known, heard_ms: int) -> bool:
     return known.heard_ms == NEVER and account.loaded_ms != NEVER and heard_ms <= account.loaded_ms
 
 
-def expiry_facts(account: Account, known: Known, event: SessionExpired) -> dict[str, str]:
+def expiry_facts(account: Account, known: Known, event: events.SessionExpired) -> dict[str, str]:
     """The time since it was last heard of, and its session timeout."""
     facts = {"session_timeout_ms": str(event.session_timeout_ms)}
     if not event.is_new and is_unheard(account, known, event.last_heard_ms):
@@ -207,7 +198,7 @@ def expiry_facts(account: Account, known: Known, event: SessionExpired) -> dict[
     return facts
 
 
-def dropped_facts(account: Account, run: Run, known: Known, event: Event) -> dict[str, str]:
+def dropped_facts(account: Account, run: Run, known: Known, event: events.Event) -> dict[str, str]:
     """Facts about a member that missed a barrier: a heartbeat since it opened shows that it was alive."""
     wait = run.episode.waits[-1] if run.episode.waits else None
     facts = _alive(known, event, run.start_ms + (wait.opened_ms if wait is not None else 0))
@@ -218,7 +209,7 @@ def dropped_facts(account: Account, run: Run, known: Known, event: Event) -> dic
     return facts
 
 
-def unsynced_facts(account: Account, known: Known, event: Event) -> dict[str, str]:
+def unsynced_facts(account: Account, known: Known, event: events.Event) -> dict[str, str]:
     """The same for the sync barrier."""
     run = account.run
     wait = None if run is None else run.open_wait("sync")
@@ -231,7 +222,7 @@ def unsynced_facts(account: Account, known: Known, event: Event) -> dict[str, st
     }
 
 
-def _alive(known: Known, event: Event, since_ms: int) -> dict[str, str]:
+def _alive(known: Known, event: events.Event, since_ms: int) -> dict[str, str]:
     if known.heard_ms == NEVER:
         return {"alive": "unknown"}
     facts = {"heard_ago_ms": str(event.at_ms - known.heard_ms)}
@@ -245,10 +236,10 @@ def _alive(known: Known, event: Event, since_ms: int) -> dict[str, str]:
 
 def ownership(account: Account) -> bool:
     """True while the broker takes the group over or gives it up."""
-    return isinstance(account.input, OwnershipChanged)
+    return isinstance(account.input, events.OwnershipChanged)
 
 
-def conclude(account: Account, run: Run, event: Event) -> None:
+def conclude(account: Account, run: Run, event: events.Event) -> None:
     """Name the cause and the culprit, now that everything about an episode is known."""
     episode = run.episode
     awaited_ms = {one.member: one.until_ms - one.from_ms for one in run.late}
@@ -328,7 +319,7 @@ def _look_closer(account: Account, episode: Episode, trigger: Trigger, awaited_m
         trigger.facts["evidence"] = "connection open"
 
 
-def _see_pattern(account: Account, run: Run, event: Event) -> None:
+def _see_pattern(account: Account, run: Run, event: events.Event) -> None:
     """Find out if the episode is one of several of a kind."""
     episode = run.episode
     for trigger in episode.triggers[:8]:
@@ -356,6 +347,6 @@ def _see_pattern(account: Account, run: Run, event: Event) -> None:
             return
 
 
-def _name_pattern(run: Run, cause: str, member: int, event: Event, facts: dict[str, str]) -> None:
+def _name_pattern(run: Run, cause: str, member: int, event: events.Event, facts: dict[str, str]) -> None:
     run.episode.cause = cause
     run.episode.triggers.append(Trigger(cause, member, run.at(event), "", facts))

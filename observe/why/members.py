@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from sys import intern
 from typing import TypeAlias
 
@@ -84,6 +85,7 @@ class Asked:
 NOTHING_ASKED = Asked("", ())
 
 
+@dataclass(slots=True, eq=False)
 class Known:
     """A member, as the events tell of it. Times are the broker's monotonic clock, `NEVER` if there is none.
 
@@ -101,44 +103,27 @@ class Known:
         awaited_sync: the generation whose assignment it has not fetched yet, -1 if none.
     """
 
-    __slots__ = (
-        "asked",
-        "assignment",
-        "awaited_sync",
-        "client_host",
-        "client_id",
-        "departures",
-        "error",
-        "group_instance_id",
-        "heard_ms",
-        "is_connected",
-        "lost_ms",
-        "member_id",
-        "owned",
-        "read",
-        "rebalance_timeout_ms",
-        "session_timeout_ms",
-        "sign_ms",
-    )
+    member_id: str
+    client_id: str
+    client_host: str
+    group_instance_id: str | None
+    session_timeout_ms: int = 0
+    rebalance_timeout_ms: int = 0
+    asked: Asked = NOTHING_ASKED
+    assignment: bytes = b""
+    owned: int = 0
+    read: list[Partition] | None = None
+    heard_ms: int = NEVER
+    sign_ms: int = NEVER
+    lost_ms: int = NEVER
+    is_connected: bool = False
+    error: str = ""
+    departures: list[int] = field(default_factory=list)
+    awaited_sync: int = -1
 
-    def __init__(self, member_id: str, client_id: str, client_host: str, group_instance_id: str | None) -> None:
-        self.member_id = member_id
-        self.client_id = intern(client_id)
-        self.client_host = intern(client_host)
-        self.group_instance_id = group_instance_id
-        self.session_timeout_ms = 0
-        self.rebalance_timeout_ms = 0
-        self.asked = NOTHING_ASKED
-        self.assignment = b""
-        self.owned = 0
-        self.read: list[Partition] | None = None
-        self.heard_ms = NEVER
-        self.sign_ms = NEVER
-        self.lost_ms = NEVER
-        self.is_connected = False
-        self.error = ""
-        self.departures: list[int] = []
-        self.awaited_sync = -1
+    def __post_init__(self) -> None:
+        self.client_id = intern(self.client_id)
+        self.client_host = intern(self.client_host)
 
     @classmethod
     def added(cls, event: MemberAdded, join: JoinReceived | None) -> Known:
@@ -223,6 +208,7 @@ class Known:
         )
 
 
+@dataclass(slots=True, eq=False)
 class Departure:
     """A member that is gone.
 
@@ -234,13 +220,10 @@ class Departure:
         heard_ms: when it was heard of again under its old id.
     """
 
-    __slots__ = ("at_ms", "back_ms", "cause", "closed_ms", "heard_ms", "known", "wall_ms")
-
-    def __init__(self, known: Known, cause: str, at_ms: int, wall_ms: int) -> None:
-        self.known = known
-        self.cause = cause
-        self.at_ms = at_ms
-        self.wall_ms = wall_ms
-        self.closed_ms = NEVER
-        self.back_ms = NEVER
-        self.heard_ms = NEVER
+    known: Known
+    cause: str
+    at_ms: int
+    wall_ms: int
+    closed_ms: int = NEVER
+    back_ms: int = NEVER
+    heard_ms: int = NEVER

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime, tzinfo
 
@@ -70,10 +71,13 @@ def member_names(episode: Episode) -> list[str]:
 
     A process that came back as another member is told apart from what it was before in the same way.
     """
-    shared: dict[str, int] = {}
-    for part in episode.members:
-        shared[plain_name(part)] = shared.get(plain_name(part), 0) + 1
-    return [plain_name(part) if shared[plain_name(part)] == 1 else _full_name(part) for part in episode.members]
+    return told_apart([(plain_name(part), part.member_id, part.client_id) for part in episode.members])
+
+
+def told_apart(rows: Sequence[tuple[str, str, str]]) -> list[str]:
+    """Names of members, of each one's name, member id and client id: a name that several share is made longer."""
+    often = Counter(name for name, _, _ in rows)
+    return [row[0] if often[row[0]] == 1 else _full_name(*row) for row in rows]
 
 
 def plain_name(part: MemberPart) -> str:
@@ -93,10 +97,9 @@ def application(episode: Episode, index: int) -> str:
     return f"one of {here + 1} members called {name}" if here else name
 
 
-def _full_name(part: MemberPart) -> str:
-    first = plain_name(part)
-    rest = part.member_id.removeprefix(f"{first}-").removeprefix(f"{part.client_id}-")
-    return f"{first}-{rest[:SHORT_ID]}" if rest else first
+def _full_name(name: str, member_id: str, client_id: str) -> str:
+    rest = member_id.removeprefix(f"{name}-").removeprefix(f"{client_id}-")
+    return f"{name}-{rest[:SHORT_ID]}" if rest else name
 
 
 def awaited(episode: Episode, wait: Wait) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from ottla.broker.core.events import Event
 from ottla.observe.why.blame import LATE_MS, Late, Still, beginner, divide
@@ -21,6 +22,7 @@ HELD_UP = frozenset((Cause.JOIN_BARRIER_MISSED, Cause.SYNC_TIMEOUT, Cause.LEADER
 LEFT = frozenset(("left", "expired", "refused", "vanished"))
 
 
+@dataclass(slots=True, eq=False)
 class Run:
     """See the module.
 
@@ -34,18 +36,15 @@ class Run:
         longest_ms: see `ottla.observe.why.blame.Accounts`; known once what stood still is charged.
     """
 
-    __slots__ = ("awaited", "episode", "free", "gone", "index", "late", "longest_ms", "start_ms", "told")
-
-    def __init__(self, episode: Episode, start_ms: int) -> None:
-        self.episode = episode
-        self.start_ms = start_ms
-        self.index: dict[str, int] = {}
-        self.gone: dict[str, bytes] = {}
-        self.free: list[int] = []
-        self.told = -1
-        self.awaited: dict[str, tuple[int, int]] = {}
-        self.late: list[Late] = []
-        self.longest_ms: dict[int, int] = {}
+    episode: Episode
+    start_ms: int
+    index: dict[str, int] = field(default_factory=dict)
+    gone: dict[str, bytes] = field(default_factory=dict)
+    free: list[int] = field(default_factory=list)
+    told: int = -1
+    awaited: dict[str, tuple[int, int]] = field(default_factory=dict)
+    late: list[Late] = field(default_factory=list)
+    longest_ms: dict[int, int] = field(default_factory=dict)
 
     def seen(self, episode: Episode) -> Run:
         """The same with a copy of the episode, which may be charged."""
@@ -180,16 +179,14 @@ class Run:
                     wait.last = [at for at, part in enumerate(self.episode.members) if part.is_leader]
 
 
+@dataclass(slots=True, eq=False)
 class Standing:
     """Partitions that nobody consumes: since when, who gave them up, and whether that one is gone.
 
     They outlast an episode.
     """
 
-    __slots__ = ("since",)
-
-    def __init__(self, since: dict[Partition, tuple[int, str, bool]] | None = None) -> None:
-        self.since = {} if since is None else since
+    since: dict[Partition, tuple[int, str, bool]] = field(default_factory=dict)
 
     def stop(self, partitions: Iterable[Partition], at_ms: int, member_id: str, *, is_gone: bool) -> None:
         """Partitions stand still from a moment on, unless they did before."""

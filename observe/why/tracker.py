@@ -5,42 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ottla.broker.core.events import (
-    AppendFinished,
-    AssignmentReceived,
-    AssignmentsPublished,
-    BarrierClosed,
-    BarrierOpened,
-    CommitReceived,
-    Disconnected,
-    Event,
-    GenerationStarted,
-    GroupLoaded,
-    GroupRemoved,
-    Input,
-    JoinReceived,
-    LeaderChanged,
-    LeaveReceived,
-    MemberAdded,
-    MemberIdIssued,
-    MemberLeft,
-    MemberRejected,
-    MemberReplaced,
-    OwnershipChanged,
-    PendingMemberExpired,
-    RebalanceStarted,
-    ReplacementReverted,
-    RequestAnswered,
-    RequestParked,
-    RequestReceived,
-    RequestRefused,
-    SessionExpired,
-    SessionExtended,
-    StateChanged,
-    SyncReceived,
-    TimerFired,
-    WriteFailed,
-)
+from ottla.broker.core import events
 from ottla.observe.why import comings, judge
 from ottla.observe.why.account import Account
 from ottla.observe.why.causes import Cause
@@ -53,14 +18,14 @@ from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
 # Inputs
 
 
-def on_input(account: Account, event: Input) -> None:
+def on_input(account: Account, event: events.Input) -> None:
     """Something came in: what the last input brought about is complete."""
     if account.happenings or account.joined:
         account.settle(event)
     account.last = event
 
 
-def on_request(account: Account, event: RequestReceived) -> None:
+def on_request(account: Account, event: events.RequestReceived) -> None:
     """A request came in; its member shows that it lives."""
     if account.happenings or account.joined:
         account.settle(event)
@@ -70,7 +35,7 @@ def on_request(account: Account, event: RequestReceived) -> None:
         known.heard(event.at_ms)
 
 
-def on_commit(account: Account, event: CommitReceived) -> None:
+def on_commit(account: Account, event: events.CommitReceived) -> None:
     """An OffsetCommit: the most frequent of all requests that leave an event."""
     if account.happenings or account.joined:
         account.settle(event)
@@ -80,13 +45,13 @@ def on_commit(account: Account, event: CommitReceived) -> None:
         known.heard_ms = known.sign_ms = event.at_ms
 
 
-def on_join_received(account: Account, event: JoinReceived) -> None:
+def on_join_received(account: Account, event: events.JoinReceived) -> None:
     on_request(account, event)
     if account.protocol_type is None or not account.members:
         account.protocol_type = event.protocol_type
 
 
-def on_sync_received(account: Account, event: SyncReceived) -> None:
+def on_sync_received(account: Account, event: events.SyncReceived) -> None:
     on_request(account, event)
     known = account.members.get(event.member_id)
     if known is None or event.generation != account.generation:
@@ -100,12 +65,12 @@ def on_sync_received(account: Account, event: SyncReceived) -> None:
         account.run.arrived(event.member_id, event)
 
 
-def on_leave_received(account: Account, event: LeaveReceived) -> None:
+def on_leave_received(account: Account, event: events.LeaveReceived) -> None:
     # Whoever sends it may be somebody else: an administrator's tool names the member, too.
     on_input(account, event)
 
 
-def on_session_extended(account: Account, event: SessionExtended) -> None:
+def on_session_extended(account: Account, event: events.SessionExtended) -> None:
     on_input(account, event)
     known = account.members.get(event.member_id)
     if known is not None and event.last_heard_ms > known.heard_ms:
@@ -114,7 +79,7 @@ def on_session_extended(account: Account, event: SessionExtended) -> None:
             known.lost_ms = NEVER
 
 
-def on_disconnected(account: Account, event: Disconnected) -> None:
+def on_disconnected(account: Account, event: events.Disconnected) -> None:
     on_input(account, event)
     known = account.members.get(event.member_id)
     if known is None:
@@ -129,7 +94,7 @@ def on_disconnected(account: Account, event: Disconnected) -> None:
 # The two barriers
 
 
-def on_rebalance_started(account: Account, event: RebalanceStarted) -> None:
+def on_rebalance_started(account: Account, event: events.RebalanceStarted) -> None:
     happenings, account.happenings = account.happenings, []
     joined, account.joined = account.joined, []
     if account.run is not None:
@@ -150,7 +115,7 @@ def on_rebalance_started(account: Account, event: RebalanceStarted) -> None:
         run.came(known, event)
 
 
-def on_barrier_opened(account: Account, event: BarrierOpened) -> None:
+def on_barrier_opened(account: Account, event: events.BarrierOpened) -> None:
     run = account.run
     if run is not None:
         # Of a sync barrier all others wait for nobody but the leader.
@@ -165,7 +130,7 @@ def on_barrier_opened(account: Account, event: BarrierOpened) -> None:
             known.awaited_sync = account.generation
 
 
-def on_barrier_closed(account: Account, event: BarrierClosed) -> None:
+def on_barrier_closed(account: Account, event: events.BarrierClosed) -> None:
     if event.barrier == "sync":
         _sync_over(account, event)
         return
@@ -189,7 +154,7 @@ def on_barrier_closed(account: Account, event: BarrierClosed) -> None:
     wait.last = list(wait.absent)
     if not event.absent:
         wait.last = [run.index[member_id] for member_id in dict.fromkeys(closers) if member_id in run.index]
-        if isinstance(account.input, TimerFired) and not wait.last:
+        if isinstance(account.input, events.TimerFired) and not wait.last:
             # Static members that did not come stay; else it was an issued id that was awaited.
             wait.last = [run.index[one.member_id] for one in account.members.values() if run.part(one).came_ms < 0]
             if not wait.last:
@@ -204,10 +169,8 @@ def _closers(account: Account) -> list[str]:
     ]
 
 
-def _dropped(account: Account, run: Run, member_id: str, heard_ms: int, event: Event) -> None:
-    known = account.members.pop(member_id, None)
-    if known is None:
-        known = Known(member_id, "", "", None)
+def _dropped(account: Account, run: Run, member_id: str, heard_ms: int, event: events.Event) -> None:
+    known = account.members.pop(member_id, None) or Known(member_id, "", "", None)
     stopped_ms = max(known.heard_ms, heard_ms)
     if not judge.is_unheard(account, known, heard_ms):
         known.heard_ms = stopped_ms
@@ -220,7 +183,7 @@ def _dropped(account: Account, run: Run, member_id: str, heard_ms: int, event: E
     account.stop(known, max(stopped_ms, known.lost_ms))
 
 
-def _sync_over(account: Account, event: BarrierClosed) -> None:
+def _sync_over(account: Account, event: events.BarrierClosed) -> None:
     """Members that owe their SyncGroup are dropped, and another rebalance begins at once."""
     run = account.run
     wait = None if run is None else run.open_wait("sync")
@@ -245,7 +208,7 @@ def _sync_over(account: Account, event: BarrierClosed) -> None:
         wait.last = [leader] if leader in wait.absent else list(wait.absent)
 
 
-def on_generation_started(account: Account, event: GenerationStarted) -> None:
+def on_generation_started(account: Account, event: events.GenerationStarted) -> None:
     account.settle(event)
     run = account.run or account.unseen(event)
     account.generation = event.generation
@@ -260,7 +223,7 @@ def on_generation_started(account: Account, event: GenerationStarted) -> None:
         account.departures.emptied_ms = event.wall_ms
 
 
-def on_assignment_received(account: Account, event: AssignmentReceived) -> None:
+def on_assignment_received(account: Account, event: events.AssignmentReceived) -> None:
     run = account.run
     if run is None:
         return
@@ -269,7 +232,7 @@ def on_assignment_received(account: Account, event: AssignmentReceived) -> None:
         wait.last = [run.index[event.leader_id]]
 
 
-def on_published(account: Account, event: AssignmentsPublished) -> None:
+def on_published(account: Account, event: events.AssignmentsPublished) -> None:
     account.settle(event)
     run = account.run or account.unseen(event)
     owner_before: dict[Partition, str] = {}
@@ -329,7 +292,7 @@ def _hand_over(
 # The group
 
 
-def on_state_changed(account: Account, event: StateChanged) -> None:
+def on_state_changed(account: Account, event: events.StateChanged) -> None:
     account.previous = event.before
     account.state = event.after
     if event.after != "Dead":
@@ -344,14 +307,14 @@ def on_state_changed(account: Account, event: StateChanged) -> None:
     account.forget()
 
 
-def on_group_removed(account: Account, event: GroupRemoved) -> None:
+def on_group_removed(account: Account, event: events.GroupRemoved) -> None:
     account.settle(event)
     end(account, event, "dead")
     account.forget()
     account.generation = -1
 
 
-def on_group_loaded(account: Account, event: GroupLoaded) -> None:
+def on_group_loaded(account: Account, event: events.GroupLoaded) -> None:
     end(account, event, "dead")
     account.forget()
     account.state = event.state
@@ -380,38 +343,38 @@ def on_group_loaded(account: Account, event: GroupLoaded) -> None:
     finish(account, run, event, "loaded")
 
 
-HANDLERS: dict[type[Event], Callable[[Account, Any], None]] = {
-    AppendFinished: on_input,
-    AssignmentReceived: on_assignment_received,
-    AssignmentsPublished: on_published,
-    BarrierClosed: on_barrier_closed,
-    BarrierOpened: on_barrier_opened,
-    CommitReceived: on_commit,
-    Disconnected: on_disconnected,
-    GenerationStarted: on_generation_started,
-    GroupLoaded: on_group_loaded,
-    GroupRemoved: on_group_removed,
-    JoinReceived: on_join_received,
-    LeaderChanged: comings.on_leader_changed,
-    LeaveReceived: on_leave_received,
-    MemberAdded: comings.on_member_added,
-    MemberIdIssued: comings.on_member_id_issued,
-    MemberLeft: comings.on_member_left,
-    MemberRejected: comings.on_rejected,
-    MemberReplaced: comings.on_member_replaced,
-    OwnershipChanged: on_input,
-    PendingMemberExpired: comings.on_pending_expired,
-    RebalanceStarted: on_rebalance_started,
-    ReplacementReverted: comings.on_replacement_reverted,
-    RequestAnswered: comings.on_answered,
-    RequestParked: comings.on_parked,
-    RequestReceived: on_request,
-    RequestRefused: comings.on_refused,
-    SessionExpired: comings.on_session_expired,
-    SessionExtended: on_session_extended,
-    StateChanged: on_state_changed,
-    SyncReceived: on_sync_received,
-    TimerFired: on_input,
-    WriteFailed: comings.on_write_failed,
+HANDLERS: dict[type[events.Event], Callable[[Account, Any], None]] = {
+    events.AppendFinished: on_input,
+    events.AssignmentReceived: on_assignment_received,
+    events.AssignmentsPublished: on_published,
+    events.BarrierClosed: on_barrier_closed,
+    events.BarrierOpened: on_barrier_opened,
+    events.CommitReceived: on_commit,
+    events.Disconnected: on_disconnected,
+    events.GenerationStarted: on_generation_started,
+    events.GroupLoaded: on_group_loaded,
+    events.GroupRemoved: on_group_removed,
+    events.JoinReceived: on_join_received,
+    events.LeaderChanged: comings.on_leader_changed,
+    events.LeaveReceived: on_leave_received,
+    events.MemberAdded: comings.on_member_added,
+    events.MemberIdIssued: comings.on_member_id_issued,
+    events.MemberLeft: comings.on_member_left,
+    events.MemberRejected: comings.on_rejected,
+    events.MemberReplaced: comings.on_member_replaced,
+    events.OwnershipChanged: on_input,
+    events.PendingMemberExpired: comings.on_pending_expired,
+    events.RebalanceStarted: on_rebalance_started,
+    events.ReplacementReverted: comings.on_replacement_reverted,
+    events.RequestAnswered: comings.on_answered,
+    events.RequestParked: comings.on_parked,
+    events.RequestReceived: on_request,
+    events.RequestRefused: comings.on_refused,
+    events.SessionExpired: comings.on_session_expired,
+    events.SessionExtended: on_session_extended,
+    events.StateChanged: on_state_changed,
+    events.SyncReceived: on_sync_received,
+    events.TimerFired: on_input,
+    events.WriteFailed: comings.on_write_failed,
 }
 """The handler of each type of events; others are of no use."""

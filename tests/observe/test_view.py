@@ -331,7 +331,7 @@ async def test_a_batch_is_read_once_for_an_offset_that_stands_still(world):
     for _ in range(3):
         world.view.offsets("g")
     assert len(reads) == 1
-    world.view.forget_topic("t")
+    world.view.record_times.forget("t")
     world.view.offsets("g")
     assert len(reads) == 2
 

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from ottla.broker.runtime.loop_clock import LoopClock
+from ottla.broker.settings import Settings
 from ottla.observe.http.changes import Changes
 from ottla.observe.http.parts import Parts
 from ottla.observe.http.server import HttpPort
@@ -165,7 +166,7 @@ class Stage:
         """Listen; again on the same port after `close`."""
 
         async def start() -> None:
-            self._http = HttpPort("127.0.0.1", self._port, Lines())
+            self._http = HttpPort(Settings(ottla_http_listen=f"127.0.0.1:{self._port}"), Lines())
             await self._http.start()
             show = self.show
             self._http.open(

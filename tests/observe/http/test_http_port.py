@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from ottla.broker.app import CannotStart
-from ottla.broker.settings import BadSetting
+from ottla.broker.settings import BadSetting, Settings
 from ottla.cli.serve import command
 from ottla.observe.http import server, stream
 from ottla.observe.http.address import is_loopback, parse_address, url_of
@@ -68,7 +68,7 @@ def test_a_broker_is_healthy_and_ready_once_it_has_started() -> None:
 
 @pytest.mark.asyncio
 async def test_health_from_the_start_to_the_end() -> None:
-    port = HttpPort("127.0.0.1", 0, Lines())
+    port = HttpPort(Settings(ottla_http_listen="127.0.0.1:0"), Lines())
     await port.start()
 
     async def asked(path: str) -> tuple[int, str]:
@@ -94,7 +94,7 @@ async def test_health_from_the_start_to_the_end() -> None:
 @pytest.mark.asyncio
 async def test_a_bug_is_logged_and_hurts_only_who_asked() -> None:
     log, view = Lines(), FakeView()
-    port = HttpPort("127.0.0.1", 0, log)
+    port = HttpPort(Settings(ottla_http_listen="127.0.0.1:0"), log)
     await port.start()
     port.open(Parts(view, ManualClock()))
     view.put("a")
@@ -160,7 +160,7 @@ def test_a_stream_and_an_idle_connection_are_not_taken_for_slow_requests(monkeyp
 @pytest.mark.parametrize("rounds", range(6))
 @pytest.mark.asyncio
 async def test_nothing_is_left_of_it_whatever_its_clients_were_at(rounds: int) -> None:
-    port = HttpPort("127.0.0.1", 0, Lines())
+    port = HttpPort(Settings(ottla_http_listen="127.0.0.1:0"), Lines())
     await port.start()
     port.open(Parts(FakeView(), ManualClock()))
     begun = [

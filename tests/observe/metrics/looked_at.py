@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ottla.broker.settings import Settings
 from ottla.observe.metrics.collector import Metrics
 from ottla.observe.metrics.counters import Counters
 from ottla.observe.metrics.requests import Requests
-from ottla.observe.metrics.scene import Bounds
 from ottla.observe.metrics.sources import Sources
 from ottla.observe.snapshot import (
     ClusterState,
@@ -152,7 +152,7 @@ class Ring:
     file_failed, file_lost_events = False, 0
 
 
-def metrics(view: Looked, *compat: str, bounds: Bounds | None = None) -> Metrics:
+def metrics(view: Looked, *compat: str, settings: Settings | None = None) -> Metrics:
     """The metrics of a broker; each way in which something can be counted was gone once."""
     ticks = iter(range(0, 10**12, 1_000_000))
     sources = Sources(
@@ -160,7 +160,7 @@ def metrics(view: Looked, *compat: str, bounds: Bounds | None = None) -> Metrics
         requests=Requests(lambda: next(ticks)),
         counters=Counters(100),
         nanoseconds=lambda: next(ticks),
-        bounds=bounds or Bounds(),
+        settings=settings or Settings(),
         connections_opened=lambda: 9,
         address=("broker.example", 9092),
         recorder=Ring(),

@@ -11,8 +11,8 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as plain
 
+from ottla.broker.settings import Settings
 from ottla.observe.metrics.catalogue import SPECS
-from ottla.observe.metrics.scene import Bounds
 from tests.observe.metrics.looked_at import Looked, Ring, metrics, topic
 
 ALL = ("kminion", "kafka_exporter", "lag_exporter")
@@ -74,9 +74,9 @@ LAG_EXPORTER = {
 Series = dict[tuple[str, ...], float]
 
 
-def scraped(view: Looked, *compat: str, bounds: Bounds | None = None) -> dict[str, Series]:
+def scraped(view: Looked, *compat: str, settings: Settings | None = None) -> dict[str, Series]:
     """Sample name → values of the labels, by name → value."""
-    text = metrics(view, *compat, bounds=bounds).render("")[0].decode()
+    text = metrics(view, *compat, settings=settings).render("")[0].decode()
     found: dict[str, Series] = {}
     for family in plain(text):
         for sample in family.samples:
@@ -230,7 +230,7 @@ def test_how_long_a_scrape_took_is_told_by_the_next(view: Looked) -> None:
 
 
 def test_no_more_groups_are_shown_than_the_settings_allow(view: Looked) -> None:
-    found = scraped(view, *ALL, bounds=Bounds(groups=2))
+    found = scraped(view, *ALL, settings=Settings(ottla_metrics_max_groups=2))
     assert set(found["ottla_group_members"]) == {("group=busy",), ("group=empty",)}
     assert set(found["kafka_consumergroup_members"]) == {("consumergroup=busy",), ("consumergroup=empty",)}
     assert found["ottla_metrics_left_out"]["what=groups",] == 2
@@ -239,7 +239,7 @@ def test_no_more_groups_are_shown_than_the_settings_allow(view: Looked) -> None:
 
 def test_no_more_partitions_are_shown_than_the_settings_allow(view: Looked) -> None:
     view.topic_states.append(topic("more", 1, 1))
-    found = scraped(view, *ALL, bounds=Bounds(partitions=4))
+    found = scraped(view, *ALL, settings=Settings(ottla_metrics_max_partitions=4))
     # Those of users come before internal ones, and a topic is shown whole or not at all.
     assert set(found["kafka_topic_partitions"]) == {("topic=orders",), ("topic=__consumer_offsets",)}
     assert found["ottla_metrics_left_out"]["what=partitions",] == 2
@@ -247,7 +247,7 @@ def test_no_more_partitions_are_shown_than_the_settings_allow(view: Looked) -> N
 
 
 def test_no_more_offsets_are_shown_than_the_settings_allow(view: Looked) -> None:
-    found = scraped(view, *ALL, bounds=Bounds(group_partitions=3))
+    found = scraped(view, *ALL, settings=Settings(ottla_metrics_max_group_partitions=3))
     shown = {labels[0] for labels in found["ottla_group_lag_records"]}
     assert shown == {"group=busy", "group=simple"}
     assert found["ottla_metrics_left_out"]["what=group_partitions",] == 2

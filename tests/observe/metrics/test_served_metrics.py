@@ -125,7 +125,7 @@ def alarms(broker: Broker) -> list[Any]:
 def test_sentinels_look_out_where_they_are_wanted(broker: Broker) -> None:
     served = broker.observatory
     assert isinstance(served.sentinels, Sentinels)
-    assert broker.run(served.sentinels.active) == []
+    assert broker.run(served.sentinels.board.active) == []
     with Broker({"ottla.sentinel.enable": "false"}, http=True) as another:
         assert another.observatory.sentinels is None
         assert "ottla_sentinels_active" not in scraped(another)

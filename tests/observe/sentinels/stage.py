@@ -235,11 +235,11 @@ class Stage:
     @property
     def active(self) -> list[str]:
         """The sentinels whose alarms stand."""
-        return sorted(alarm.sentinel for alarm in self.sentinels.active())
+        return sorted(alarm.sentinel for alarm in self.sentinels.board.active())
 
     def alarm(self, sentinel: str) -> Alarm:
         """The only alarm of a sentinel that stands."""
-        (alarm,) = [one for one in self.sentinels.active() if one.sentinel == sentinel]
+        (alarm,) = [one for one in self.sentinels.board.active() if one.sentinel == sentinel]
         return alarm
 
 

@@ -30,7 +30,12 @@ def test_a_group_in_order_is_left_in_peace(stage: Stage) -> None:
             stage.write(partition, 10)
         stage.commit("a", {0: 1, 1: 1})
         stage.wait(MINUTE)
-    assert (stage.sentinels.active(), stage.sentinels.recent(), stage.emitted, stage.log.warnings) == ([], [], [], [])
+    assert (stage.sentinels.board.active(), stage.sentinels.board.recent(), stage.emitted, stage.log.warnings) == (
+        [],
+        [],
+        [],
+        [],
+    )
     assert stage.log.errors == []
 
 
@@ -369,7 +374,7 @@ def test_a_join_of_a_client_that_waits_is_no_zombie(stage: Stage) -> None:
 
 def test_an_alarm_is_told_once_when_it_is_raised_and_once_when_it_is_over(stage: Stage) -> None:
     told = []
-    stage.sentinels.on_alarm.append(lambda alarm: told.append((alarm.sentinel, alarm.cleared_ms)))
+    stage.sentinels.board.on_alarm.append(lambda alarm: told.append((alarm.sentinel, alarm.cleared_ms)))
     stage.form({"a": {"orders": [0, 1, 2]}, "b": {"orders": [2, 3]}})
     stage.wait(10 * MINUTE)
     raised_ms = stage.alarm("two_believers").since_ms
@@ -377,7 +382,7 @@ def test_an_alarm_is_told_once_when_it_is_raised_and_once_when_it_is_over(stage:
     assert stage.log.infos == []
     stage.form(FAIR)
     stage.wait(10 * MINUTE)
-    (over,) = stage.sentinels.recent()
+    (over,) = stage.sentinels.board.recent()
     assert over.since_ms == raised_ms < over.last_ms <= over.cleared_ms
     assert (len(stage.log.warnings), len(stage.log.infos)) == (1, 1)
     assert told == [("two_believers", 0), ("two_believers", over.cleared_ms)]
@@ -385,8 +390,8 @@ def test_an_alarm_is_told_once_when_it_is_raised_and_once_when_it_is_over(stage:
     assert isinstance(raised, SentinelRaised) and isinstance(cleared, SentinelCleared)
     assert (raised.sentinel, raised.subject, raised.group_id) == ("two_believers", "orders", "g")
     assert cleared.lasted_ms == over.cleared_ms - over.since_ms
-    assert stage.sentinels.raised["two_believers"] == 1
-    assert set(stage.sentinels.active_by_sentinel().values()) == {0}
+    assert stage.sentinels.board.raised["two_believers"] == 1
+    assert set(stage.sentinels.board.active_by_sentinel().values()) == {0}
 
 
 def test_what_was_wrong_with_a_group_goes_with_it(stage: Stage) -> None:
@@ -404,8 +409,8 @@ def test_no_more_alarms_stand_than_the_settings_allow() -> None:
     stage = Stage(dict.fromkeys(names, 1), {"ottla_sentinel_max_alarms": 4, "ottla_sentinel_settle_ms": 0})
     stage.form({"a": {}}, a=names)
     stage.wait(2_000)
-    assert len(stage.sentinels.active()) == 4
-    assert stage.sentinels.left_out >= 2
+    assert len(stage.sentinels.board.active()) == 4
+    assert stage.sentinels.board.left_out >= 2
     told = [event for event, _ in stage.log.warnings]
     assert told.count("Too many alarms, more are not told") == 1
     assert len(told) == 5
@@ -417,7 +422,7 @@ def test_groups_that_were_there_before_are_looked_at() -> None:
     late = Sentinels(stage.view, Settings(), stage.log)
     late.start(stage)
     late.sweep()
-    assert [alarm.sentinel for alarm in late.active()] == ["two_believers"]
+    assert [alarm.sentinel for alarm in late.board.active()] == ["two_believers"]
 
 
 def test_the_clock_is_left_alone_after_the_end(stage: Stage) -> None:
