@@ -140,7 +140,8 @@ async def _why(parts: Parts, names: dict[str, str], query: Query) -> bytes:
     if last is None:
         last = 1 if since_ms is generation is None else MOST_EPISODES
     pause, bodies = Pauses(), []
-    for episode in await parts.history.told(names["group"], pause, last=last, since_ms=since_ms, generation=generation):
+    wanted = {"last": last, "since_ms": since_ms, "generation": generation}
+    async for episode in parts.history.each(names["group"], pause, **wanted):
         bodies.append(msgspec.Raw(msgspec.json.encode(episode)))
         await pause()
     if not bodies:

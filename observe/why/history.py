@@ -223,19 +223,6 @@ class History(Observer):
         facts = self._facts()
         return [explain(one, facts) for one in found]
 
-    async def told(
-        self,
-        group_id: str,
-        pause: Callable[[], Awaitable[None]],
-        *,
-        last: int | None = None,
-        since_ms: int | None = None,
-        generation: int | None = None,
-    ) -> list[Episode]:
-        """The same as `episodes`, with pauses: hundreds of episodes of a large group take most of a second."""
-        found = self.each(group_id, pause, last=last, since_ms=since_ms, generation=generation)
-        return [episode async for episode in found]
-
     async def each(
         self,
         group_id: str,
@@ -245,7 +232,7 @@ class History(Observer):
         since_ms: int | None = None,
         generation: int | None = None,
     ) -> AsyncIterator[Episode]:
-        """The same one by one: those of a large group are hundreds of thousands of objects, all together."""
+        """The same one by one, with pauses: those of a large group are hundreds of thousands of objects, all together."""
         facts = self._facts()
         for episode in self._chosen(group_id, last, since_ms, generation):
             yield explain(episode, facts)

@@ -50,7 +50,7 @@ async def test_history_and_timelines_tell_the_same_with_pauses_and_without() -> 
         pauses += 1
 
     for wanted in ({}, {"last": 7}, {"generation": 12}, {"since_ms": history.episodes("billing")[9].started_ms}):
-        found = await history.told("billing", pause, **wanted)  # type: ignore[arg-type]
+        found = [one async for one in history.each("billing", pause, **wanted)]  # type: ignore[arg-type]
         assert found == history.episodes("billing", **wanted)  # type: ignore[arg-type]
         assert found
     assert pauses >= 30
@@ -80,6 +80,6 @@ async def test_others_have_their_turns_while_a_long_history_is_told() -> None:
 
     task = asyncio.ensure_future(others())
     pause = Pauses(lambda: next(milliseconds) / 1000)  # an episode takes a millisecond
-    assert len(await history.told("billing", pause)) == 150
+    assert len([one async for one in history.each("billing", pause)]) == 150
     task.cancel()
     assert turns >= 150 * 0.001 / TURN_S / 2
