@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from ottla.clients.backoff import Backoff
 from ottla.clients.errors import KafkaConnectionError, KafkaError, KafkaTimeout, error_code, error_of
+from ottla.clients.partitions import by_topic
 from ottla.pipeline.codec import Chunk, Damage, walk
 from ottla.pipeline.source.connection import Connection
 from ottla.pipeline.source.logs import Bounds, Broken, Report, SourceError, Span, Topic
@@ -187,9 +188,7 @@ class Cluster:
         asked = []
         for leader, led in self.by_leader(partitions).items():
             connection = self.connection(leader)
-            rows: dict[str, list[ListOffsetsPartition]] = defaultdict(list)
-            for tp in led:
-                rows[tp.topic].append(ListOffsetsPartition(partition_index=tp.partition, timestamp=timestamp_ms))
+            rows = by_topic(led, lambda tp: ListOffsetsPartition(partition_index=tp.partition, timestamp=timestamp_ms))
             topics = [ListOffsetsTopic(name=topic, partitions=several) for topic, several in rows.items()]
             request: Message = ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=topics)
             asked.append((connection, connection.send(request, low=2)))
@@ -304,13 +303,15 @@ class Fetching:
         return found
 
     def _request(self, partitions: list[TopicPartition]) -> FetchRequest:
-        rows: dict[str, list[FetchPartition]] = defaultdict(list)
         size = self._cluster.options.fetch_bytes
-        for tp in partitions:
-            most = self._bytes.get(tp, size)
-            rows[tp.topic].append(
-                FetchPartition(partition=tp.partition, fetch_offset=self._left[tp][0], partition_max_bytes=most)
-            )
+        rows = by_topic(
+            partitions,
+            lambda tp: FetchPartition(
+                partition=tp.partition,
+                fetch_offset=self._left[tp][0],
+                partition_max_bytes=self._bytes.get(tp, size),
+            ),
+        )
         return FetchRequest(
             max_wait_ms=_WAIT_MS,
             min_bytes=1,
@@ -345,10 +346,8 @@ class Fetching:
             if had_room and readable >= end:
                 del self._left[tp]  # what was at the end has been cleaned away
             return None
-        committed = self._isolation is Isolation.READ_COMMITTED
-        aborted = (
-            [(one.producer_id, one.first_offset) for one in answer.aborted_transactions or ()] if committed else []
-        )
+        named = answer.aborted_transactions or () if self._isolation is Isolation.READ_COMMITTED else ()
+        aborted = [(one.producer_id, one.first_offset) for one in named]
         chunk = walk(data, topic=tp.topic, partition=tp.partition, start_offset=start, end_offset=end, aborted=aborted)
         if not chunk.consumed and chunk.partial_size:
             self._bytes[tp] = min(max(chunk.partial_size, 2 * self._cluster.options.fetch_bytes), _LARGEST_FETCH)

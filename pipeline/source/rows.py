@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from ottla.pipeline.codec import Damage, decode, table_of
@@ -70,11 +71,8 @@ def read_spans(options: Options, spans: Sequence[Span]) -> Iterator[pa.RecordBat
         DataLoss: something is missing or damaged, and ``failOnDataLoss`` is true.
     """
     losses = Losses(options)
-    logs = open_logs(options)
-    try:
+    with closing(open_logs(options)) as logs:
         for chunk in logs.chunks(spans, losses.lost, losses.broken):
             rows = decode(options.decode, chunk, headers=options.include_headers)
             if rows.num_rows:
                 yield rows
-    finally:
-        logs.close()

@@ -61,7 +61,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     tp, f"startingOffsets says {offset}, and the log has {bounds[tp].start} to {bounds[tp].end}"
                 )
                 starts[tp] = min(max(offset, bounds[tp].start), bounds[tp].end)
-        return Progress({topic.name: topic.topic_id for topic in topics.values()}, starts).document()
+        return Progress(_ids(topics), starts).document()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """``maxOffsetsPerTrigger``."""
