@@ -13,10 +13,10 @@ from pyspark.sql.datasource import DataSourceReader, EqualTo, Filter, In, InputP
 from ottla.pipeline.codec.events import EVENTS_TOPIC
 from ottla.pipeline.source.ends import sample_rows, samples_now
 from ottla.pipeline.source.log_directory import LogDirectory
-from ottla.pipeline.source.logs import Logs, Span, Topic
+from ottla.pipeline.source.logs import Span, Topic
 from ottla.pipeline.source.options import Options
 from ottla.pipeline.source.planning import bundle, split
-from ottla.pipeline.source.rows import Losses, open_logs, read_spans
+from ottla.pipeline.source.rows import Logs, Losses, open_logs, read_spans
 from ottla.pipeline.source.subscription import check_named, partitions_of, resolve, subscribed
 from ottla.protocol.groups import DEFAULT_PARTITION_COUNT, coordinator_partition
 from ottla.protocol.internal_topics import OFFSETS_TOPIC

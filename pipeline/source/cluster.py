@@ -46,6 +46,9 @@ class Cluster:
     Args:
         options: addresses, times, and the isolation level.
         sleep: waits for seconds between tries.
+
+    Attributes:
+        cluster_id: empty where it is not known; known once topics were asked for.
     """
 
     def __init__(self, options: Options, sleep: Callable[[float], None] = time.sleep) -> None:
@@ -59,11 +62,11 @@ class Cluster:
     # -- what others ask
 
     def topics(self, names: Collection[str] | None) -> dict[str, Topic]:
-        """See `Logs.topics`."""
+        """The named topics that exist, or all topics. Raises `SourceError`, as all that is asked here."""
         return {} if names is not None and not names else self.patiently("list topics", lambda: self._topics(names))
 
     def bounds(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Bounds]:
-        """See `Logs.bounds`."""
+        """The beginnings and ends of logs, as far as may be read with the isolation level asked for."""
 
         def ask() -> dict[TopicPartition, Bounds]:
             first = self._list_offsets(partitions, EARLIEST_TIMESTAMP, Isolation.READ_UNCOMMITTED)
@@ -78,18 +81,23 @@ class Cluster:
         return [tp for tp in partitions if self._leaders.get(tp, -1) in self._brokers]
 
     def offsets_at(self, partitions: Sequence[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int | None]:
-        """See `Logs.offsets_at`."""
+        """The first offset with that time (Unix ms) or a later one; None where there is none."""
         found = self.patiently(
             "list offsets", lambda: self._list_offsets(partitions, timestamp_ms, self.options.isolation)
         )
         return {tp: offset if offset >= 0 else None for tp, offset in found.items()}
 
     def chunks(self, spans: Sequence[Span], lost: Report, broken: Broken) -> Iterator[Chunk]:
-        """See `Logs.chunks`."""
+        """The records of spans, a few MiB at a time; those of one partition in order.
+
+        Raises:
+            SourceError: it cannot be read.
+            DataLoss: ``lost`` or ``broken`` raised it.
+        """
         return Fetching(self, spans, lost, broken).chunks()
 
     def close(self) -> None:
-        """See `Logs.close`."""
+        """Let go of connections."""
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
@@ -233,7 +241,7 @@ class Fetching:
         self._backoff = Backoff(cluster.options.retry_interval_ms, _LONGEST_PAUSE_MS)
 
     def chunks(self) -> Iterator[Chunk]:
-        """See `Logs.chunks`."""
+        """See `Cluster.chunks`."""
         while self._left:
             answers = self._cluster.patiently("fetch records", self._fetch)
             chunks: list[Chunk] = []
@@ -248,15 +256,11 @@ class Fetching:
                         chunks, held = [], 0
             if {tp: (at[0], self._bytes.get(tp)) for tp, at in self._left.items()} != before:
                 self._backoff.reset()
-                self._ask_ahead()
+                if self._left:  # brokers gather what comes next while what came is decoded
+                    self._asked = self._cluster.patiently("fetch records", self._ask)
             elif self._left:
                 self._pause()
             yield from chunks
-
-    def _ask_ahead(self) -> None:
-        """Let brokers gather what comes next while what came is decoded."""
-        if self._left:
-            self._asked = self._cluster.patiently("fetch records", self._ask)
 
     def _pause(self) -> None:
         """Nothing came: a leader that was just elected may not know how far its log is committed."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.pipeline.source.cluster import Cluster
 from ottla.pipeline.source.log_directory import LogDirectory
-from ottla.pipeline.source.logs import Logs
 from ottla.pipeline.source.options import Options
+from ottla.pipeline.source.rows import Logs
 from ottla.pipeline.source.subscription import partitions_of, subscribed
 from ottla.pipeline.tables import LOG_END_SAMPLES
 from ottla.protocol.records import TopicPartition

@@ -64,7 +64,7 @@ class LogDirectory:
     # -- what others ask
 
     def topics(self, names: Collection[str] | None) -> dict[str, Topic]:
-        """See `Logs.topics`."""
+        """As `Cluster.topics`."""
         self.refresh()
         topics = self._catalog() if self._is_ottla else self._from_names()
         for tp in list(self._stored):
@@ -74,7 +74,7 @@ class LogDirectory:
         return {name: topic for name, topic in topics.items() if names is None or name in names}
 
     def bounds(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Bounds]:
-        """See `Logs.bounds`."""
+        """As `Cluster.bounds`."""
         found = {}
         for tp in partitions:
             if (log := self.log(tp)) is None:
@@ -95,12 +95,12 @@ class LogDirectory:
         return log.aborted() if log is not None and self._committed else ()
 
     def offsets_at(self, partitions: Sequence[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int | None]:
-        """See `Logs.offsets_at`."""
+        """As `Cluster.offsets_at`."""
         logs = {tp: log for tp in partitions if (log := self.log(tp)) is not None}
         return {tp: log.offset_at(timestamp_ms) for tp, log in logs.items()}
 
     def chunks(self, spans: Sequence[Span], lost: Report, broken: Broken) -> Iterator[Chunk]:
-        """See `Logs.chunks`."""
+        """As `Cluster.chunks`."""
         for span in spans:
             log = self.log(span.tp)
             if log is None:
@@ -118,7 +118,7 @@ class LogDirectory:
             yield from log.chunks(start, end, aborted or (), broken)
 
     def close(self) -> None:
-        """See `Logs.close`."""
+        """Forget all files."""
         self._stored.clear()
         self._journal = None
 

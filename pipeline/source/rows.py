@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ottla.pipeline.codec import Damage, decode, table_of
 from ottla.pipeline.source.cluster import Cluster
 from ottla.pipeline.source.log_directory import LogDirectory
-from ottla.pipeline.source.logs import DataLoss, Logs, Span
+from ottla.pipeline.source.logs import DataLoss, Span
 from ottla.pipeline.source.options import Options
 from ottla.pipeline.tables import LOG_END_SAMPLES, Table
 from ottla.protocol.records import TopicPartition
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ottla.pipeline.source")
 _ADVICE = "set failOnDataLoss=false to go on with what is there"
+
+
+Logs = Cluster | LogDirectory
+"""A place of logs; both have the same methods. Use `close` at the end."""
 
 
 def open_logs(options: Options) -> Logs:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from ottla.pipeline.source.logs import SourceError
 from ottla.protocol.records import HEADER_SIZE, LOG_OVERHEAD, MAGIC, MAGIC_AT
+from ottla.protocol.stored.journal import Trusted
 from ottla.protocol.stored.names import INDEX_SUFFIX, LOG_SUFFIX, OFFSET_ENTRY, TIME_ENTRY, parse_segment_name
 
 GULP = 4 << 20
@@ -39,20 +40,19 @@ class BatchPlace(NamedTuple):
     max_timestamp: int
 
 
-def segments_of(directory: Path, trusted: tuple[int, int] | None) -> list[Segment]:
-    """The segments of a partition, in order. ``trusted``: the last that counts, and its bytes (-1: all)."""
+def segments_of(directory: Path, trusted: Trusted | None) -> list[Segment]:
+    """The segments of a partition, in order; ``trusted`` tells which count, None that all do."""
     for _ in range(_MOST_LOOKS):
         segments: list[Segment] = []
         for base, path in sorted(_files(directory).items()):
-            if trusted is not None and base > trusted[0]:
+            if trusted is not None and base > trusted.last_base:
                 return segments
             try:
                 size = path.stat().st_size
             except OSError:
                 break  # deleted or renamed meanwhile: what stands in its place now?
-            if trusted is not None and base == trusted[0] and trusted[1] >= 0:
-                size = min(size, trusted[1])
-            segments.append(Segment(base, path, size))
+            end = None if trusted is None else trusted.end_of(base)
+            segments.append(Segment(base, path, size if end is None else min(size, end)))
         else:
             return segments
     raise SourceError(f"{directory}: files come and go faster than they can be read")
