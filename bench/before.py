@@ -137,23 +137,20 @@ def main(commit: str, pairs: int, connections: int, seconds: float, write: Path 
     generator = compile_generator()
     server_core, load_core = choose_cores()
     rows: dict[str, Row] = {}
-    try:
-        with both(commit, server_core) as servers:
-            loads = {
-                "heartbeat": [heartbeats(form_groups(server, connections, prefix="beating")) for server in servers],
-                "durable commit": [commits(connections)] * 2,
-                "produce of one record": [produces(connections)] * 2,
-            }
-            for number in range(pairs):
-                for load, of_server in loads.items():
-                    cpu_us = [0.0, 0.0]
-                    for at in (0, 1) if number % 2 else (1, 0):
-                        run = measure(generator, servers[at], of_server[at], connections, 1, seconds, load_core)
-                        cpu_us[at] = run.cpu_us
-                    rows.setdefault(load, Row(load)).cpu_us.append((cpu_us[0], cpu_us[1]))
-                print(f"pair {number + 1} of {pairs}", file=sys.stderr)
-    except BenchError as error:
-        raise click.ClickException(str(error)) from error
+    with both(commit, server_core) as servers:
+        loads = {
+            "heartbeat": [heartbeats(form_groups(server, connections, prefix="beating")) for server in servers],
+            "durable commit": [commits(connections)] * 2,
+            "produce of one record": [produces(connections)] * 2,
+        }
+        for number in range(pairs):
+            for load, of_server in loads.items():
+                cpu_us = [0.0, 0.0]
+                for at in (0, 1) if number % 2 else (1, 0):
+                    run = measure(generator, servers[at], of_server[at], connections, 1, seconds, load_core)
+                    cpu_us[at] = run.cpu_us
+                rows.setdefault(load, Row(load)).cpu_us.append((cpu_us[0], cpu_us[1]))
+            print(f"pair {number + 1} of {pairs}", file=sys.stderr)
     section = as_markdown(list(rows.values()), describe(server_core is not None))
     click.echo(section)
     if write is not None:

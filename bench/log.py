@@ -339,8 +339,6 @@ def main(
             with started(of_commits, core, data / "commits") as servers:
                 for connections in COMMITTERS if servers else ():
                     bench.commits(servers, generator, connections)
-    except BenchError as error:
-        raise click.ClickException(str(error)) from error
     finally:
         shutil.rmtree(data, ignore_errors=True)
     if write is not None:

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import click
+
 HERE = Path(__file__).resolve().parent
 COMMANDS = {
     "bare": [sys.executable, str(HERE / "bare_server.py")],
@@ -71,7 +73,7 @@ class Run:
         return self.server_cpu_seconds / self.responses * 1e6
 
 
-class BenchError(Exception):
+class BenchError(click.ClickException):
     """A server could not be started or measured."""
 
 

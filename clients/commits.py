@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 
 from ottla.clients.backoff import Tries
 from ottla.clients.client import GROUP, Client
@@ -41,6 +42,7 @@ _COORDINATOR_GONE = COORDINATOR_MOVED | {ErrorCode.REQUEST_TIMED_OUT}
 _MEMBERSHIP_OVER = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID})
 
 
+@dataclass(eq=False)
 class GroupOffsets:
     """The offsets of one group.
 
@@ -51,19 +53,11 @@ class GroupOffsets:
         settle: to be called after the member was told something.
     """
 
-    def __init__(
-        self,
-        client: Client[ClientOptions],
-        member: GroupMember,
-        coordinator: Callable[[float], Awaitable[int]],
-        settled: Callable[[float], Awaitable[None]],
-        settle: Callable[[], None],
-    ) -> None:
-        self._client = client
-        self._member = member
-        self._coordinator = coordinator
-        self._settled = settled
-        self._settle = settle
+    _client: Client[ClientOptions]
+    _member: GroupMember
+    _coordinator: Callable[[float], Awaitable[int]]
+    _settled: Callable[[float], Awaitable[None]]
+    _settle: Callable[[], None]
 
     async def commit(self, offsets: Offsets, timeout_ms: float, *, wait: bool = True) -> None:
         """Commit.

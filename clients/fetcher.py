@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.clients.client import Client
@@ -31,6 +32,7 @@ Asked = dict[TopicPartition, tuple[PartitionState, int, int]]
 """By partition: its state, its jumps and its position when it was asked for."""
 
 
+@dataclass(eq=False)
 class Fetcher:
     """Keeps a buffer filled for the partitions that are read.
 
@@ -39,24 +41,19 @@ class Fetcher:
         on_reset: called when a position must be looked up.
     """
 
-    def __init__(
-        self,
-        client: Client[ConsumerOptions],
-        subscription: SubscriptionState,
-        on_news: Callable[[], None],
-        on_reset: Callable[[], None],
-    ) -> None:
-        self._client = client
-        self._subscription = subscription
-        self._options = client.options
-        self._on_news = on_news
-        self._on_reset = on_reset
-        self._buffer: dict[TopicPartition, FetchedPartition] = {}
-        self._errors: dict[TopicPartition, tuple[PartitionState, int, KafkaError]] = {}
-        self._busy: set[int] = set()
-        self._turn = 0
-        self._retry: asyncio.TimerHandle | None = None
-        self._backoff = client.options.retry_backoff()
+    _client: Client[ConsumerOptions]
+    _subscription: SubscriptionState
+    _on_news: Callable[[], None]
+    _on_reset: Callable[[], None]
+    _buffer: dict[TopicPartition, FetchedPartition] = field(default_factory=dict)
+    _errors: dict[TopicPartition, tuple[PartitionState, int, KafkaError]] = field(default_factory=dict)
+    _busy: set[int] = field(default_factory=set)
+    _turn: int = 0
+    _retry: asyncio.TimerHandle | None = None
+
+    def __post_init__(self) -> None:
+        self._options = self._client.options
+        self._backoff = self._options.retry_backoff()
 
     def poke(self) -> None:
         """Start the fetches that are due and not under way."""

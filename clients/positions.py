@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from ottla.clients.client import Client
 from ottla.clients.commits import GroupOffsets
@@ -28,6 +29,7 @@ from ottla.protocol.messages.offset_for_leader_epoch import (
 from ottla.protocol.records import TopicPartition
 
 
+@dataclass(eq=False)
 class Positions:
     """Looks positions up in the background, for all partitions that need it together.
 
@@ -37,23 +39,14 @@ class Positions:
         on_error: called with an error that the user must know.
     """
 
-    def __init__(
-        self,
-        client: Client[ConsumerOptions],
-        subscription: SubscriptionState,
-        group: GroupOffsets | None,
-        on_found: Callable[[], None],
-        on_error: Callable[[KafkaError], None],
-    ) -> None:
-        self._client = client
-        self._subscription = subscription
-        self._options = client.options
-        self._group = group
-        self._on_found = on_found
-        self._on_error = on_error
-        self._task: asyncio.Task[None] | None = None
-        self._again = False
-        self.changed = asyncio.Event()
+    _client: Client[ConsumerOptions]
+    _subscription: SubscriptionState
+    _group: GroupOffsets | None
+    _on_found: Callable[[], None]
+    _on_error: Callable[[KafkaError], None]
+    _task: asyncio.Task[None] | None = None
+    _again: bool = False
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def poke(self) -> None:
         """Look up the positions that are missing, in the background."""
@@ -103,7 +96,7 @@ class Positions:
         ]
 
     async def _run(self) -> None:
-        backoff = self._options.retry_backoff()
+        backoff = self._client.options.retry_backoff()
         while self._pending():
             self._again = False
             try:
@@ -126,8 +119,10 @@ class Positions:
         found: Mapping[TopicPartition, OffsetAndMetadata | None] = {}
         jumps = {state.tp: state.seeks for state in states}
         if states and self._group is not None:
-            found = await self._group.committed([state.tp for state in states], self._options.default_api_timeout_ms)
-        policy = self._options.auto_offset_reset
+            found = await self._group.committed(
+                [state.tp for state in states], self._client.options.default_api_timeout_ms
+            )
+        policy = self._client.options.auto_offset_reset
         for state in states:
             if state.seeks != jumps[state.tp]:
                 continue  # the user was faster
@@ -138,7 +133,7 @@ class Positions:
             elif policy == "none":
                 state.without_offset = True
             else:
-                state.request_reset(self._options.reset_to)
+                state.request_reset(self._client.options.reset_to)
 
     async def _reset(self, states: list[PartitionState]) -> None:
         wanted = {state.tp: state.reset for state in states if state.reset is not None}
@@ -148,8 +143,8 @@ class Positions:
         found = await list_offsets(
             self._client,
             wanted,
-            read_committed=self._options.read_committed,
-            timeout_ms=self._options.request_timeout_ms,
+            read_committed=self._client.options.read_committed,
+            timeout_ms=self._client.options.request_timeout_ms,
         )
         for state in states:
             if state.tp in found and state.seeks == jumps[state.tp] and state.reset is not None:
@@ -210,7 +205,7 @@ class Positions:
             "%s: %s-%d was truncated: position %d lies behind the end of its epoch, %d",
             self._client.client_id, tp.topic, tp.partition, state.position, end_offset,
         )  # fmt: skip
-        if self._options.auto_offset_reset == "none":
+        if self._client.options.auto_offset_reset == "none":
             state.without_offset = True
             state.position = None
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from ottla.clients.assignors import RebalanceProtocol
 from ottla.clients.client import Client
@@ -20,6 +21,7 @@ from ottla.clients.subscription import SubscriptionState
 from ottla.protocol.records import TopicPartition
 
 
+@dataclass(eq=False)
 class Handover:
     """Gives partitions up and takes them over.
 
@@ -29,26 +31,16 @@ class Handover:
         on_committed: called with offsets that were committed.
     """
 
-    def __init__(
-        self,
-        client: Client[ConsumerOptions],
-        subscription: SubscriptionState,
-        member: GroupMember,
-        offsets: GroupOffsets,
-        gate: UserGate,
-        on_change: Callable[[], None],
-    ) -> None:
-        self._client = client
-        self._subscription = subscription
-        self._options = client.options
-        self._member = member
-        self._offsets = offsets
-        self._gate = gate
-        self._on_change = on_change
-        self._failure: Exception | None = None
-        self.listener: ConsumerRebalanceListener | None = None
-        self.rounds = 0
-        self.on_committed: Callable[[Mapping[TopicPartition, OffsetAndMetadata]], None] = lambda offsets: None
+    _client: Client[ConsumerOptions]
+    _subscription: SubscriptionState
+    _member: GroupMember
+    _offsets: GroupOffsets
+    _gate: UserGate
+    _on_change: Callable[[], None]
+    _failure: Exception | None = None
+    listener: ConsumerRebalanceListener | None = None
+    rounds: int = 0
+    on_committed: Callable[[Mapping[TopicPartition, OffsetAndMetadata]], None] = field(default=lambda offsets: None)
 
     def take_failure(self) -> Exception | None:
         """The exception that the listener raised, once."""
@@ -113,7 +105,7 @@ class Handover:
         self._gate.look_again()
 
         async def finish() -> None:
-            if self._options.enable_auto_commit and not self._member.lost:
+            if self._client.options.enable_auto_commit and not self._member.lost:
                 await self._commit(offsets, timeout_ms)
             if held and listener is not None:
                 await self._tell_gone(listener, set(held))
@@ -145,9 +137,9 @@ class Handover:
         }
 
     async def _commit_before_rebalance(self) -> None:
-        if self._options.enable_auto_commit:
+        if self._client.options.enable_auto_commit:
             # Others wait for this member meanwhile, but not longer than the rebalance timeout.
-            patience = min(self._options.request_timeout_ms, self._options.join_timeout_ms / 2)
+            patience = min(self._client.options.request_timeout_ms, self._client.options.join_timeout_ms / 2)
             await self._commit(self._finished(), patience)
 
     async def commit_finished(self, timeout_ms: float) -> None:

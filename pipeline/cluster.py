@@ -11,8 +11,8 @@ from ottla.protocol.records import TopicPartition
 
 if TYPE_CHECKING:
     from ottla.pipeline.config import Config
-    from ottla.pipeline.source.logs import Logs as Source
     from ottla.pipeline.source.options import Options
+    from ottla.pipeline.source.rows import Logs as Source
 
 EVENTS_TOPIC = "__ottla_group_events"
 EARLIEST = -2

@@ -223,13 +223,9 @@ class Lake:
             # Iceberg names its folders by the values too, but below data/.
             base = f"{folder}/data" if (place / "metadata").is_dir() else folder
             return spark.read.schema(schema).option("basePath", base).parquet(*names) if names else None
+        sunk = (place / METADATA).is_dir()  # Spark's file sink has written there, if only batches without rows
         # A folder with nothing but another table's in it is no table yet.
-        return spark.read.schema(schema).parquet(folder) if any(place.glob("[!_.]*")) or _sunk(place) else None
-
-
-def _sunk(place: Path) -> bool:
-    """Tell whether Spark's file sink has written there, if only batches without rows."""
-    return (place / METADATA).is_dir()
+        return spark.read.schema(schema).parquet(folder) if any(place.glob("[!_.]*")) or sunk else None
 
 
 def _note_schema(tables: dict[str, Any], table: Table, now: str) -> None:

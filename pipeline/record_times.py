@@ -65,12 +65,9 @@ def look_up(options: Options, lake: Lake, cluster_id: str, sample: Sample = rand
     """
     now = datetime.now(UTC)
     # A record of some KiB is wanted, and not the megabytes behind it.
-    cluster = Cluster(replace(options, fetch_bytes=_FETCH_BYTES))
-    try:
+    with contextlib.closing(Cluster(replace(options, fetch_bytes=_FETCH_BYTES))) as cluster:
         new = unknown(lake, now, unread(cluster))
         found = times(cluster, new if len(new) <= MOST_PLACES else sample(new, MOST_PLACES))
-    finally:
-        cluster.close()
     # A producer's clock may be wrong, or say nothing (-1): a time to come tells no age.
     rows = [(one, at_ms) for one, at_ms in found.items() if 0 <= at_ms <= now.timestamp() * 1000]
     if rows:

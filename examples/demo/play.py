@@ -11,7 +11,7 @@ from pathlib import Path
 
 from examples.demo.broker_log import BrokerLog
 from examples.demo.ledger import Ledger
-from examples.demo.offsets import Offsets
+from examples.demo.offsets import committed_and_ends
 from examples.demo.processes import Failed, Process
 from examples.demo.reports import Tail
 from examples.demo.view import MemberRow, Snapshot, View
@@ -286,14 +286,8 @@ class Play:
             ) from None
 
     async def _ask_offsets(self) -> None:
-        def ask() -> tuple[dict[int, int], dict[int, int]]:
-            offsets = Offsets(self.bootstrap, GROUP, TOPIC, self.plan.partitions)
-            try:
-                return offsets.committed(), offsets.log_ends()
-            finally:
-                offsets.close()
-
-        self.committed, self.log_ends = await asyncio.to_thread(ask)
+        found = asyncio.to_thread(committed_and_ends, self.bootstrap, GROUP, TOPIC, self.plan.partitions)
+        self.committed, self.log_ends = await found
 
     def _producer_done(self) -> bool:
         return self._producer is not None and self._producer.exit_code == 0

@@ -10,6 +10,8 @@ State ends by timers and not by Spark's TTL, because an alert that stands is to 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -131,7 +133,9 @@ class StoppedProcessor(_Processor):
         before = {group[0]: state[0] for group, state in self._groups.iterator()}
         readers = {group: msgspec.json.decode(state, type=Reader) for group, state in before.items()}
         said: list[Alert] = []
-        for ts_ms, at_once in _by_time(rows):
+        at = attrgetter("ts_ms")
+        for ts_ms, moment in groupby(sorted(rows, key=at), at):
+            at_once = list(moment)
             samples = [row for row in at_once if row.group_id is None]
             for row in at_once:
                 if row.group_id is not None:
@@ -175,12 +179,3 @@ class StoppedProcessor(_Processor):
         self._groups.clear()
         self._ends.clear()
         return _rows(said)
-
-
-def _by_time(rows: Iterator[Row]) -> Iterator[tuple[int, list[Row]]]:
-    """Rows of the same moment together, in the order of time."""
-    moments: dict[int, list[Row]] = {}
-    for row in rows:
-        moments.setdefault(row.ts_ms, []).append(row)
-    for ts_ms in sorted(moments):
-        yield ts_ms, moments[ts_ms]

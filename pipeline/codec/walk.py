@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 import numpy as np
 
@@ -77,7 +78,9 @@ def _wanted(found: Frames, ranges: list[Aborted]) -> tuple[Longs, list[Aborted]]
 def _aborted(found: Frames, ranges: list[Aborted]) -> tuple[list[int], list[Aborted]]:
     """The numbers of aborted batches, as the consumer finds them: from a transaction's first offset to its marker."""
     first = int(found.base_offset[0])
-    later = sorted((one for one in ranges if one.last_offset is None or one.last_offset >= first), key=_by_first)
+    later = sorted(
+        (one for one in ranges if one.last_offset is None or one.last_offset >= first), key=attrgetter("first_offset")
+    )
     later.reverse()
     active: dict[int, Aborted] = {}
     out = []
@@ -93,10 +96,6 @@ def _aborted(found: Frames, ranges: list[Aborted]) -> tuple[list[int], list[Abor
         else:
             out.append(index)
     return out, [*active.values(), *later[::-1]]
-
-
-def _by_first(one: Aborted) -> int:
-    return one.first_offset
 
 
 class _Bodies:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple
 
 from ottla.pipeline.report.reading import Tables
@@ -147,7 +148,8 @@ def _lanes(seen: list[_Seen], start: datetime, end: datetime, written: list[date
     # Generations without members have no lane, but end those before them.
     times = sorted({*(one.when for one in seen), *written})
     until = dict(zip(times, [*times[1:], end], strict=True))
-    for when, present in _by_time(seen):
+    for when, at_once in groupby(seen, attrgetter("when")):
+        present = list(at_once)
         ids = {one.member for one in present}
         taken = {id(of_member[one]) for one in ids if one in of_member}
         for one in present:
@@ -166,13 +168,6 @@ def _lanes(seen: list[_Seen], start: datetime, end: datetime, written: list[date
                 of_member[one.member] = lane
             _extend(lane, one, max(when, start), min(until[when], end))
     return [lane for lane in lanes if lane.bars]
-
-
-def _by_time(seen: list[_Seen]) -> Iterable[tuple[datetime, list[_Seen]]]:
-    found: dict[datetime, list[_Seen]] = {}
-    for one in seen:
-        found.setdefault(one.when, []).append(one)
-    return sorted(found.items())
 
 
 def _extend(lane: Lane, one: _Seen, start: datetime, end: datetime) -> None:

@@ -139,6 +139,11 @@ class Group:
         return sum(known) if known else None
 
     @property
+    def moved(self) -> int:
+        """Partitions that changed hands in all rebalances."""
+        return sum(one.moved or 0 for one in self.rebalances if not one.first)
+
+    @property
     def changes(self) -> int:
         """Rebalances but for the first generation that is known, which need not have been one."""
         return sum(not one.first for one in self.rebalances)

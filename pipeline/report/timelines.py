@@ -76,7 +76,7 @@ def _facts(group: Group) -> Html:
         paused = group.paused_ms
         figures.append(("Stood still in all", "not known" if paused is None else duration(paused / 1000)))
         figures += [("Longest", duration(slowest / 1000))] if slowest is not None else []
-        figures.append(("Partitions moved", number(sum(one.moved or 0 for one in group.rebalances if not one.first))))
+        figures.append(("Partitions moved", number(group.moved)))
     return facts(figures)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -12,10 +13,10 @@ from pyspark.sql.datasource import DataSourceReader, EqualTo, Filter, In, InputP
 from ottla.pipeline.codec.events import EVENTS_TOPIC
 from ottla.pipeline.source.ends import sample_rows, samples_now
 from ottla.pipeline.source.log_directory import LogDirectory
-from ottla.pipeline.source.logs import Logs, Span, Topic
+from ottla.pipeline.source.logs import Span, Topic
 from ottla.pipeline.source.options import Options
 from ottla.pipeline.source.planning import bundle, split
-from ottla.pipeline.source.rows import Losses, open_logs, read_spans
+from ottla.pipeline.source.rows import Logs, Losses, open_logs, read_spans
 from ottla.pipeline.source.subscription import check_named, partitions_of, resolve, subscribed
 from ottla.protocol.groups import DEFAULT_PARTITION_COUNT, coordinator_partition
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
@@ -53,13 +54,9 @@ class OttlaReader(DataSourceReader):
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Note which groups or partitions are wanted. Spark checks the rows nevertheless."""
         for one in filters:
-            wanted: set[object] = set()
-            if isinstance(one, EqualTo):
-                wanted = {one.value}
-            elif isinstance(one, In):
-                wanted = set(one.value)
-            else:
+            if not isinstance(one, EqualTo | In):
                 continue
+            wanted = {one.value} if isinstance(one, EqualTo) else set(one.value)
             column = ".".join(one.attribute)
             if column == "group_id" and self.options.decode in _BY_GROUP:
                 groups = {value for value in wanted if isinstance(value, str)}
@@ -74,12 +71,8 @@ class OttlaReader(DataSourceReader):
         options = self.options
         if options.decode == "ends":
             return [Bundle([])]
-        logs = open_logs(options)
-        try:
-            spans = self._spans(logs)
-        finally:
-            logs.close()
-        return bundles(options, spans)
+        with closing(open_logs(options)) as logs:
+            return bundles(options, self._spans(logs))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one bundle; of decode=ends, a sample of now."""
@@ -90,13 +83,10 @@ class OttlaReader(DataSourceReader):
         return read_spans(self.options, partition.spans)
 
     def _ends(self) -> Iterator[pa.RecordBatch]:
-        logs = open_logs(self.options)
-        try:
+        with closing(open_logs(self.options)) as logs:
             samples = samples_now(self.options, logs)
             while some := list(islice(samples, _SAMPLES_AT_ONCE)):
                 yield sample_rows(some)
-        finally:
-            logs.close()
 
     def _spans(self, logs: Logs) -> list[Span]:
         options = self.options

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from ottla.clients.backoff import Backoff
 from ottla.clients.errors import KafkaConnectionError, KafkaError, KafkaTimeout, error_code, error_of
+from ottla.clients.partitions import by_topic
 from ottla.pipeline.codec import Chunk, Damage, walk
 from ottla.pipeline.source.connection import Connection
 from ottla.pipeline.source.logs import Bounds, Broken, Report, SourceError, Span, Topic
@@ -45,6 +46,9 @@ class Cluster:
     Args:
         options: addresses, times, and the isolation level.
         sleep: waits for seconds between tries.
+
+    Attributes:
+        cluster_id: empty where it is not known; known once topics were asked for.
     """
 
     def __init__(self, options: Options, sleep: Callable[[float], None] = time.sleep) -> None:
@@ -58,11 +62,11 @@ class Cluster:
     # -- what others ask
 
     def topics(self, names: Collection[str] | None) -> dict[str, Topic]:
-        """See `Logs.topics`."""
+        """The named topics that exist, or all topics. Raises `SourceError`, as all that is asked here."""
         return {} if names is not None and not names else self.patiently("list topics", lambda: self._topics(names))
 
     def bounds(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Bounds]:
-        """See `Logs.bounds`."""
+        """The beginnings and ends of logs, as far as may be read with the isolation level asked for."""
 
         def ask() -> dict[TopicPartition, Bounds]:
             first = self._list_offsets(partitions, EARLIEST_TIMESTAMP, Isolation.READ_UNCOMMITTED)
@@ -77,18 +81,23 @@ class Cluster:
         return [tp for tp in partitions if self._leaders.get(tp, -1) in self._brokers]
 
     def offsets_at(self, partitions: Sequence[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int | None]:
-        """See `Logs.offsets_at`."""
+        """The first offset with that time (Unix ms) or a later one; None where there is none."""
         found = self.patiently(
             "list offsets", lambda: self._list_offsets(partitions, timestamp_ms, self.options.isolation)
         )
         return {tp: offset if offset >= 0 else None for tp, offset in found.items()}
 
     def chunks(self, spans: Sequence[Span], lost: Report, broken: Broken) -> Iterator[Chunk]:
-        """See `Logs.chunks`."""
+        """The records of spans, a few MiB at a time; those of one partition in order.
+
+        Raises:
+            SourceError: it cannot be read.
+            DataLoss: ``lost`` or ``broken`` raised it.
+        """
         return Fetching(self, spans, lost, broken).chunks()
 
     def close(self) -> None:
-        """See `Logs.close`."""
+        """Let go of connections."""
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
@@ -187,9 +196,7 @@ class Cluster:
         asked = []
         for leader, led in self.by_leader(partitions).items():
             connection = self.connection(leader)
-            rows: dict[str, list[ListOffsetsPartition]] = defaultdict(list)
-            for tp in led:
-                rows[tp.topic].append(ListOffsetsPartition(partition_index=tp.partition, timestamp=timestamp_ms))
+            rows = by_topic(led, lambda tp: ListOffsetsPartition(partition_index=tp.partition, timestamp=timestamp_ms))
             topics = [ListOffsetsTopic(name=topic, partitions=several) for topic, several in rows.items()]
             request: Message = ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=topics)
             asked.append((connection, connection.send(request, low=2)))
@@ -234,7 +241,7 @@ class Fetching:
         self._backoff = Backoff(cluster.options.retry_interval_ms, _LONGEST_PAUSE_MS)
 
     def chunks(self) -> Iterator[Chunk]:
-        """See `Logs.chunks`."""
+        """See `Cluster.chunks`."""
         while self._left:
             answers = self._cluster.patiently("fetch records", self._fetch)
             chunks: list[Chunk] = []
@@ -249,15 +256,11 @@ class Fetching:
                         chunks, held = [], 0
             if {tp: (at[0], self._bytes.get(tp)) for tp, at in self._left.items()} != before:
                 self._backoff.reset()
-                self._ask_ahead()
+                if self._left:  # brokers gather what comes next while what came is decoded
+                    self._asked = self._cluster.patiently("fetch records", self._ask)
             elif self._left:
                 self._pause()
             yield from chunks
-
-    def _ask_ahead(self) -> None:
-        """Let brokers gather what comes next while what came is decoded."""
-        if self._left:
-            self._asked = self._cluster.patiently("fetch records", self._ask)
 
     def _pause(self) -> None:
         """Nothing came: a leader that was just elected may not know how far its log is committed."""
@@ -304,13 +307,15 @@ class Fetching:
         return found
 
     def _request(self, partitions: list[TopicPartition]) -> FetchRequest:
-        rows: dict[str, list[FetchPartition]] = defaultdict(list)
         size = self._cluster.options.fetch_bytes
-        for tp in partitions:
-            most = self._bytes.get(tp, size)
-            rows[tp.topic].append(
-                FetchPartition(partition=tp.partition, fetch_offset=self._left[tp][0], partition_max_bytes=most)
-            )
+        rows = by_topic(
+            partitions,
+            lambda tp: FetchPartition(
+                partition=tp.partition,
+                fetch_offset=self._left[tp][0],
+                partition_max_bytes=self._bytes.get(tp, size),
+            ),
+        )
         return FetchRequest(
             max_wait_ms=_WAIT_MS,
             min_bytes=1,
@@ -345,10 +350,8 @@ class Fetching:
             if had_room and readable >= end:
                 del self._left[tp]  # what was at the end has been cleaned away
             return None
-        committed = self._isolation is Isolation.READ_COMMITTED
-        aborted = (
-            [(one.producer_id, one.first_offset) for one in answer.aborted_transactions or ()] if committed else []
-        )
+        named = answer.aborted_transactions or () if self._isolation is Isolation.READ_COMMITTED else ()
+        aborted = [(one.producer_id, one.first_offset) for one in named]
         chunk = walk(data, topic=tp.topic, partition=tp.partition, start_offset=start, end_offset=end, aborted=aborted)
         if not chunk.consumed and chunk.partial_size:
             self._bytes[tp] = min(max(chunk.partial_size, 2 * self._cluster.options.fetch_bytes), _LARGEST_FETCH)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.pipeline.source.cluster import Cluster
 from ottla.pipeline.source.log_directory import LogDirectory
-from ottla.pipeline.source.logs import Logs
 from ottla.pipeline.source.options import Options
+from ottla.pipeline.source.rows import Logs
 from ottla.pipeline.source.subscription import partitions_of, subscribed
 from ottla.pipeline.tables import LOG_END_SAMPLES
 from ottla.protocol.records import TopicPartition
@@ -64,12 +64,7 @@ def sample_rows(samples: Sequence[Sample]) -> pa.RecordBatch:
     import pyarrow as pa
 
     schema = LOG_END_SAMPLES.arrow(whole=False)
-    columns = [
-        [one.at_ms * 1000 for one in samples],
-        [one.tp.topic for one in samples],
-        [one.tp.partition for one in samples],
-        [one.start for one in samples],
-        [one.end for one in samples],
-    ]
+    rows = [(one.at_ms * 1000, *one.tp, one.start, one.end) for one in samples]
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
     arrays = [pa.array(column, type=field.type) for column, field in zip(columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -11,10 +11,9 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
 from ottla.pipeline.source.ends import Sample, sample_rows, samples_now
-from ottla.pipeline.source.logs import Logs
 from ottla.pipeline.source.offsets import VERSION, check_layout, foreign_layout
 from ottla.pipeline.source.options import Options
-from ottla.pipeline.source.rows import open_logs
+from ottla.pipeline.source.rows import Logs, open_logs
 from ottla.protocol.records import TopicPartition
 
 if TYPE_CHECKING:

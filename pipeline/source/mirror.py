@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
 
 from ottla.clients.errors import KafkaError, error_of
+from ottla.clients.partitions import committable
+from ottla.clients.structs import OffsetAndMetadata
 from ottla.pipeline.source.cluster import Cluster
 from ottla.pipeline.source.connection import Connection
 from ottla.pipeline.source.offsets import Progress
@@ -51,19 +52,11 @@ class Mirror:
         self._cluster.close()
 
     def _commit(self, progress: Progress) -> None:
-        rows: dict[str, list[OffsetCommitRequestPartition]] = defaultdict(list)
-        for tp, offset in progress.next.items():
-            rows[tp.topic].append(
-                OffsetCommitRequestPartition(
-                    partition_index=tp.partition, committed_offset=offset, committed_metadata="spark"
-                )
-            )
-        if not rows:
+        offsets = {tp: OffsetAndMetadata(offset, "spark") for tp, offset in progress.next.items()}
+        if not offsets:
             return
-        request = OffsetCommitRequest(
-            group_id=self.options.group,
-            topics=[OffsetCommitRequestTopic(name=topic, partitions=several) for topic, several in rows.items()],
-        )
+        topics = committable(offsets, OffsetCommitRequestTopic, OffsetCommitRequestPartition)
+        request = OffsetCommitRequest(group_id=self.options.group, topics=topics)
         answer = self._find().call(request, low=2, high=9)
         for topic in answer.topics:
             for one in topic.partitions:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from ottla.pipeline.codec import Damage, decode, table_of
 from ottla.pipeline.source.cluster import Cluster
 from ottla.pipeline.source.log_directory import LogDirectory
-from ottla.pipeline.source.logs import DataLoss, Logs, Span
+from ottla.pipeline.source.logs import DataLoss, Span
 from ottla.pipeline.source.options import Options
 from ottla.pipeline.tables import LOG_END_SAMPLES, Table
 from ottla.protocol.records import TopicPartition
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ottla.pipeline.source")
 _ADVICE = "set failOnDataLoss=false to go on with what is there"
+
+
+Logs = Cluster | LogDirectory
+"""A place of logs; both have the same methods. Use `close` at the end."""
 
 
 def open_logs(options: Options) -> Logs:
@@ -70,11 +75,8 @@ def read_spans(options: Options, spans: Sequence[Span]) -> Iterator[pa.RecordBat
         DataLoss: something is missing or damaged, and ``failOnDataLoss`` is true.
     """
     losses = Losses(options)
-    logs = open_logs(options)
-    try:
+    with closing(open_logs(options)) as logs:
         for chunk in logs.chunks(spans, losses.lost, losses.broken):
             rows = decode(options.decode, chunk, headers=options.include_headers)
             if rows.num_rows:
                 yield rows
-    finally:
-        logs.close()

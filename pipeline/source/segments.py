@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 from ottla.pipeline.source.logs import SourceError
 from ottla.protocol.records import HEADER_SIZE, LOG_OVERHEAD, MAGIC, MAGIC_AT
+from ottla.protocol.stored.journal import Trusted
+from ottla.protocol.stored.names import INDEX_SUFFIX, LOG_SUFFIX, OFFSET_ENTRY, TIME_ENTRY, parse_segment_name
 
 GULP = 4 << 20
 _MOST_LOOKS = 10
 _SWAP = re.compile(r"(\d{20})\.(?:(\d{20})\.)?log\.swap")
-_OFFSET_ENTRY = struct.Struct(">ii")
-_TIME_ENTRY = struct.Struct(">qi")
 # Base offset, length, magic, attributes, last offset delta, maximum timestamp.
 _FIELDS = struct.Struct(">qi4xb4xhi8xq")
 
@@ -40,20 +40,19 @@ class BatchPlace(NamedTuple):
     max_timestamp: int
 
 
-def segments_of(directory: Path, trusted: tuple[int, int] | None) -> list[Segment]:
-    """The segments of a partition, in order. ``trusted``: the last that counts, and its bytes (-1: all)."""
+def segments_of(directory: Path, trusted: Trusted | None) -> list[Segment]:
+    """The segments of a partition, in order; ``trusted`` tells which count, None that all do."""
     for _ in range(_MOST_LOOKS):
         segments: list[Segment] = []
         for base, path in sorted(_files(directory).items()):
-            if trusted is not None and base > trusted[0]:
+            if trusted is not None and base > trusted.last_base:
                 return segments
             try:
                 size = path.stat().st_size
             except OSError:
                 break  # deleted or renamed meanwhile: what stands in its place now?
-            if trusted is not None and base == trusted[0] and trusted[1] >= 0:
-                size = min(size, trusted[1])
-            segments.append(Segment(base, path, size))
+            end = None if trusted is None else trusted.end_of(base)
+            segments.append(Segment(base, path, size if end is None else min(size, end)))
         else:
             return segments
     raise SourceError(f"{directory}: files come and go faster than they can be read")
@@ -65,7 +64,7 @@ def _files(directory: Path) -> dict[int, Path]:
         names = os.listdir(directory)
     except OSError:
         return {}
-    found = {int(name[:20]): directory / name for name in names if re.fullmatch(r"\d{20}\.log", name)}
+    found = {base: directory / name for name in names if (base := parse_segment_name(name)) is not None}
     for swap in filter(None, (_SWAP.fullmatch(name) for name in sorted(names))):
         # A compaction that was interrupted when it counted already: it takes the place of what it was made of. Ottla's
         # files are named after both ends of that; Kafka's reach as far as their last batch.
@@ -86,7 +85,7 @@ def _end_of_file(base_offset: int, path: Path) -> int:
 def position_of(segment: Segment, offset: int) -> int:
     """The place of a batch that lies before ``offset`` or has it: by the index, if there is one that fits."""
     best = 0
-    for relative, position in entries(segment, ".index", _OFFSET_ENTRY):
+    for relative, position in entries(segment, INDEX_SUFFIX, OFFSET_ENTRY):
         if segment.base_offset + relative > offset:
             break
         best = position
@@ -95,9 +94,9 @@ def position_of(segment: Segment, offset: int) -> int:
     return best
 
 
-def entries(segment: Segment, suffix: str, entry: struct.Struct = _TIME_ENTRY) -> list[tuple[int, ...]]:
+def entries(segment: Segment, suffix: str, entry: struct.Struct = TIME_ENTRY) -> list[tuple[int, ...]]:
     """The entries of an index file; zeros at its end are room that was taken in advance."""
-    if segment.path.suffix != ".log":
+    if segment.path.suffix != LOG_SUFFIX:
         return []
     try:
         data = segment.path.with_suffix(suffix).read_bytes()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ottla.pipeline.codec import Aborted, Chunk, Damage, Transactions, walk
@@ -23,6 +23,7 @@ class Moved(Exception):
     """A file is not there any more, or another one has its name: a broker is at work. Look again."""
 
 
+@dataclass(eq=False)
 class StoredLog:
     """A log, seen through the files of a moment; `forget` looks at those of the next.
 
@@ -32,17 +33,14 @@ class StoredLog:
         least_start: the least that the log can begin at.
     """
 
-    def __init__(
-        self, tp: TopicPartition, directory: Path, journal: Callable[[], Journal | None], least_start: int
-    ) -> None:
-        self.tp = tp
-        self.directory = directory
-        self._journal = journal
-        self._least_start = least_start
-        self._segments: list[Segment] | None = None
-        self._segments_end: int | None = None
-        self._transactions = Transactions()
-        self._scanned = 0  # up to this offset `_transactions` knows everything
+    tp: TopicPartition
+    directory: Path
+    _journal: Callable[[], Journal | None]
+    _least_start: int
+    _segments: list[Segment] | None = None
+    _segments_end: int | None = None
+    _transactions: Transactions = field(default_factory=Transactions)
+    _scanned: int = 0  # up to this offset `_transactions` knows everything
 
     def forget(self) -> None:
         """The files may have changed."""

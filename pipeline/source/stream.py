@@ -12,12 +12,12 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from ottla.pipeline.codec import Aborted
 from ottla.pipeline.source.batch import Bundle, bundles
 from ottla.pipeline.source.log_directory import LogDirectory
-from ottla.pipeline.source.logs import UNKNOWN_ID, Bounds, Logs, Span, Topic
+from ottla.pipeline.source.logs import UNKNOWN_ID, Bounds, Span, Topic
 from ottla.pipeline.source.mirror import Mirror
 from ottla.pipeline.source.offsets import Progress, read_progress
 from ottla.pipeline.source.options import Options
 from ottla.pipeline.source.planning import admit
-from ottla.pipeline.source.rows import Losses, open_logs, read_spans
+from ottla.pipeline.source.rows import Logs, Losses, open_logs, read_spans
 from ottla.pipeline.source.subscription import check_named, partitions_of, resolve, subscribed
 from ottla.protocol.records import TopicPartition
 
@@ -61,7 +61,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     tp, f"startingOffsets says {offset}, and the log has {bounds[tp].start} to {bounds[tp].end}"
                 )
                 starts[tp] = min(max(offset, bounds[tp].start), bounds[tp].end)
-        return Progress({topic.name: topic.topic_id for topic in topics.values()}, starts).document()
+        return Progress(_ids(topics), starts).document()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """``maxOffsetsPerTrigger``."""

@@ -14,6 +14,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -215,11 +216,13 @@ def _close(writer: Any, file: Any) -> None:
     file.close()
 
 
+@dataclass(repr=False)
 class _Count:
     """Rows, and sums over partitions and offsets that tell whether they are the same ones."""
 
-    def __init__(self) -> None:
-        self.rows = self.offsets = self.products = 0
+    rows: int = 0
+    offsets: int = 0
+    products: int = 0
 
     def add(self, table: pa.Table) -> None:
         import numpy as np
@@ -230,11 +233,6 @@ class _Count:
         self.offsets = (self.offsets + int(offset.sum(dtype=np.uint64))) % 2**64
         mixed = (offset ^ (partition * np.uint64(0x9E3779B97F4A7C15))) * np.uint64(0xBF58476D1CE4E5B9)
         self.products = (self.products + int(mixed.sum(dtype=np.uint64))) % 2**64
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Count) and self.__dict__ == other.__dict__
-
-    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return f"{self.rows} rows"

@@ -7,6 +7,7 @@ import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -54,6 +55,7 @@ class Written(NamedTuple):
     size: int
 
 
+@dataclass(frozen=True)
 class BatchWriter:
     """A function that Spark calls for every batch; a batch that is in already is passed over.
 
@@ -63,39 +65,35 @@ class BatchWriter:
         told: called with every batch that was written.
     """
 
-    def __init__(
-        self,
-        folder: TopicFolder,
-        topic: str,
-        schema: StructType | None = None,
-        prefix: str = "",
-        told: Callable[[Written], None] | None = None,
-    ) -> None:
-        self._folder, self._topic, self._schema, self._prefix, self._told = folder, topic, schema, prefix, told
+    folder: TopicFolder
+    topic: str
+    schema: StructType | None = None
+    prefix: str = ""
+    told: Callable[[Written], None] | None = None
 
     def __call__(self, batch: DataFrame, number: int) -> None:
-        query = query_id(self._folder)
-        with self._folder.changing():  # what a crash left undone belongs to the batch before
-            last = self._folder.committed(query)
+        query = query_id(self.folder)
+        with self.folder.changing():  # what a crash left undone belongs to the batch before
+            last = self.folder.committed(query)
         if number <= last:
             return
         # A name of its own: the JVM of a driver that was killed may still be writing to the one before.
-        place = self._folder.new_staging(f"batch-{number:010d}-{uuid.uuid4().hex[:8]}")
+        place = self.folder.new_staging(f"batch-{number:010d}-{uuid.uuid4().hex[:8]}")
         staged = {"": place / "rows"}
-        made = columns.rows(batch, self._schema, self._prefix)
+        made = columns.rows(batch, self.schema, self.prefix)
         bad = 0
-        if self._schema is None:
+        if self.schema is None:
             _write(made, staged[""])
         else:
             bad = self._both(made, staged, place)
         written = list(place.rglob("*.parquet"))
         size = sum(file.stat().st_size for file in written)
-        done = Written(self._topic, number, rows_of(written), bad, len(written), size)
+        done = Written(self.topic, number, rows_of(written), bad, len(written), size)
         figures = {"rows": done.rows, "bad": done.bad, "files": done.files, "bytes": done.size}
-        self._folder.commit(number, query, staged, figures)
+        self.folder.commit(number, query, staged, figures)
         shutil.rmtree(place, ignore_errors=True)
-        if self._told is not None:
-            self._told(done)
+        if self.told is not None:
+            self.told(done)
 
     def _both(self, made: DataFrame, staged: dict[str, Path], place: Path) -> int:
         """Rows that fit, and counts the others on the way; only if there are any is the batch read a second time."""
