@@ -232,7 +232,7 @@ class History(Observer):
         since_ms: int | None = None,
         generation: int | None = None,
     ) -> AsyncIterator[Episode]:
-        """The same one by one, with pauses: those of a large group are hundreds of thousands of objects, all together."""
+        """The same one by one, with pauses: all those of a large group are hundreds of thousands of objects."""
         facts = self._facts()
         for episode in self._chosen(group_id, last, since_ms, generation):
             yield explain(episode, facts)
