@@ -79,8 +79,7 @@ async def test_a_key_is_set_and_deleted(world, version):
     assert topic.partitions[0].log.config.segment_ms == 604_800_000
 
 
-async def test_a_key_set_to_its_default_is_set(world):
-    await world.topic()
+async def test_a_key_set_to_its_default_is_set(world, topic):
     assert await change(world, TOPIC, "t", ("retention.ms", SET, "604800000")) == 0
     assert await described(world, TOPIC, "t", "retention.ms") == ("604800000", DYNAMIC_TOPIC)
 
@@ -102,8 +101,7 @@ async def test_changes_reach_every_partition_and_those_that_come_later(world):
     assert [partition.log.config.durability for partition in topic.partitions] == [Durability.OS] * 3
 
 
-async def test_changes_are_durable(world):
-    await world.topic()
+async def test_changes_are_durable(world, topic):
     await change(world, TOPIC, "t", ("retention.ms", SET, "5"))
     await change(world, BROKER, "1", ("log.roll.ms", SET, "6"))
     await change(world, BROKER, "", ("log.retention.bytes", SET, "7"))
@@ -116,8 +114,7 @@ async def test_changes_are_durable(world):
     assert world.engine.logs["t", 0].config.segment_ms == 6
 
 
-async def test_nothing_is_in_force_that_could_not_be_stored(world):
-    topic = await world.topic()
+async def test_nothing_is_in_force_that_could_not_be_stored(world, topic):
     world.engine.catalog.store = world.refuse_to_store
     answers = await change_all(
         world, (TOPIC, "t", ("retention.ms", SET, "5")), (TOPIC, "u", ("retention.ms", SET, "5"))
@@ -127,8 +124,7 @@ async def test_nothing_is_in_force_that_could_not_be_stored(world):
     assert await described(world, TOPIC, "t", "retention.ms") == ("604800000", DEFAULT)
 
 
-async def test_lists_grow_and_shrink(world):
-    topic = await world.topic()
+async def test_lists_grow_and_shrink(world, topic):
 
     async def after(operation, value):
         assert await change(world, TOPIC, "t", ("cleanup.policy", operation, value)) == 0
@@ -170,9 +166,8 @@ async def test_lists_grow_and_shrink(world):
         ("a b", [("retention.ms", SET, "5")], ErrorCode.INVALID_TOPIC_EXCEPTION),
     ],
 )
-async def test_what_topics_take(world, name, changes, error):
+async def test_what_topics_take(world, topic, name, changes, error):
     """Each as Kafka 4.3 answers it, but for the operation that there is not."""
-    topic = await world.topic()
     assert await change(world, TOPIC, name, *changes) == error
     assert topic.overrides == {}
 
@@ -188,8 +183,7 @@ async def test_what_topics_take(world, name, changes, error):
         (99, "", {"x": "1"}, ErrorCode.INVALID_REQUEST),
     ],
 )
-async def test_what_the_older_api_refuses(world, kind, name, configs, error):
-    await world.topic()
+async def test_what_the_older_api_refuses(world, topic, kind, name, configs, error):
     assert await replace(world, kind, name, **configs) == error
 
 
@@ -239,8 +233,7 @@ async def test_other_resources_are_refused(world, kind):
 # --------------------------------------------------------------------------------------------------------- brokers
 
 
-async def test_a_broker_comes_before_all_brokers_and_topics_follow(world):
-    topic = await world.topic()
+async def test_a_broker_comes_before_all_brokers_and_topics_follow(world, topic):
     other = await world.topic("other", retention_ms=9)
     assert await change(world, BROKER, "", ("log.retention.ms", SET, "3")) == 0
     assert (topic.config.retention_ms, other.config.retention_ms) == (3, 9)
@@ -258,8 +251,7 @@ async def test_a_broker_comes_before_all_brokers_and_topics_follow(world):
     assert world.topics.topics["later"].config == topic.config
 
 
-async def test_lists_of_brokers(world):
-    topic = await world.topic()
+async def test_lists_of_brokers(world, topic):
     assert await change(world, BROKER, "1", ("log.cleanup.policy", APPEND, "compact")) == 0
     assert await described(world, BROKER, "1", "log.cleanup.policy") == ("delete,compact", DYNAMIC_BROKER)
     assert topic.config.compacted
@@ -324,8 +316,7 @@ async def test_stored_keys_are_shown_if_kafka_knows_them(world, key, value, kind
     assert [(s.value, s.source) for s in row.synonyms] == [(value, DYNAMIC_BROKER), (value, DYNAMIC_DEFAULT)]
 
 
-async def test_the_log_names_the_type_of_what_was_changed(world):
-    await world.topic()
+async def test_the_log_names_the_type_of_what_was_changed(world, topic):
     await change(world, TOPIC, "t", ("retention.ms", SET, "77"))
     await change(world, BROKER, "", ("log.retention.ms", SET, "77"))
     await change(world, GROUP, "g", ("consumer.session.timeout.ms", SET, "50000"))
@@ -411,8 +402,7 @@ async def test_levels_have_kafkas_names(world, logger, kafkas, ours, shown):
     assert await described(world, LOGGER, "1", "root") == (shown, 6)
 
 
-async def test_levels_beside_other_changes_and_not_twice(world, logger):
-    topic = await world.topic()
+async def test_levels_beside_other_changes_and_not_twice(world, topic, logger):
     level = ("root", SET, "DEBUG")
     answers = await change_all(world, (LOGGER, "1", level), (TOPIC, "t", ("retention.ms", SET, "5")))
     assert answers == [(0, None), (0, None)]

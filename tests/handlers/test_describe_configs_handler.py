@@ -63,8 +63,7 @@ async def test_resources_are_described_together_as_each_alone(world, options):
     assert together[1].configs == together[2].configs != together[3].configs
 
 
-async def test_some_keys_or_all(world):
-    await world.topic()
+async def test_some_keys_or_all(world, topic):
     assert set(await rows(world, TOPIC, "t", ["retention.ms", "no.such"])) == {"retention.ms"}
     assert set(await rows(world, TOPIC, "t", [])) == set(TOPIC_KEYS)
 

@@ -110,8 +110,7 @@ async def test_a_session_begins_with_a_parked_fetch(world, make_batch):
     assert reader.ask((0, 1)) == {}
 
 
-async def test_trimming_is_told(world, make_batch):
-    await world.topic()
+async def test_trimming_is_told(world, topic, make_batch):
     for _ in range(3):
         world.produced(make_batch(b"x"))
     reader = Reader(world, IDS)
@@ -150,8 +149,7 @@ async def test_an_error_is_told_as_long_as_it_lasts(world, make_batch):
 
 
 @BOTH
-async def test_sessions_that_are_none(world, version):
-    await world.topic()
+async def test_sessions_that_are_none(world, topic, version):
     reader = Reader(world, version)
     for session in ((77, 3), (0, 3), (77, -2), (-1, 1), (2**31 - 9, 1), (-(2**28) + 2, 1)):
         response = reader.send((0, 0), session=session).response
@@ -160,8 +158,7 @@ async def test_sessions_that_are_none(world, version):
 
 
 @pytest.mark.parametrize("session_id", [2**31 - 8, 2**31 - 1, -(2**28) + 1, -(2**31)])
-async def test_ids_that_no_session_could_have(world, session_id):
-    await world.topic()
+async def test_ids_that_no_session_could_have(world, topic, session_id):
     for epoch in (-1, 0, 1):
         response = Reader(world, NAMES).send((0, 0), session=(session_id, epoch)).response
         assert (response.error_code, response.session_id) == (ErrorCode.UNKNOWN_SERVER_ERROR, session_id)
@@ -171,8 +168,7 @@ async def test_ids_that_no_session_could_have(world, session_id):
     assert len(world.services.fetch_sessions) == 0
 
 
-async def test_an_epoch_that_is_not_the_next(world):
-    await world.topic()
+async def test_an_epoch_that_is_not_the_next(world, topic):
     reader = Reader(world, IDS)
     reader.ask((0, 0))
     for epoch in (2, 7, -2):
@@ -181,8 +177,7 @@ async def test_an_epoch_that_is_not_the_next(world):
     assert reader.ask() == {}
 
 
-async def test_a_session_does_not_change_from_names_to_ids(world):
-    await world.topic()
+async def test_a_session_does_not_change_from_names_to_ids(world, topic):
     for version, other in ((NAMES, IDS), (IDS, NAMES)):
         reader = Reader(world, version)
         reader.ask((0, 0))
@@ -192,9 +187,8 @@ async def test_a_session_does_not_change_from_names_to_ids(world):
         assert reader.ask() == {}
 
 
-async def test_two_requests_of_one_session_at_once(world, make_batch):
+async def test_two_requests_of_one_session_at_once(world, topic, make_batch):
     """The one that waits has been overtaken: what it would tell is not what the session knows now."""
-    await world.topic()
     reader = Reader(world, IDS)
     reader.ask((0, 0))
     waiting = reader.send(max_wait_ms=5000)
@@ -212,8 +206,7 @@ async def test_two_requests_of_one_session_at_once(world, make_batch):
 
 
 @pytest.mark.parametrize("epoch", [0, -1])
-async def test_a_full_fetch_ends_the_session_that_it_names(world, epoch):
-    await world.topic()
+async def test_a_full_fetch_ends_the_session_that_it_names(world, topic, epoch):
     reader = Reader(world, IDS)
     reader.ask((0, 0))
     response = reader.send((0, 0), session=(reader.session_id, epoch)).response
@@ -224,14 +217,12 @@ async def test_a_full_fetch_ends_the_session_that_it_names(world, epoch):
     assert reader.send().response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-async def test_closing_what_is_not_there(world):
-    await world.topic()
+async def test_closing_what_is_not_there(world, topic):
     response = Reader(world, IDS).send((0, 0), session=(77, -1)).response
     assert (response.error_code, response.session_id, len(response.responses)) == (0, 0, 1)
 
 
-async def test_a_session_of_nothing_is_none(world):
-    await world.topic()
+async def test_a_session_of_nothing_is_none(world, topic):
     reader = Reader(world, IDS)
     reader.ask((0, 0))
     assert reader.ask(forgotten=[0]) == {}
@@ -251,15 +242,13 @@ async def test_without_a_slot_all_is_told(new_world):
 
 
 @pytest.mark.parametrize("version", range(4, 7))
-async def test_older_versions_have_no_sessions(world, version):
-    await world.topic()
+async def test_older_versions_have_no_sessions(world, topic, version):
     exchange = world.fetch(version=version)
     assert (exchange.response.session_id, len(world.services.fetch_sessions)) == (0, 0)
 
 
-async def test_a_gone_connection_does_not_end_a_session(world, make_batch):
+async def test_a_gone_connection_does_not_end_a_session(world, topic, make_batch):
     """It goes on elsewhere; a fetch that was under way is lost, and the consumer begins anew."""
-    await world.topic()
     reader = Reader(world, IDS)
     reader.ask((0, 0))
     reader.send(max_wait_ms=5000).hang_up()
@@ -273,8 +262,7 @@ async def test_a_gone_connection_does_not_end_a_session(world, make_batch):
 # -- topics that come and go
 
 
-async def test_names_that_no_topic_can_have_are_fetched_without_a_session(world):
-    await world.topic()
+async def test_names_that_no_topic_can_have_are_fetched_without_a_session(world, topic):
     reader = Reader(world, NAMES)
     unknown = {0: (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, [])}
     assert reader.ask(("n" * 250, 0, 0)) == unknown
@@ -286,8 +274,7 @@ async def test_names_that_no_topic_can_have_are_fetched_without_a_session(world)
     assert len(world.services.fetch_sessions) == 0
 
 
-async def test_a_deleted_topic(world):
-    await world.topic()
+async def test_a_deleted_topic(world, topic):
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     for version in (NAMES, IDS):
         reader = Reader(world, version)
@@ -301,8 +288,7 @@ async def test_a_deleted_topic(world):
         assert again == {0: (ErrorCode.INCONSISTENT_TOPIC_ID, -1, []) if version == IDS else (0, 0, [])}
 
 
-async def test_a_topic_made_anew_is_told_from_one_of_its_name_that_looks_the_same(world):
-    await world.topic()
+async def test_a_topic_made_anew_is_told_from_one_of_its_name_that_looks_the_same(world, topic):
     by_name, by_id = Reader(world, NAMES), Reader(world, IDS)
     for reader in (by_name, by_id):
         reader.ask((0, 0))
@@ -312,8 +298,7 @@ async def test_a_topic_made_anew_is_told_from_one_of_its_name_that_looks_the_sam
     assert by_id.ask() == {0: (ErrorCode.INCONSISTENT_TOPIC_ID, -1, [])}
 
 
-async def test_a_partition_without_news_is_looked_at_all_the_same(world, make_batch):
-    await world.topic()
+async def test_a_partition_without_news_is_looked_at_all_the_same(world, topic, make_batch):
     world.produced(make_batch(b"x"))
     await world.restart()
     reader = Reader(world, IDS)
@@ -356,8 +341,7 @@ async def test_an_unknown_partition_does_not_hurry_the_others(world, make_batch)
     assert reader.told(waiting) == {0: (0, 1, [b"x"]), 9: (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, [])}
 
 
-async def test_a_version_that_cannot_say_where_logs_part(world, make_batch):
-    await world.topic()
+async def test_a_version_that_cannot_say_where_logs_part(world, topic, make_batch):
     world.produced(make_batch(b"x"))
     await world.restart()
     reader = Reader(world, NAMES)
@@ -371,8 +355,7 @@ async def test_a_version_that_cannot_say_where_logs_part(world, make_batch):
     assert reader.ask()[0] == (0, 1, [])  # and where they part, as long as it is so
 
 
-async def test_a_bug_of_ours_by_version(world):
-    await world.topic()
+async def test_a_bug_of_ours_by_version(world, topic):
     row = FetchPartition(partition=3)
     by_name = failed(FetchRequest(session_id=5, topics=[FetchTopic(topic="t", partitions=[row])]), -1)
     assert (by_name.error_code, by_name.session_id) == (-1, 5)

@@ -40,7 +40,7 @@ class Elsewhere:
 
 
 def rows(exchange):
-    found = exchange.response.responses[0].partitions
+    found = exchange.rows
     return [[record.value for _, batch in iter_batches(row.records) for record in decode_batch(batch)] for row in found]
 
 
@@ -74,7 +74,7 @@ async def test_a_fetch_ends_with_its_time_and_tells_where_the_log_ends(world, el
     exchange = world.fetch(max_wait_ms=max_wait_ms)
     assert exchange.finished is (max_wait_ms == 0)
     world.advance(max_wait_ms)
-    row = exchange.response.responses[0].partitions[0]
+    row = exchange.row
     assert (row.records, row.error_code, row.high_watermark) == (b"", 0, 1)
     elsewhere.come()
 
@@ -93,7 +93,7 @@ async def test_records_that_are_here_wait_for_others_if_they_are_too_few(world, 
 async def test_a_fetch_hears_of_what_cannot_be_fetched(world, elsewhere):
     exchange = world.fetch(max_wait_ms=500)
     elsewhere.come(error=Unavailable("it cannot be reached"))
-    assert exchange.response.responses[0].partitions[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert exchange.row.error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 async def test_nobody_is_answered_who_has_gone(world, elsewhere):

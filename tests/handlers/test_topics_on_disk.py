@@ -22,7 +22,7 @@ def damage(directory, log):
 async def settled(world, exchange):
     while not exchange.finished:
         await world.idle()
-    return exchange.response.responses[0].partition_responses[0]
+    return exchange.row
 
 
 async def test_everything_is_there_after_a_restart(on_disk, make_batch):

@@ -77,7 +77,7 @@ class Tx:
     async def produce(self, *values, topic="t", **options):
         exchange = self.send(*values, topic=topic, **options)
         await self.world.idle()
-        row = exchange.response.responses[0].partition_responses[0]
+        row = exchange.row
         if not row.error_code:
             self.sequences[topic] = self.sequences.get(topic, 0) + len(values)
         return E(row.error_code)
@@ -196,7 +196,7 @@ async def test_a_batch_that_was_verified_before_a_marker_is_not_written_after_it
     world.host.write_marker(tps[0], _marker(tx), lambda offset, error: None)
     caller.reply(dict.fromkeys(tps, E.NONE))
     await world.idle()
-    assert exchange.response.responses[0].partition_responses[0].error_code == E.INVALID_TXN_STATE
+    assert exchange.row.error_code == E.INVALID_TXN_STATE
 
 
 def _marker(tx, commit=False, **changed):
@@ -272,13 +272,13 @@ async def test_the_end_of_a_transaction_wakes_committed_readers(world, tx, min_b
     assert not waiting.finished and len(world.fetches) == 1
     await tx.end(commit=True)
     assert waiting.finished
-    assert values(waiting.response.responses[0].partitions[0]) == [b"a" * 100]
+    assert values(waiting.row) == [b"a" * 100]
 
 
 async def test_plain_records_wake_committed_readers(world, make_batch):
     waiting = world.fetch(isolation_level=COMMITTED, max_wait_ms=500)
     world.produced(make_batch(b"plain"))
-    assert values(waiting.response.responses[0].partitions[0]) == [b"plain"]
+    assert values(waiting.row) == [b"plain"]
 
 
 async def test_after_a_restart_it_is_as_before(world, tx, make_batch):
