@@ -6,10 +6,8 @@ import pytest
 
 from ottla.broker.core.configs.alterations import Operation
 from ottla.broker.engine import Durability
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.message_parts import ConfigValue
-from ottla.protocol.messages import alter_configs, incremental_alter_configs
-from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
 pytestmark = pytest.mark.asyncio
 
@@ -18,22 +16,19 @@ SET, DELETE, APPEND, SUBTRACT = Operation
 DYNAMIC_TOPIC, DYNAMIC_BROKER, DYNAMIC_DEFAULT, STATIC, DEFAULT, GROUP_CONFIG = 1, 2, 3, 4, 5, 8
 
 
+def resource(kind, name, **fields):
+    return {"resource_type": kind, "resource_name": name} | fields
+
+
 async def change_all(world, *resources, validate_only=False, version=1):
     """Resources are (type, name, (key, operation, value), …); returns (code, message) for each."""
-    messages = incremental_alter_configs
+    columns = "name", "config_operation", "value"
     rows = [
-        messages.AlterConfigsResource(
-            resource_type=kind,
-            resource_name=name,
-            configs=[
-                messages.AlterableConfig(name=key, config_operation=operation, value=value)
-                for key, operation, value in changes
-            ],
-        )
+        resource(kind, name, configs=[dict(zip(columns, change, strict=True)) for change in changes])
         for kind, name, *changes in resources
     ]
-    request = messages.IncrementalAlterConfigsRequest(resources=rows, validate_only=validate_only)
-    responses = (await world.ask(request, version)).responses
+    key = ApiKey.INCREMENTAL_ALTER_CONFIGS
+    responses = (await world.call(key, version, resources=rows, validate_only=validate_only)).responses
     assert [(row.resource_type, row.resource_name) for row in responses] == [resource[:2] for resource in resources]
     return [(row.error_code, row.error_message) for row in responses]
 
@@ -46,21 +41,16 @@ async def change(world, kind, name, *changes, **options):
 
 
 async def replace(world, kind, name, validate_only=False, version=2, **configs):
-    pairs = [(key.replace("_", "."), value) for key, value in configs.items()]
-    resource = alter_configs.AlterConfigsResource(
-        resource_type=kind,
-        resource_name=name,
-        configs=[ConfigValue(name=key, value=value) for key, value in pairs],
-    )
-    request = alter_configs.AlterConfigsRequest(resources=[resource], validate_only=validate_only)
-    (row,) = (await world.ask(request, version)).responses
+    pairs = [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()]
+    rows = [resource(kind, name, configs=pairs)]
+    (row,) = (await world.call(ApiKey.ALTER_CONFIGS, version, resources=rows, validate_only=validate_only)).responses
     return row.error_code
 
 
 async def described(world, kind, name, key):
     """Value and source of one key; None if it is not shown."""
-    resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=[key])
-    (result,) = (await world.ask(DescribeConfigsRequest(resources=[resource]), 4)).results
+    rows = [resource(kind, name, configuration_keys=[key])]
+    (result,) = (await world.call(ApiKey.DESCRIBE_CONFIGS, 4, resources=rows)).results
     return (result.configs[0].value, result.configs[0].config_source) if result.configs else None
 
 
@@ -153,11 +143,7 @@ async def test_lists_grow_and_shrink(world, topic):
         ("t", [("retention.ms", 9, "5")], ErrorCode.INVALID_REQUEST),
         ("t", [("retention.ms", SET, "5"), ("retention.ms", DELETE, None)], ErrorCode.INVALID_REQUEST),
         ("t", [("retention.ms", SET, "5"), ("no.such.key", SET, "1")], ErrorCode.INVALID_CONFIG),
-        (
-            "t",
-            [("min.compaction.lag.ms", SET, "6"), ("max.compaction.lag.ms", SET, "5")],
-            ErrorCode.INVALID_CONFIG,
-        ),
+        ("t", [("min.compaction.lag.ms", SET, "6"), ("max.compaction.lag.ms", SET, "5")], ErrorCode.INVALID_CONFIG),
         ("t", [("remote.storage.enable", SET, "true")], ErrorCode.INVALID_CONFIG),
         ("t", [], ErrorCode.NONE),
         ("u", [("retention.ms", SET, "5")], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
@@ -308,9 +294,9 @@ async def test_unknown_keys_of_brokers_are_kept_and_their_values_not_shown(world
 async def test_stored_keys_are_shown_if_kafka_knows_them(world, key, value, kind):
     for name, source in (("", DYNAMIC_DEFAULT), ("1", DYNAMIC_BROKER)):
         assert await change(world, BROKER, name, (key, SET, value or "sesame")) == 0
-        resource = DescribeConfigsResource(resource_type=BROKER, resource_name=name, configuration_keys=[key])
-        request = DescribeConfigsRequest(resources=[resource], include_synonyms=True)
-        ((row,),) = [result.configs for result in (await world.ask(request, 4)).results]
+        rows = [resource(BROKER, name, configuration_keys=[key])]
+        told = await world.call(ApiKey.DESCRIBE_CONFIGS, 4, resources=rows, include_synonyms=True)
+        ((row,),) = [result.configs for result in told.results]
         assert (row.value, row.config_source, row.config_type) == (value, source, kind)
         assert row.is_sensitive == row.read_only == (value is None)
     assert [(s.value, s.source) for s in row.synonyms] == [(value, DYNAMIC_BROKER), (value, DYNAMIC_DEFAULT)]

@@ -5,25 +5,18 @@ import asyncio
 import pytest
 
 from ottla.broker.core.topics.catalog import PRODUCER_ID_BLOCK
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
-from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from ottla.protocol.messages.offset_for_leader_epoch import (
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderPartition,
-    OffsetForLeaderTopic,
-)
+from tests.handlers.conftest import NOW_MS
 
 pytestmark = pytest.mark.asyncio
 
-NOW_MS = 1_700_000_000_000
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, TIERED, PENDING_UPLOAD = range(-1, -7, -1)
 
 
-async def list_offset(world, timestamp, *, version=7, topic="t", partition=0, **options):
-    rows = [ListOffsetsPartition(partition_index=partition, timestamp=timestamp, **options)]
-    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=rows)])
-    return (await world.ask(request, version)).topics[0].partitions[0]
+async def list_offset(world, timestamp, *, partition=0, **options):
+    (row,) = await world.offsets(timestamp, partition, **options)
+    return row
 
 
 async def test_ends_of_a_log(world, topic, make_batch):
@@ -91,22 +84,20 @@ async def test_the_epoch_is_that_of_the_record(world, topic, make_batch):
 
 
 async def test_a_topic_without_partitions_is_not_answered(world, topic):
-    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[])])
-    assert (await world.ask(request, 7)).topics == []
+    topics = [{"name": "t", "partitions": []}]
+    assert (await world.call(ApiKey.LIST_OFFSETS, 7, replica_id=-1, topics=topics)).topics == []
 
 
 async def test_list_offsets_errors(world, topic):
     assert (await list_offset(world, LATEST, topic="no-such")).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert (await list_offset(world, LATEST, partition=1)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    fenced = await list_offset(world, LATEST, current_leader_epoch=7)
+    fenced = await list_offset(world, LATEST, leader_epoch=7)
     assert (fenced.error_code, fenced.offset, fenced.timestamp) == (ErrorCode.UNKNOWN_LEADER_EPOCH, -1, -1)
 
 
 async def test_a_partition_named_twice(world):
     await world.topic("t", 2)
-    rows = [ListOffsetsPartition(partition_index=index, timestamp=LATEST) for index in (0, 1, 0)]
-    response = await world.ask(ListOffsetsRequest(topics=[ListOffsetsTopic(name="t", partitions=rows)]), 7)
-    errors = [row.error_code for row in response.topics[0].partitions]
+    errors = [row.error_code for row in await world.offsets(LATEST, 0, 1, 0)]
     assert errors == [ErrorCode.INVALID_REQUEST, 0, ErrorCode.INVALID_REQUEST]
 
 
@@ -143,9 +134,9 @@ async def test_delete_records_errors(world, topic, make_batch):
 
 
 async def epoch_end(world, epoch, *, topic="t", partition=0, current=-1, version=4):
-    rows = [OffsetForLeaderPartition(partition=partition, current_leader_epoch=current, leader_epoch=epoch)]
-    request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic=topic, partitions=rows)])
-    row = (await world.ask(request, version)).topics[0].partitions[0]
+    rows = [{"partition": partition, "current_leader_epoch": current, "leader_epoch": epoch}]
+    topics = [{"topic": topic, "partitions": rows}]
+    row = (await world.call(ApiKey.OFFSET_FOR_LEADER_EPOCH, version, topics=topics)).topics[0].partitions[0]
     return row.error_code, row.leader_epoch, row.end_offset
 
 
@@ -173,8 +164,7 @@ async def test_offset_for_leader_epoch_errors(world, topic):
 
 
 async def init(world, version=4, **options):
-    request = InitProducerIdRequest(**({"transactional_id": None} | options))
-    response = await world.ask(request, version)
+    response = await world.call(ApiKey.INIT_PRODUCER_ID, version, **{"transactional_id": None} | options)
     return response.error_code, response.producer_id, response.producer_epoch
 
 

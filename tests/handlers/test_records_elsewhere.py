@@ -5,10 +5,10 @@ import pytest_asyncio
 
 from ottla.broker.engine import NotHere, Unavailable
 from ottla.broker.runtime.long_work import LongWork
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from ottla.protocol.records import decode_batch, iter_batches
-from tests.handlers.conftest import NOW_MS
+from tests.handlers.conftest import NOW_MS, values
+from tests.support.requests import list_offsets_fields
 
 pytestmark = pytest.mark.asyncio
 
@@ -40,8 +40,7 @@ class Elsewhere:
 
 
 def rows(exchange):
-    found = exchange.rows
-    return [[record.value for _, batch in iter_batches(row.records) for record in decode_batch(batch)] for row in found]
+    return [values(row.records) for row in exchange.rows]
 
 
 @pytest_asyncio.fixture
@@ -106,8 +105,7 @@ async def test_nobody_is_answered_who_has_gone(world, elsewhere):
 async def test_a_look_up_by_time_waits_for_its_batch(world, elsewhere):
     batches = Elsewhere(world.topics.topics["t"].partitions[0].log, "batch_for_timestamp")
     world.services.look_up = LongWork("look-up", world.log)
-    wanted = ListOffsetsPartition(partition_index=0, timestamp=NOW_MS)
-    exchange = world.send(ListOffsetsRequest(topics=[ListOffsetsTopic(name="t", partitions=[wanted])]), 7)
+    exchange = world.begin(ApiKey.LIST_OFFSETS, 7, **list_offsets_fields("t", NOW_MS))
     await world.idle()
     assert not exchange.finished
     batches.come()
