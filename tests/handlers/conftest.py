@@ -293,19 +293,28 @@ class World:
         wanted |= {"topic_id": self.id_of(topic), "partitions": [place | {"partition": index} for index in partitions]}
         return self.begin(ApiKey.FETCH, version, **fields)
 
-    def produced_all(self, *topics, version=9, acks=-1, **options):
-        """Send batches of several topics, as (name or id, {partition: records, …}), and let the storage run.
-
-        Returns:
-            The exchange; answered unless it waits for something else.
-        """
+    def produce_all(self, *topics, version=9, acks=-1, **options):
+        """Send batches of several topics, as (name or id, [(partition, records), …])."""
         data = [
             named(topic) | {"partition_data": [{"index": index, "records": records} for index, records in rows]}
             for topic, rows in topics
         ]
-        exchange = self.begin(ApiKey.PRODUCE, version, acks=acks, topic_data=data, **options)
+        return self.begin(ApiKey.PRODUCE, version, acks=acks, topic_data=data, **options)
+
+    def produced_all(self, *topics, **options):
+        """The same, and let the storage run; the exchange is answered unless it waits for something else."""
+        exchange = self.produce_all(*topics, **options)
         self.run()
         return exchange
+
+    def fetch_all(self, *topics, version=12, **options):
+        """Send a fetch of several topics, as (name or id, [(partition, offset), …])."""
+        rows = [
+            {"topic_id" if isinstance(topic, uuid.UUID) else "topic": topic}
+            | {"partitions": [{"partition": i, "fetch_offset": at, "partition_max_bytes": 100} for i, at in places]}
+            for topic, places in topics
+        ]
+        return self.begin(ApiKey.FETCH, version, topics=rows, **options)
 
     async def trim(self, offset, *, topic="t", partition=0, version=2):
         """Ask for the records before an offset to be deleted; the partition's row."""

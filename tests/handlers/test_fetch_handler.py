@@ -6,7 +6,6 @@ import pytest
 
 from ottla.protocol.compression import Codec
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from tests.handlers.conftest import values
 
 pytestmark = pytest.mark.asyncio
@@ -104,7 +103,7 @@ async def test_there_are_no_followers(world, topic, make_batch, version):
         (0, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER),
         (5, 0, ErrorCode.UNKNOWN_LEADER_EPOCH if version >= 9 else ErrorCode.NOT_LEADER_OR_FOLLOWER),
     ):
-        who = {"replica_id": replica} if version < 15 else {"replica_state": ReplicaState(replica_id=replica)}
+        who = {"replica_id": replica} if version < 15 else {"replica_state": {"replica_id": replica}}
         known = {"current_leader_epoch": epoch} if version >= 9 else {}
         response = world.fetch(version=version, **who, **known).response
         row = response.responses[0].partitions[0]
@@ -113,23 +112,17 @@ async def test_there_are_no_followers(world, topic, make_batch, version):
         assert (row.current_leader.leader_id, response.node_endpoints) == (1 if named else -1, [])
 
 
-async def test_ids_that_are_nobody_s_are_told_before_partitions_that_there_are_not(world):
-    t = (await world.topic()).topic_id
-    topics = [
-        FetchTopic(topic_id=topic_id, partitions=[FetchPartition(partition=index)])
-        for topic_id, index in ((t, 7), (UUID(int=1 << 100), 0), (t, 0), (t, 8), (UUID(int=1 << 101), 1))
-    ]
-    response = world.send(FetchRequest(topics=topics), 13).response
+async def test_ids_that_are_nobody_s_are_told_before_partitions_that_there_are_not(world, topic):
+    t = topic.topic_id
+    wanted = [(t, 7), (UUID(int=1 << 100), 0), (t, 0), (t, 8), (UUID(int=1 << 101), 1)]
+    response = world.fetch_all(*((topic_id, [(index, 0)]) for topic_id, index in wanted), version=13).response
     found = [row.error_code for topic in response.responses for row in topic.partitions]
     assert found == [0] + [ErrorCode.UNKNOWN_TOPIC_ID] * 2 + [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
 
 
 async def test_an_error_of_a_partition_that_there_is_is_told_at_once(world):
     await world.topic("t", 2)
-    rows = [FetchPartition(partition=index, fetch_offset=index * 9, partition_max_bytes=100) for index in (0, 1)]
-    exchange = world.send(
-        FetchRequest(max_wait_ms=500, min_bytes=1, topics=[FetchTopic(topic="t", partitions=rows)]), 12
-    )
+    exchange = world.fetch_all(("t", [(0, 0), (1, 9)]), max_wait_ms=500, min_bytes=1)
     assert [row.error_code for row in exchange.rows] == [0, ErrorCode.OFFSET_OUT_OF_RANGE]
 
 
@@ -137,11 +130,7 @@ async def test_topics_are_told_in_the_order_of_the_request(world):
     await world.topic("a", 2)
     await world.topic("b")
     wanted = [("a", [0]), ("b", [0]), ("a", [1]), ("a", []), ("a", [0])]
-    topics = [
-        FetchTopic(topic=name, partitions=[FetchPartition(partition=index) for index in indexes])
-        for name, indexes in wanted
-    ]
-    response = world.send(FetchRequest(topics=topics), 12).response
+    response = world.fetch_all(*((name, [(index, 0) for index in indexes]) for name, indexes in wanted)).response
     found = [(topic.topic, [row.partition_index for row in topic.partitions]) for topic in response.responses]
     assert found == [("a", [0]), ("b", [0]), ("a", [1])]
 
@@ -257,7 +246,7 @@ async def test_does_not_wait_when_not_asked_to(world, topic, options):
 
 
 async def test_a_fetch_of_nothing_is_answered_at_once(world):
-    exchange = world.send(FetchRequest(max_wait_ms=500, min_bytes=1, topics=[]), 12)
+    exchange = world.fetch_all(max_wait_ms=500, min_bytes=1)
     assert (exchange.response.error_code, exchange.response.responses) == (0, [])
 
 
@@ -326,10 +315,7 @@ async def test_a_gone_connection_leaves_nothing_behind(world, make_batch):
 
 
 async def test_a_partition_asked_twice_is_read_once_as_it_was_asked_last(world, topic, make_batch):
-    rows = [FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=100) for offset in (9, 0)]
-    exchange = world.send(
-        FetchRequest(max_wait_ms=500, min_bytes=1, topics=[FetchTopic(topic="t", partitions=rows)]), 12
-    )
+    exchange = world.fetch_all(("t", [(0, 9), (0, 0)]), max_wait_ms=500, min_bytes=1)
     world.produced(make_batch(b"x"))
     assert [values(row.records) for row in exchange.rows] == [[b"x"]]
 

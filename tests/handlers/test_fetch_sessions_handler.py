@@ -5,9 +5,10 @@ from uuid import UUID
 import pytest
 
 from ottla.broker.handlers.fetch import failed
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from tests.handlers.conftest import values
+from tests.support.requests import request
 
 pytestmark = pytest.mark.asyncio
 
@@ -24,29 +25,27 @@ class Reader:
         self.options = {"max_bytes": 1 << 20, "min_bytes": 1} | options
         self.session_id = self.epoch = 0
 
-    def send(self, *wanted, forgotten=(), max_wait_ms=0, session=None, **options):
+    def send(self, *wanted, forgotten=(), max_wait_ms=0, session=None, row=None, **options):
         """``wanted`` are (partition, offset) of the topic t, or (topic, partition, offset)."""
         topics = []
         for entry in wanted:
             name, index, offset = ("t", *entry) if len(entry) == 2 else entry
-            row = FetchPartition(
-                partition=index, fetch_offset=offset, **({"partition_max_bytes": 1 << 20} | options.get("row", {}))
-            )
-            topic_id = name if not isinstance(name, str) else self.world.id_of(name)
-            topics.append(FetchTopic(topic=str(name), topic_id=topic_id, partitions=[row]))
-        options.pop("row", None)
+            place = {"partition": index, "fetch_offset": offset, "partition_max_bytes": 1 << 20} | (row or {})
+            topics.append(self.named(name) | {"partitions": [place]})
         session_id, epoch = session or (self.session_id, self.epoch)
-        request = FetchRequest(
+        return self.world.begin(
+            ApiKey.FETCH,
+            self.version,
             max_wait_ms=max_wait_ms,
             session_id=session_id,
             session_epoch=epoch,
             topics=topics,
-            forgotten_topics_data=[
-                ForgottenTopic(topic="t", topic_id=self.world.id_of("t"), partitions=[index]) for index in forgotten
-            ],
-            **(self.options | options),
+            forgotten_topics_data=[self.named("t") | {"partitions": [index]} for index in forgotten],
+            **self.options | options,
         )
-        return self.world.send(request, self.version)
+
+    def named(self, name):
+        return {"topic": str(name), "topic_id": self.world.id_of(name) if isinstance(name, str) else name}
 
     def ask(self, *wanted, **options):
         """Send, and go on with the session; what was told, by partition."""
@@ -356,9 +355,9 @@ async def test_a_version_that_cannot_say_where_logs_part(world, topic, make_batc
 
 
 async def test_a_bug_of_ours_by_version(world, topic):
-    row = FetchPartition(partition=3)
-    by_name = failed(FetchRequest(session_id=5, topics=[FetchTopic(topic="t", partitions=[row])]), -1)
+    rows_3 = {"partitions": [{"partition": 3}]}
+    by_name = failed(request(ApiKey.FETCH, {"session_id": 5, "topics": [{"topic": "t"} | rows_3]}), -1)
     assert (by_name.error_code, by_name.session_id) == (-1, 5)
     assert rows(by_name) == {3: (-1, -1, [])}
-    by_id = failed(FetchRequest(topics=[FetchTopic(topic_id=world.id_of("t"), partitions=[row])]), -1)
+    by_id = failed(request(ApiKey.FETCH, {"topics": [{"topic_id": world.id_of("t")} | rows_3]}), -1)
     assert (by_id.error_code, by_id.responses) == (-1, [])

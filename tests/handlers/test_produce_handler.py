@@ -7,14 +7,13 @@ import pytest
 from ottla.broker.engine import StorageFull, Unavailable
 from ottla.protocol.compression import Codec
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.primitives import ZERO_UUID
 from ottla.protocol.records import TimestampType, batch_crc, decode_batch, parse_header
 from ottla.protocol.steps import finished
+from tests.handlers.conftest import NOW_MS, batch
 
 pytestmark = pytest.mark.asyncio
 
-NOW_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000
 
 
@@ -48,26 +47,14 @@ async def test_a_batch_may_become_larger_than_a_request_may_be(new_world, make_b
 
 async def test_one_answer_when_all_partitions_are_done(world, make_batch):
     await world.topic("t", 2)
-    data = [
-        PartitionProduceData(index=0, records=make_batch(b"a")),
-        PartitionProduceData(index=9, records=make_batch(b"b")),
-        PartitionProduceData(index=1, records=b""),
-        PartitionProduceData(index=1, records=make_batch(b"c")),
-    ]
-    missing = TopicProduceData(name="no-such", partition_data=[PartitionProduceData(index=0, records=make_batch(b"d"))])
-    topics = [TopicProduceData(name="t", partition_data=data), missing]
-    exchange = world.send(ProduceRequest(acks=-1, topic_data=topics), 9)
+    data = [(0, make_batch(b"a")), (9, make_batch(b"b")), (1, b""), (1, make_batch(b"c"))]
+    exchange = world.produce_all(("t", data), ("no-such", [(0, make_batch(b"d"))]))
     assert not exchange.finished
     world.run()
     rows = [row for topic in exchange.response.responses for row in topic.partition_responses]
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert [(row.index, row.error_code) for row in rows] == [
-        (0, 0),
-        (9, unknown),
-        (1, ErrorCode.INVALID_RECORD),
-        (1, 0),
-        (0, unknown),
-    ]
+    assert [row.index for row in rows] == [0, 9, 1, 1, 0]
+    assert [row.error_code for row in rows] == [0, unknown, ErrorCode.INVALID_RECORD, 0, unknown]
 
 
 async def test_topics_by_id(world, topic, make_batch):
@@ -99,8 +86,7 @@ async def test_a_refusal_names_topics_by_id_too(world, topic, make_batch):
 
 @pytest.mark.parametrize("acks", [2, -2, 100])
 async def test_other_acks_are_refused(world, topic, make_batch, acks):
-    exchange = world.produce(make_batch(b"a"), acks=acks)
-    row = exchange.row
+    row = world.produce(make_batch(b"a"), acks=acks).row
     assert (row.error_code, row.base_offset) == (ErrorCode.INVALID_REQUIRED_ACKS, -1)
     assert world.topics.topics["t"].partitions[0].log.log_end_offset == 0
 
@@ -142,9 +128,22 @@ async def test_a_failing_storage_is_a_retriable_error(world, topic, make_batch):
     assert world.produced(make_batch(b"a")).base_offset == 0
 
 
-async def test_internal_topics_cannot_be_produced_to(world, make_batch):
-    row = world.produced(make_batch(b"a"), topic="__consumer_offsets")
-    assert row.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+IDEMPOTENT = {"producer_id": 9, "producer_epoch": 0, "base_sequence": 0}
+
+
+@pytest.mark.parametrize(
+    ("sent", "options", "error"),
+    [
+        (batch(b"a"), {"topic": "__consumer_offsets"}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (batch(b"x", codec=Codec.ZSTD), {"version": 6}, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+        (batch(b"x", codec=Codec.ZSTD), {"version": 7}, ErrorCode.NONE),
+        (batch(b"v", **IDEMPOTENT, is_transactional=True), {}, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        (batch(b"v", **IDEMPOTENT, is_control=True), {}, ErrorCode.INVALID_RECORD),
+    ],
+    ids=["an internal topic", "zstd too early", "zstd", "a transaction without an id", "a control batch"],
+)
+async def test_what_is_accepted(world, topic, sent, options, error):
+    assert world.produced(sent, **options).error_code == error
 
 
 @pytest.mark.parametrize("codec", list(Codec))
@@ -158,12 +157,12 @@ async def test_batches_are_stored_byte_exact_but_for_offset_and_epoch(world, top
     assert [record.value for record in decode_batch(stored)] == [b"x" * 500, b"y" * 500]
 
 
-def corrupt(batch):
-    return batch[:-1] + bytes([batch[-1] ^ 1])
+def corrupt(data):
+    return data[:-1] + bytes([data[-1] ^ 1])
 
 
-def old_magic(batch):
-    return batch[:16] + b"\x01" + batch[17:]
+def old_magic(data):
+    return data[:16] + b"\x01" + data[17:]
 
 
 @pytest.mark.parametrize(
@@ -190,12 +189,6 @@ async def test_too_large_batches_are_refused_by_their_size_on_the_wire(world, ma
     await world.topic(max_message_bytes=1000)
     assert world.produced(make_batch(b"x" * 2000)).error_code == ErrorCode.MESSAGE_TOO_LARGE
     assert world.produced(make_batch(b"x" * 100_000, codec=Codec.GZIP)).error_code == 0
-
-
-async def test_zstd_needs_version_7(world, topic, make_batch):
-    sent = make_batch(b"x", codec=Codec.ZSTD)
-    assert world.produced(sent, version=6).error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-    assert world.produced(sent, version=7).error_code == 0
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
@@ -263,7 +256,7 @@ async def test_a_batch_that_cannot_be_told_from_its_neighbours_stands_in_the_way
 
 async def test_a_transactional_batch_without_an_id_stands_in_the_way_of_all(world, make_batch):
     await world.topic("t", 2)
-    transactional = make_batch(b"a", producer_id=9, producer_epoch=0, base_sequence=0, is_transactional=True)
+    transactional = make_batch(b"a", **IDEMPOTENT, is_transactional=True)
     exchange = world.produced_all(("t", [(0, make_batch(b"a")), (1, transactional)]))
     rows = exchange.rows
     assert [row.error_code for row in rows] == [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED] * 2
@@ -323,9 +316,7 @@ async def test_a_batch_that_failed_may_be_sent_again(world, topic, make_batch):
     failed = [world.produce(sequenced(make_batch, 1)) for _ in range(2)]
     behind = world.produce(sequenced(make_batch, 2))
     world.run()
-    for exchange in [*failed, behind]:
-        row = exchange.row
-        assert row.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert {exchange.row.error_code for exchange in (*failed, behind)} == {ErrorCode.KAFKA_STORAGE_ERROR}
     world.engine.fault = lambda tp, offset: None
     assert world.produced(sequenced(make_batch, 2)).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert [world.produced(sequenced(make_batch, n)).base_offset for n in (1, 2)] == [1, 2]
@@ -359,16 +350,6 @@ async def test_producers_idle_for_a_day_are_not_rebuilt(world, topic, make_batch
     assert world.produced(sequenced(make_batch, 7)).error_code == 0
 
 
-async def test_transactional_batches_need_a_transactional_id(world, topic, make_batch):
-    sent = make_batch(b"v", producer_id=9, producer_epoch=0, base_sequence=0, is_transactional=True)
-    assert world.produced(sent).error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-
-
-async def test_control_batches_are_refused(world, topic, make_batch):
-    sent = make_batch(b"v", producer_id=9, producer_epoch=0, base_sequence=0, is_control=True)
-    assert world.produced(sent).error_code == ErrorCode.INVALID_RECORD
-
-
 async def test_answering_versions(world, topic, make_batch):
     for version in range(3, 10):
         assert world.produced(make_batch(b"v"), version=version).error_code == 0
@@ -388,9 +369,7 @@ async def test_what_producers_log_at_each_retry_has_no_words(world, make_batch):
     ("version", "error"), [(12, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), (13, ErrorCode.UNKNOWN_TOPIC_ID)]
 )
 async def test_a_topic_that_is_deleted_under_a_batch_is_unknown(world, topic, make_batch, version, error):
-    data = [PartitionProduceData(index=0, records=make_batch(b"v"))]
-    topic = TopicProduceData(name="t" if version < 13 else "", topic_id=world.id_of("t"), partition_data=data)
-    exchange = world.send(ProduceRequest(acks=-1, topic_data=[topic]), version)
+    exchange = world.produce(make_batch(b"v"), version=version)
     world.engine.fault = lambda tp, offset: Unavailable("the log is deleted")
     await world.delete("t")
     world.run()
@@ -404,7 +383,6 @@ async def test_a_batch_behind_one_that_cannot_be_decompressed_is_looked_at_too(w
         data = bytearray(make_batch(b"v" * 100, codec=Codec.ZSTD))
         data[61:65] = b"\0\0\0\0"
         data[17:21] = batch_crc(data).to_bytes(4, "big")
-        rows.append(PartitionProduceData(index=index, records=bytes(data)))
-    request = ProduceRequest(acks=-1, timeout_ms=1, topic_data=[TopicProduceData(name="t", partition_data=rows)])
-    told = (await world.ask(request, 9)).responses[0].partition_responses
-    assert [row.error_code for row in told] == [ErrorCode.INVALID_RECORD] * 2
+        rows.append((index, bytes(data)))
+    exchange = world.produced_all(("t", rows))
+    assert [row.error_code for row in exchange.rows] == [ErrorCode.INVALID_RECORD] * 2
