@@ -106,6 +106,20 @@ class Clock:
         self.now_ms = end_ms
 
 
+class Sockets(Loop):
+    """The loop of one connection, between what hosts it and its transport."""
+
+    def __init__(self, host: UnboundedHost, transport: Transport | None = None) -> None:
+        super().__init__()
+        self.transport = transport or Transport()
+        self.connection = Connection(host, self)  # type: ignore[arg-type]
+        self.connection.connection_made(self.transport)  # type: ignore[arg-type]
+
+    def send(self, *bodies: bytes) -> None:
+        """The client sends frames with these bodies."""
+        self.connection.data_received(framed(*bodies))
+
+
 class Log:
     """Keeps the lines that it is told."""
 
