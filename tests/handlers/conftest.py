@@ -30,6 +30,7 @@ from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.messages.fetch import FetchableTopicResponse
 from ottla.protocol.records import Record, build_batch, decode_batch, iter_batches
+from tests.shell.host import Log, Timer
 from tests.support.requests import (
     delete_records_fields,
     fetch_fields,
@@ -41,30 +42,6 @@ from tests.support.requests import (
 
 NOW_MS = 1_700_000_000_000
 KEYS = {api(key).request: key for key in ApiKey}
-
-
-class Quiet:
-    """A log that keeps what it is told."""
-
-    def __init__(self):
-        self.lines = []
-
-    def info(self, event, **fields):
-        self.lines.append((event, fields))
-
-    error = info
-
-
-class Timer:
-    """A callback that waits for the clock."""
-
-    def __init__(self, when_ms, callback):
-        self.when_ms = when_ms
-        self.callback = callback
-        self.cancelled = False
-
-    def cancel(self):
-        self.cancelled = True
 
 
 class Exchange:
@@ -124,7 +101,7 @@ class World:
         self.wall = NOW_MS
         self.scheduled = []
         self.timers = []
-        self.log = Quiet()
+        self.log = Log()
         self.deleted = []
         ids = itertools.count(1)
         self.session_ids = itertools.count(100)

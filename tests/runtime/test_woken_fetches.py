@@ -5,7 +5,7 @@ import pytest
 from ottla.broker.core.fetches import FetchPurgatory, Parked
 from ottla.broker.runtime.host import Host
 from ottla.protocol.records import TopicPartition
-from tests.handlers.conftest import Quiet, Timer
+from tests.shell.host import Log, Timer
 
 TP = TopicPartition("t", 0)
 
@@ -24,7 +24,7 @@ class World:
     def __init__(self):
         self.now_ms = 0
         self.timers, self.answered, self.broken = [], [], []
-        self.log = Quiet()
+        self.log = Log()
         self.host = Host(
             self,
             FetchPurgatory(),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla.broker.net.connection import Connection
+from ottla.protocol.apis import ApiKey, api
 
 
 def framed(*bodies: bytes) -> bytes:
@@ -133,7 +134,19 @@ class Log:
     def warning(self, event: str, **fields: Any) -> None:
         self.lines.append((event, fields))
 
-    debug = error = warning
+    debug = info = error = warning
+
+
+def answers(data: bytes, key: ApiKey, version: int) -> list[tuple[int, Any]]:
+    """Correlation ids and answers to requests of one kind, out of what was written."""
+    found = []
+    row = api(key)
+    while data:
+        size, correlation_id = struct.unpack_from(">ii", data)
+        body = data[8 + row.response_header_version(version) : 4 + size]
+        found.append((correlation_id, row.response.layout(version).decode(body)))
+        data = data[4 + size :]
+    return found
 
 
 class UnboundedHost:

@@ -52,11 +52,6 @@ def groups() -> Groups:
     return Groups()
 
 
-@pytest.fixture
-def log() -> Log:
-    return Log()
-
-
 @pytest.fixture(params=["fused", "construct"])
 def dispatcher(request: pytest.FixtureRequest, groups: Groups, log: Log) -> Dispatcher:
     services = SimpleNamespace(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import struct
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +20,7 @@ from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.headers import frame_request
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
-from tests.shell.host import Log, Transport, UnboundedHost
+from tests.shell.host import Log, Transport, UnboundedHost, answers
 
 _VERSION = 4
 _CODE = ApiKey.INIT_PRODUCER_ID << 16 | _VERSION
@@ -67,13 +66,8 @@ class World(UnboundedHost):
 
     def answers(self) -> list[tuple[int, int]]:
         """Correlation ids and error codes."""
-        data, found = self.transport.written, []
-        layout = api(ApiKey.INIT_PRODUCER_ID).response.layout(_VERSION)
-        while data:
-            size, correlation_id = struct.unpack_from(">ii", data)
-            found.append((correlation_id, layout.decode(data[9 : 4 + size], 0).error_code))
-            data = data[4 + size :]
-        return found
+        told = answers(self.transport.written, ApiKey.INIT_PRODUCER_ID, _VERSION)
+        return [(correlation_id, answer.error_code) for correlation_id, answer in told]
 
 
 async def broken(request: Any, ctx: Any, services: Any) -> Any:
