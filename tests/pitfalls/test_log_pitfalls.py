@@ -19,13 +19,13 @@ from ottla.protocol.records import (
     MAGIC_AT,
     RECORD_COUNT_AT,
     TimestampType,
-    batch_crc,
     check_crc,
     decode_batch,
     iter_batches,
     parse_header,
     with_codec,
 )
+from tests.protocol.produced import sealed
 from tests.support.client import Client, TopicPartition, batch, fresh, of
 from tests.support.requests import fetch_fields
 
@@ -165,9 +165,7 @@ def changed(data: bytes, at: int, form: str, value: int, *, seal: bool = True) -
     """A batch with one field of its header changed, and by default a CRC that fits."""
     buffer = bytearray(data)
     struct.pack_into(form, buffer, at, value)
-    if seal:
-        struct.pack_into(">I", buffer, CRC_AT, batch_crc(bytes(buffer)))
-    return bytes(buffer)
+    return sealed(buffer) if seal else bytes(buffer)
 
 
 def test_pitfall_44_a_batch_is_kept_as_it_came_and_checked_before(client: Client) -> None:
