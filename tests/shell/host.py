@@ -143,6 +143,7 @@ def answers(data: bytes, key: ApiKey, version: int) -> list[tuple[int, Any]]:
     row = api(key)
     while data:
         size, correlation_id = struct.unpack_from(">ii", data)
+        assert len(data) >= 4 + size, "an answer that is cut off"
         body = data[8 + row.response_header_version(version) : 4 + size]
         found.append((correlation_id, row.response.layout(version).decode(body)))
         data = data[4 + size :]

@@ -18,9 +18,9 @@ from ottla.broker.runtime.metering import ConnectionMeter
 from ottla.broker.settings import Settings
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.headers import frame_request
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from tests.shell.host import Log, Transport, UnboundedHost, answers
+from tests.support.peer import request_frame
 
 _VERSION = 4
 _CODE = ApiKey.INIT_PRODUCER_ID << 16 | _VERSION
@@ -55,11 +55,9 @@ class World(UnboundedHost):
         self.dispatcher.routes[_CODE] = dataclasses.replace(route, handle=handle, **changes)
 
     async def ask(self, *correlation_ids: int) -> None:
-        body = InitProducerIdRequest.layout(_VERSION).encode(InitProducerIdRequest(transaction_timeout_ms=1))
-        frames = [
-            frame_request(ApiKey.INIT_PRODUCER_ID, _VERSION, number, "c", body, flexible=True)
-            for number in correlation_ids
-        ]
+        asked = InitProducerIdRequest(transaction_timeout_ms=1)
+        code = ApiKey.INIT_PRODUCER_ID, _VERSION
+        frames = [request_frame(*code, asked, number, "c") for number in correlation_ids]
         self.connection.data_received(b"".join(frames))
         for _ in range(20):
             await asyncio.sleep(0)

@@ -20,9 +20,9 @@ from ottla.broker.runtime.metering import ConnectionMeter
 from ottla.broker.settings import Settings
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.headers import frame_request
 from tests.shell import host
 from tests.shell.host import Clock, Log, Loop, Transport
+from tests.support.peer import request_frame
 from tests.support.requests import produce_fields, request
 
 
@@ -72,9 +72,7 @@ def world() -> World:
 
 
 def frame(key: ApiKey, version: int, client_id: str = "c", **fields: Any) -> bytes:
-    row = api(key)
-    body = row.request.layout(version).encode(request(key, fields))
-    return frame_request(key, version, 1, client_id, body, flexible=row.request_header_version(version) == 2)
+    return request_frame(key, version, request(key, fields), 1, client_id)
 
 
 def groups(client_id: str = "c", *states: str) -> bytes:
@@ -192,9 +190,8 @@ def test_time_is_counted(world: World) -> None:
 
     world.services.groups.heartbeat = slow
     connection.data_received(heartbeat())
-    assert (
-        only(connection, ApiKey.HEARTBEAT, 4).throttle_time_ms == 1_000
-    )  # 11 % in ten seconds for 1 %, and no longer than a window
+    # 11 % in ten seconds for 1 %, and no longer than a window
+    assert only(connection, ApiKey.HEARTBEAT, 4).throttle_time_ms == 1_000
     world.advance(1_000)
     world.services.groups.heartbeat = lambda request, now_ms: 0
     world.limit()
