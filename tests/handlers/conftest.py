@@ -264,10 +264,8 @@ class World:
     def fetch(self, offset=0, *, topic="t", partitions=(0,), version=12, max_wait_ms=0, min_bytes=1, **options):
         """Send a fetch of some partitions, all from ``offset``."""
         options = {"max_bytes": 50 << 20} | options
-        fields = fetch_fields(topic, offset, max_wait_ms=max_wait_ms, min_bytes=min_bytes, **options)
-        (wanted,) = fields["topics"]
-        (place,) = wanted["partitions"]
-        wanted |= {"topic_id": self.id_of(topic), "partitions": [place | {"partition": index} for index in partitions]}
+        fields = fetch_fields(topic, offset, *partitions, max_wait_ms=max_wait_ms, min_bytes=min_bytes, **options)
+        fields["topics"][0]["topic_id"] = self.id_of(topic)
         return self.begin(ApiKey.FETCH, version, **fields)
 
     def produce_all(self, *topics, version=9, acks=-1, **options):

@@ -16,6 +16,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.testing import Broker, BrokerProcess
 from tests.support.client import Client, batch
 from tests.support.requests import fetch_fields, produce_fields, request
+from tests.support.waiting import seconds_of
 from tests.wire.requests import World
 
 MEBIBYTE = 1 << 20
@@ -30,12 +31,6 @@ def world(broker: Broker) -> Iterator[World]:
 
 def is_served(client: Client) -> bool:
     return client.call(ApiKey.API_VERSIONS, 0).error_code == 0
-
-
-def seconds_of(work: Callable[[], object]) -> float:
-    started = time.monotonic()
-    work()
-    return time.monotonic() - started
 
 
 def test_pitfall_01_answers_come_in_the_order_of_their_requests(client: Client) -> None:

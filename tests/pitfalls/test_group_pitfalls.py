@@ -44,9 +44,8 @@ def two(connect: Connect, group: str) -> tuple[tuple[Client, Any], tuple[Client,
     leader, other = connect(), connect()
     joined = leader.stable(group)
     other.start_enter(group)
-    leader.await_rebalance(group, joined)
-    leader.start_join(group, member_id=joined.member_id)
-    return (leader, leader.answer()), (other, other.answer())
+    again, followed = leader.let_in(group, joined, other)
+    return (leader, again), (other, followed)
 
 
 @pytest.mark.parametrize("version", BY_NAME)
@@ -197,9 +196,7 @@ def test_pitfall_30_a_member_that_gave_partitions_up_starts_another_generation(c
         other.answer()
         changed = {"cooperative-sticky": owned}
         other.start_join(group, member_id=ids[1], protocols={"range": owned} | changed)
-        leader.await_rebalance(group, joined)
-        leader.start_join(group, member_id=ids[0])
-        joined, followed = leader.answer(), other.answer()
+        joined, followed = leader.let_in(group, joined, other)
         assert joined.generation_id == followed.generation_id == generation
         assert {member.member_id: member.metadata for member in joined.members}[ids[1]] == owned
 

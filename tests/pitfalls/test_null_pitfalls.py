@@ -94,9 +94,8 @@ def test_pitfall_17_an_empty_instance_id_is_a_static_one_and_null_is_none(
     assert client.heartbeat(group, joined, group_instance_id="") == 0
     dynamic = connect()
     member_id = dynamic.start_enter(group)
-    client.await_rebalance(group, joined)
-    client.start_join(group, member_id=joined.member_id, instance="")
-    assert client.answer().generation_id == dynamic.answer().generation_id == 2
+    again = client.let_in(group, joined, dynamic, instance="")
+    assert [answer.generation_id for answer in again] == [2, 2]
     told = {member.member_id: member.group_instance_id for member in client.describe(group).members}
     assert told == {joined.member_id: "", member_id: None}
 
@@ -118,9 +117,7 @@ def test_pitfall_19_a_member_without_an_assignment_gets_no_bytes(connect: Callab
     leader, other = connect(), connect()
     joined = leader.stable(group)
     other.start_enter(group)
-    leader.await_rebalance(group, joined)
-    leader.start_join(group, member_id=joined.member_id)
-    answers = leader.answer(), other.answer()
+    answers = leader.let_in(group, joined, other)
     other.start_sync(group, answers[1], {})
     assert leader.sync(group, answers[0], {joined.member_id: b"\0\1 all of it"}).assignment == b"\0\1 all of it"
     told = other.answer()

@@ -15,6 +15,7 @@ from tests.support.peer import Peer
 from tests.support.requests import (
     commit_fields,
     create_fields,
+    delete_records_fields,
     fetch_fields,
     heartbeat_fields,
     join_fields,
@@ -122,6 +123,10 @@ class Client(Peer):
             if start == before or start >= (told.last_stable_offset if level else told.high_watermark):
                 return records, start
 
+    def delete_records(self, topic: str, offset: int) -> Any:
+        """Delete those of partition 0 before an offset; gives the partition's part of the answer."""
+        return self.call(ApiKey.DELETE_RECORDS, 2, **delete_records_fields(topic, offset)).topics[0].partitions[0]
+
     def offset(self, topic: str, timestamp: int = -1, version: int = 7, *, partition: int = 0, level: int = 0) -> Any:
         """ListOffsets of a partition; gives the partition's part of the answer."""
         fields = list_offsets_fields(topic, timestamp, partition, isolation=level)
@@ -173,6 +178,12 @@ class Client(Peer):
         while not (told := self.heartbeat(group, joined)):
             assert time.monotonic() < deadline, "no rebalance begins"
         assert told == ErrorCode.REBALANCE_IN_PROGRESS
+
+    def let_in(self, group: str, joined: Any, *others: Client, **options: Any) -> list[Any]:
+        """Join again with others, who have sent their joins; the answers, the own one first."""
+        self.await_rebalance(group, joined)
+        self.start_join(group, member_id=joined.member_id, **options)
+        return [client.answer() for client in (self, *others)]
 
     def leave(self, group: str, *members: str, version: int = 5) -> Any:
         fields = leave_fields(group, *((member, None) for member in members))
