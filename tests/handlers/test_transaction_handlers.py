@@ -11,6 +11,7 @@ from ottla.protocol.groups import coordinator_partition
 from ottla.protocol.internal_topics import TRANSACTIONS_TOPIC
 from ottla.protocol.records import decode_batch, iter_batches
 from ottla.protocol.transaction_log import decode_transaction_key, decode_transaction_value
+from tests.support.requests import add_partitions_fields
 
 pytestmark = pytest.mark.asyncio
 E = ErrorCode
@@ -35,8 +36,7 @@ async def who(world):
 
 async def added(world, who, *topics, version=3):
     """Let partition 0 of topics take part; the codes."""
-    wanted = who | {"topics": [{"name": name, "partitions": [0]} for name in topics]}
-    fields = {f"v3_and_below_{field}": value for field, value in wanted.items()} | {"transactions": [wanted]}
+    fields = add_partitions_fields(who, *((name, 0) for name in topics))
     answer = await world.call(ApiKey.ADD_PARTITIONS_TO_TXN, version, **fields)
     by_id = answer.results_by_transaction
     results = answer.results_by_topic_v3_and_below if version < 4 else by_id[0].topic_results

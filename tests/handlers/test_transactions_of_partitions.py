@@ -9,7 +9,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.records import decode_batch, iter_batches
-from tests.support.requests import offset_fetch_fields
+from tests.support.requests import add_partitions_fields, offset_fetch_fields
 
 E = ErrorCode
 COMMITTED = 1
@@ -42,8 +42,7 @@ class Tx:
         return {"producer_id": self.producer_id, "producer_epoch": self.producer_epoch}
 
     async def add(self, *topics):
-        wanted = self.who | {"topics": [{"name": topic, "partitions": [0]} for topic in topics]}
-        fields = {f"v3_and_below_{field}": value for field, value in wanted.items()}
+        fields = add_partitions_fields(self.who, *((topic, 0) for topic in topics))
         answer = await self.world.call(ApiKey.ADD_PARTITIONS_TO_TXN, 3, **fields)
         for topic in answer.results_by_topic_v3_and_below:
             assert all(row.partition_error_code == E.NONE for row in topic.results_by_partition)

@@ -182,6 +182,16 @@ def offset_fetch_fields(
     return {"group_id": asked[0] if asked else "", "topics": old, "groups": batched, "require_stable": stable}
 
 
+# Transactions
+
+
+def add_partitions_fields(producer: Values, *places: tuple[str, int]) -> dict[str, Any]:
+    """``producer``: transactional id, producer id and epoch; ``places``: topics and partitions."""
+    topics = [{"name": topic, "partitions": partitions} for topic, partitions in by_topic(places).items()]
+    wanted = {**producer, "topics": topics}
+    return {f"v3_and_below_{name}": value for name, value in wanted.items()} | {"transactions": [wanted]}
+
+
 # Logs
 
 

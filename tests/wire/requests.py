@@ -13,9 +13,10 @@ from typing import Any
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.records import TopicPartition
 from ottla.protocol.schema import ArrayOf
-from tests.support.client import Client, batch
+from tests.support.client import Client, batch, who
 from tests.support.requests import (
     Values,
+    add_partitions_fields,
     commit_fields,
     create_fields,
     fetch_fields,
@@ -99,7 +100,7 @@ class World:
         name = self.fresh("transaction")
         told = self.peer.producer(name)
         assert told.error_code == 0
-        return {"transactional_id": name, "producer_id": told.producer_id, "producer_epoch": told.producer_epoch}
+        return who(told) | {"transactional_id": name}
 
     def transaction(self) -> dict[str, Any]:
         """The same in a transaction."""
@@ -143,11 +144,6 @@ def _sync(world: World) -> Values:
 def _delete_topics(world: World) -> Values:
     name = world.topic()
     return {"topic_names": [name], "topics": [{"name": name}], "timeout_ms": 10_000}
-
-
-def _add_partitions(world: World) -> Values:
-    wanted = world.producer() | {"topics": _topic_partitions("name", "partitions")}
-    return {f"v3_and_below_{name}": value for name, value in wanted.items()} | {"transactions": [wanted]}
 
 
 def _txn_commit(world: World) -> Values:
@@ -218,7 +214,7 @@ VALID: dict[ApiKey, Callable[[World], Values]] = {
         "replica_id": -1,
         "topics": [{"topic": TOPIC, "partitions": [{"current_leader_epoch": -1}]}],
     },
-    ApiKey.ADD_PARTITIONS_TO_TXN: _add_partitions,
+    ApiKey.ADD_PARTITIONS_TO_TXN: lambda world: add_partitions_fields(world.producer(), (TOPIC, 0)),
     ApiKey.ADD_OFFSETS_TO_TXN: lambda world: world.producer() | {"group_id": world.fresh("group")},
     ApiKey.END_TXN: lambda world: world.transaction() | {"committed": True},
     ApiKey.TXN_OFFSET_COMMIT: _txn_commit,
