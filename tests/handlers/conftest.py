@@ -345,6 +345,12 @@ async def topic(world):
     return await world.topic()
 
 
+@pytest_asyncio.fixture
+async def wide_topic(world):
+    """The topic ``t`` of two partitions."""
+    return await world.topic(partitions=2)
+
+
 @pytest.fixture
 def slow_world(world, monkeypatch):
     """One whose changes take a while, so that others wait for them."""

@@ -122,8 +122,7 @@ async def resources(world, *kinds, version=1):
     return response.error_code, [(row.resource_type, row.resource_name) for row in response.config_resources]
 
 
-async def test_resources_are_listed(world):
-    await world.topic("t")
+async def test_resources_are_listed(world, topic):
     topics = [(2, "__consumer_offsets"), (2, "t")]
     assert await resources(world) == (0, [(8, "1"), (4, "1"), *topics])
     assert await resources(world, 2) == (0, topics)

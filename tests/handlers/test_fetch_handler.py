@@ -83,9 +83,8 @@ async def test_unknown_partitions_alone_are_answered_at_once(world, topic, versi
         assert (row.error_code, row.records, row.high_watermark) == (error, b"", -1)
 
 
-async def test_an_unknown_partition_is_told_when_the_others_are(world, make_batch):
+async def test_an_unknown_partition_is_told_when_the_others_are(world, wide_topic, make_batch):
     """Who asks again and again for what there is not must not be answered all the time."""
-    await world.topic("t", 2)
     exchange = world.fetch(partitions=(7, 1, -1, 0), max_wait_ms=5000)
     assert not exchange.finished
     world.produced(make_batch(b"x"), partition=1)
@@ -120,8 +119,7 @@ async def test_ids_that_are_nobody_s_are_told_before_partitions_that_there_are_n
     assert found == [0] + [ErrorCode.UNKNOWN_TOPIC_ID] * 2 + [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
 
 
-async def test_an_error_of_a_partition_that_there_is_is_told_at_once(world):
-    await world.topic("t", 2)
+async def test_an_error_of_a_partition_that_there_is_is_told_at_once(world, wide_topic):
     exchange = world.fetch_all(("t", [(0, 0), (1, 9)]), max_wait_ms=500, min_bytes=1)
     assert [row.error_code for row in exchange.rows] == [0, ErrorCode.OFFSET_OUT_OF_RANGE]
 
@@ -204,8 +202,7 @@ async def test_max_bytes_is_shared_in_the_order_of_the_request(world, make_batch
     assert all(row.error_code == 0 for row in rows)
 
 
-async def test_only_the_first_batch_of_the_answer_may_exceed(world, make_batch):
-    await world.topic("t", 2)
+async def test_only_the_first_batch_of_the_answer_may_exceed(world, wide_topic, make_batch):
     for partition in range(2):
         fill(world, make_batch, 1, partition=partition, size=5000)
     rows = world.fetch(partitions=(0, 1), max_bytes=100).rows
@@ -231,8 +228,7 @@ async def test_waits_for_the_first_record(world, topic, make_batch):
     assert len(world.fetches) == 0
 
 
-async def test_answers_with_nothing_when_the_time_is_up(world):
-    await world.topic("t", 2)
+async def test_answers_with_nothing_when_the_time_is_up(world, wide_topic):
     exchange = world.fetch(partitions=(0, 1), max_wait_ms=500)
     world.advance(499)
     assert not exchange.finished
@@ -250,8 +246,7 @@ async def test_a_fetch_of_nothing_is_answered_at_once(world):
     assert (exchange.response.error_code, exchange.response.responses) == (0, [])
 
 
-async def test_waits_for_min_bytes_over_all_partitions(world, make_batch):
-    await world.topic("t", 2)
+async def test_waits_for_min_bytes_over_all_partitions(world, wide_topic, make_batch):
     size = len(make_batch(b"0"))
     world.produced(make_batch(b"0"))
     exchange = world.fetch(partitions=(0, 1), max_wait_ms=500, min_bytes=3 * size)
@@ -320,9 +315,8 @@ async def test_a_partition_asked_twice_is_read_once_as_it_was_asked_last(world, 
     assert [values(row.records) for row in exchange.rows] == [[b"x"]]
 
 
-async def test_what_the_limit_cuts_off_counts_as_read(world, make_batch):
+async def test_what_the_limit_cuts_off_counts_as_read(world, wide_topic, make_batch):
     """Otherwise whole batches might never come to min_bytes, and each fetch would wait for its time to be up."""
-    await world.topic("t", 2)
     fill(world, make_batch, 3, size=700)
     size = len(make_batch(b"0" * 700))
     limit = size + 100
@@ -338,8 +332,7 @@ async def test_what_the_limit_cuts_off_counts_as_read(world, make_batch):
     assert not world.fetch(topic="u", max_wait_ms=5000, min_bytes=limit, partition_max_bytes=limit).finished
 
 
-async def test_a_small_limit_is_used_up_by_what_it_cuts_off(world, make_batch):
-    await world.topic("t", 2)
+async def test_a_small_limit_is_used_up_by_what_it_cuts_off(world, wide_topic, make_batch):
     fill(world, make_batch, 2, size=700)
     fill(world, make_batch, 1, partition=1)
     size = len(make_batch(b"0" * 700))
@@ -349,8 +342,7 @@ async def test_a_small_limit_is_used_up_by_what_it_cuts_off(world, make_batch):
     assert [len(values(row.records)) for row in rows] == [1]
 
 
-async def test_no_list_of_aborted_transactions_where_the_first_batch_does_not_fit(world, make_batch):
-    await world.topic("t", 2)
+async def test_no_list_of_aborted_transactions_where_the_first_batch_does_not_fit(world, wide_topic, make_batch):
     for partition in (0, 1):
         fill(world, make_batch, 1, partition=partition)
     size = len(make_batch(b"0"))

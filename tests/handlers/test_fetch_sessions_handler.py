@@ -59,6 +59,11 @@ class Reader:
         return rows(response)
 
 
+@pytest.fixture
+def reader(world):
+    return Reader(world, IDS)
+
+
 def rows(response):
     """Error, high watermark and values, by partition."""
     return {
@@ -85,9 +90,8 @@ async def test_only_what_changed_is_asked_and_told(world, make_batch, version):
     assert reader.ask((1, 2), (2, 0)) == {2: (0, 1, [b"z"])}
 
 
-async def test_a_parked_fetch_tells_only_what_changed(world, make_batch):
+async def test_a_parked_fetch_tells_only_what_changed(world, reader, make_batch):
     await world.topic("t", 3)
-    reader = Reader(world, IDS)
     reader.ask((0, 0), (1, 0), (2, 0))
     waiting = reader.send(max_wait_ms=5000)
     assert not waiting.finished
@@ -99,9 +103,7 @@ async def test_a_parked_fetch_tells_only_what_changed(world, make_batch):
     assert reader.told(waiting) == {}
 
 
-async def test_a_session_begins_with_a_parked_fetch(world, make_batch):
-    await world.topic("t", 2)
-    reader = Reader(world, IDS)
+async def test_a_session_begins_with_a_parked_fetch(world, wide_topic, reader, make_batch):
     waiting = reader.send((0, 0), (1, 0), max_wait_ms=5000)
     assert len(world.services.fetch_sessions) == 0
     world.produced(make_batch(b"x"))
@@ -109,10 +111,9 @@ async def test_a_session_begins_with_a_parked_fetch(world, make_batch):
     assert reader.ask((0, 1)) == {}
 
 
-async def test_trimming_is_told(world, topic, make_batch):
+async def test_trimming_is_told(world, topic, reader, make_batch):
     for _ in range(3):
         world.produced(make_batch(b"x"))
-    reader = Reader(world, IDS)
     reader.ask((0, 3))
     await world.trim(2)
     response = reader.send().response
@@ -134,9 +135,7 @@ async def test_everybody_has_a_turn(world, make_batch):
     assert served == [[0], [1], [2], [0], [1], [2]]
 
 
-async def test_an_error_is_told_as_long_as_it_lasts(world, make_batch):
-    await world.topic("t", 2)
-    reader = Reader(world, IDS)
+async def test_an_error_is_told_as_long_as_it_lasts(world, wide_topic, reader, make_batch):
     assert reader.ask((0, 9), (1, 0))[0] == (ErrorCode.OFFSET_OUT_OF_RANGE, -1, [])
     for _ in range(2):
         assert reader.ask() == {0: (ErrorCode.OFFSET_OUT_OF_RANGE, -1, [])}
@@ -167,8 +166,7 @@ async def test_ids_that_no_session_could_have(world, topic, session_id):
     assert len(world.services.fetch_sessions) == 0
 
 
-async def test_an_epoch_that_is_not_the_next(world, topic):
-    reader = Reader(world, IDS)
+async def test_an_epoch_that_is_not_the_next(world, topic, reader):
     reader.ask((0, 0))
     for epoch in (2, 7, -2):
         response = reader.send(session=(reader.session_id, epoch)).response
@@ -186,9 +184,8 @@ async def test_a_session_does_not_change_from_names_to_ids(world, topic):
         assert reader.ask() == {}
 
 
-async def test_two_requests_of_one_session_at_once(world, topic, make_batch):
+async def test_two_requests_of_one_session_at_once(world, topic, reader, make_batch):
     """The one that waits has been overtaken: what it would tell is not what the session knows now."""
-    reader = Reader(world, IDS)
     reader.ask((0, 0))
     waiting = reader.send(max_wait_ms=5000)
     overtaking = reader.send(session=(reader.session_id, 2))
@@ -205,8 +202,7 @@ async def test_two_requests_of_one_session_at_once(world, topic, make_batch):
 
 
 @pytest.mark.parametrize("epoch", [0, -1])
-async def test_a_full_fetch_ends_the_session_that_it_names(world, topic, epoch):
-    reader = Reader(world, IDS)
+async def test_a_full_fetch_ends_the_session_that_it_names(world, topic, reader, epoch):
     reader.ask((0, 0))
     response = reader.send((0, 0), session=(reader.session_id, epoch)).response
     assert (response.error_code, len(response.responses)) == (0, 1)
@@ -221,8 +217,7 @@ async def test_closing_what_is_not_there(world, topic):
     assert (response.error_code, response.session_id, len(response.responses)) == (0, 0, 1)
 
 
-async def test_a_session_of_nothing_is_none(world, topic):
-    reader = Reader(world, IDS)
+async def test_a_session_of_nothing_is_none(world, topic, reader):
     reader.ask((0, 0))
     assert reader.ask(forgotten=[0]) == {}
     assert (reader.session_id, len(world.services.fetch_sessions)) == (0, 0)
@@ -246,9 +241,8 @@ async def test_older_versions_have_no_sessions(world, topic, version):
     assert (exchange.response.session_id, len(world.services.fetch_sessions)) == (0, 0)
 
 
-async def test_a_gone_connection_does_not_end_a_session(world, topic, make_batch):
+async def test_a_gone_connection_does_not_end_a_session(world, topic, reader, make_batch):
     """It goes on elsewhere; a fetch that was under way is lost, and the consumer begins anew."""
-    reader = Reader(world, IDS)
     reader.ask((0, 0))
     reader.send(max_wait_ms=5000).hang_up()
     assert len(world.fetches) == 0
@@ -297,10 +291,9 @@ async def test_a_topic_made_anew_is_told_from_one_of_its_name_that_looks_the_sam
     assert by_id.ask() == {0: (ErrorCode.INCONSISTENT_TOPIC_ID, -1, [])}
 
 
-async def test_a_partition_without_news_is_looked_at_all_the_same(world, topic, make_batch):
+async def test_a_partition_without_news_is_looked_at_all_the_same(world, topic, reader, make_batch):
     world.produced(make_batch(b"x"))
     await world.restart()
-    reader = Reader(world, IDS)
     reader.ask((0, 1))
     partition = world.topics.topics["t"].partitions[0]
     for wrong, error in (
@@ -318,10 +311,9 @@ async def test_a_partition_without_news_is_looked_at_all_the_same(world, topic, 
     assert reader.ask() == {0: (ErrorCode.KAFKA_STORAGE_ERROR, -1, [])}
 
 
-async def test_an_id_that_is_nobody_s_yet(world, make_batch):
+async def test_an_id_that_is_nobody_s_yet(world, reader, make_batch):
     await world.topic("other")
     late = UUID(int=world.id_of("other").int + 1)  # ids are counted here
-    reader = Reader(world, IDS)
     for _ in range(2):
         answer = reader.ask((late, 0, 0)) if reader.epoch == 0 else reader.ask()
         assert answer == {0: (ErrorCode.UNKNOWN_TOPIC_ID, -1, [])}
@@ -330,9 +322,7 @@ async def test_an_id_that_is_nobody_s_yet(world, make_batch):
     assert reader.ask() == {0: (0, 1, [b"x"])}
 
 
-async def test_an_unknown_partition_does_not_hurry_the_others(world, make_batch):
-    await world.topic("t", 2)
-    reader = Reader(world, IDS)
+async def test_an_unknown_partition_does_not_hurry_the_others(world, wide_topic, reader, make_batch):
     reader.ask((0, 0), (9, 0))
     waiting = reader.send(max_wait_ms=5000)
     assert not waiting.finished

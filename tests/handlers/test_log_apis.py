@@ -95,8 +95,7 @@ async def test_list_offsets_errors(world, topic):
     assert (fenced.error_code, fenced.offset, fenced.timestamp) == (ErrorCode.UNKNOWN_LEADER_EPOCH, -1, -1)
 
 
-async def test_a_partition_named_twice(world):
-    await world.topic("t", 2)
+async def test_a_partition_named_twice(world, wide_topic):
     errors = [row.error_code for row in await world.offsets(LATEST, 0, 1, 0)]
     assert errors == [ErrorCode.INVALID_REQUEST, 0, ErrorCode.INVALID_REQUEST]
 

@@ -39,8 +39,7 @@ async def test_every_version_describes_a_topic(world, version):
     assert [p.leader_epoch for p in row.partitions] == ([0, 0] if version >= 7 else [-1, -1])
 
 
-async def test_all_topics_none_or_some(world):
-    await world.topic("t")
+async def test_all_topics_none_or_some(world, topic):
     everything = {"t", "__consumer_offsets"}
     assert set(by_name(await world.ask(MetadataRequest(topics=[]), 0))) == everything
     assert set(by_name(await world.ask(MetadataRequest(topics=None), 1))) == everything
@@ -83,9 +82,8 @@ async def test_not_created_when_the_client_or_the_broker_says_so(world, new_worl
         assert where.topics.partition_count("new") == 0
 
 
-async def test_a_deleted_topic_is_created_anew_but_not_told_of_at_once(world):
+async def test_a_deleted_topic_is_created_anew_but_not_told_of_at_once(world, topic):
     """Else a producer would begin in the new topic before it repeats what it had sent to the old one."""
-    await world.topic("t")
     old = world.id_of("t")
     await world.delete("t")
     assert world.topics.was_deleted("t")
@@ -124,8 +122,7 @@ async def test_why_a_topic_cannot_be_created(new_world, settings, name, error):
     assert (row.error_code, row.is_internal) == (error, name.startswith("__"))
 
 
-async def test_by_id(world):
-    topic = await world.topic("t")
+async def test_by_id(world, topic):
     unknown = world.new_uuid()
     asked = [MetadataRequestTopic(topic_id=topic_id, name=None) for topic_id in (topic.topic_id, unknown)]
     first, second = (await world.ask(MetadataRequest(topics=asked), 12)).topics
@@ -137,8 +134,7 @@ async def test_by_id(world):
     assert (refused.brokers, refused.cluster_id, refused.controller_id) == ([], None, -1)
 
 
-async def test_authorized_operations_only_when_asked(world):
-    await world.topic("t")
+async def test_authorized_operations_only_when_asked(world, topic):
     plain = await world.ask(named("t"), 8)
     assert plain.cluster_authorized_operations == plain.topics[0].topic_authorized_operations == INT32_MIN
     options = {"include_cluster_authorized_operations": True, "include_topic_authorized_operations": True}
@@ -151,8 +147,7 @@ async def test_authorized_operations_only_when_asked(world):
     assert asked.cluster_authorized_operations == 0b1_1111_1010_0000
 
 
-async def test_partitions_that_were_added_are_described(world):
-    await world.topic("t", 1)
+async def test_partitions_that_were_added_are_described(world, topic):
     assert len((await world.ask(named("t"), 12)).topics[0].partitions) == 1
     await world.topics.grow([("t", 3, None)])
     assert len((await world.ask(named("t"), 12)).topics[0].partitions) == 3

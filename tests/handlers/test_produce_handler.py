@@ -45,8 +45,7 @@ async def test_a_batch_may_become_larger_than_a_request_may_be(new_world, make_b
     assert world.produced(make_batch(bytes(3 << 20), key=b"k", codec=Codec.ZSTD)).error_code == 0
 
 
-async def test_one_answer_when_all_partitions_are_done(world, make_batch):
-    await world.topic("t", 2)
+async def test_one_answer_when_all_partitions_are_done(world, wide_topic, make_batch):
     data = [(0, make_batch(b"a")), (9, make_batch(b"b")), (1, b""), (1, make_batch(b"c"))]
     exchange = world.produce_all(("t", data), ("no-such", [(0, make_batch(b"d"))]))
     assert not exchange.finished
@@ -242,8 +241,7 @@ async def test_a_producer_claims_log_append_time_in_vain(world, topic, make_batc
     assert decode_batch(stored)[0].timestamp_ms == 5  # and the CRC fits
 
 
-async def test_a_batch_that_cannot_be_told_from_its_neighbours_stands_in_the_way_of_all(world, make_batch):
-    await world.topic("t", 2)
+async def test_a_batch_that_cannot_be_told_from_its_neighbours_stands_in_the_way_of_all(world, wide_topic, make_batch):
     bad = make_batch(b"a")[:8] + b"\xff\xff\xff\xff" + make_batch(b"a")[12:]
     topics = [("t", [(0, make_batch(b"a")), (1, bad)]), ("no-such", [(0, make_batch(b"d"))])]
     exchange = world.produced_all(*topics)
@@ -254,8 +252,7 @@ async def test_a_batch_that_cannot_be_told_from_its_neighbours_stands_in_the_way
     assert world.fetched().high_watermark == 0
 
 
-async def test_a_transactional_batch_without_an_id_stands_in_the_way_of_all(world, make_batch):
-    await world.topic("t", 2)
+async def test_a_transactional_batch_without_an_id_stands_in_the_way_of_all(world, wide_topic, make_batch):
     transactional = make_batch(b"a", **IDEMPOTENT, is_transactional=True)
     exchange = world.produced_all(("t", [(0, make_batch(b"a")), (1, transactional)]))
     rows = exchange.rows
@@ -330,8 +327,7 @@ async def test_gaps_and_old_epochs_are_refused(world, topic, make_batch):
     assert world.produced(sequenced(make_batch, 0, epoch=4)).base_offset == 1
 
 
-async def test_producers_are_known_again_after_a_restart(world, make_batch):
-    await world.topic("t", 2)
+async def test_producers_are_known_again_after_a_restart(world, wide_topic, make_batch):
     for n in range(3):
         world.produced(sequenced(make_batch, n))
     world.produced(make_batch(b"plain"))
@@ -376,8 +372,7 @@ async def test_a_topic_that_is_deleted_under_a_batch_is_unknown(world, topic, ma
     assert exchange.row.error_code == error
 
 
-async def test_a_batch_behind_one_that_cannot_be_decompressed_is_looked_at_too(world, make_batch):
-    await world.topic(partitions=2)
+async def test_a_batch_behind_one_that_cannot_be_decompressed_is_looked_at_too(world, wide_topic, make_batch):
     rows = []
     for index in range(2):
         data = bytearray(make_batch(b"v" * 100, codec=Codec.ZSTD))

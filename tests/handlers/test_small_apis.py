@@ -55,8 +55,7 @@ def sizes(response):
 
 
 @pytest.mark.parametrize("version", range(1, 6))
-async def test_a_directory_with_its_volume_and_its_partitions(world, make_batch, version):
-    await world.topic("t", 2)
+async def test_a_directory_with_its_volume_and_its_partitions(world, wide_topic, make_batch, version):
     world.produced(batch := make_batch(b"x"))
     world.services.log_dir = lambda: LogDir("/var/lib/ottla", 1000, 400)
     response = await log_dirs(world, [("t", [0, 1, 0, 2, -1]), ("t", [0]), ("absent", [0])], version)
@@ -68,8 +67,7 @@ async def test_a_directory_with_its_volume_and_its_partitions(world, make_batch,
     assert [len(topic.partitions) for topic in row.topics] == [2]
 
 
-async def test_null_is_every_partition(world):
-    await world.topic("t", 2)
+async def test_null_is_every_partition(world, wide_topic):
     everything = sizes(await log_dirs(world, None))
     assert {("t", 0), ("t", 1), ("__consumer_offsets", 49)} <= set(everything)
     assert len(everything) == 52
@@ -107,8 +105,7 @@ async def moved(world, *wanted, version=2):
 
 
 @pytest.mark.parametrize("version", (1, 2))
-async def test_partitions_are_in_the_only_directory_already(world, version):
-    await world.topic("t", 2)
+async def test_partitions_are_in_the_only_directory_already(world, wide_topic, version):
     world.services.log_dir = lambda: LogDir("/var/lib/ottla")
     assert await moved(world, ("/var/lib/ottla", "t", [0, 1]), version=version) == {("t", 0): 0, ("t", 1): 0}
     assert await moved(
@@ -121,8 +118,7 @@ async def test_partitions_are_in_the_only_directory_already(world, version):
     }
 
 
-async def test_the_directory_named_last_counts(world):
-    await world.topic("t", 1)
+async def test_the_directory_named_last_counts(world, topic):
     assert await moved(world, ("memory", "t", [0, 0]), ("/else", "t", [0])) == {("t", 0): ErrorCode.LOG_DIR_NOT_FOUND}
     assert await moved(world, ("/else", "t", [0]), ("memory", "t", [0])) == {("t", 0): ErrorCode.NONE}
     assert await moved(world) == {}
@@ -249,8 +245,7 @@ async def test_cursors_that_are_none(world, cursor):
     assert {topic.error_code for topic in response.topics} == {ErrorCode.INVALID_REQUEST}
 
 
-async def test_a_damaged_partition_has_no_leader(world):
-    topic = await world.topic("t")
+async def test_a_damaged_partition_has_no_leader(world, topic):
     topic.partitions[0].offline = True
     (partition,) = (await page(world, "t")).topics[0].partitions
     assert (partition.error_code, partition.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
@@ -272,8 +267,7 @@ async def elect(world, wanted, version=2, kind=0):
 
 
 @pytest.mark.parametrize("version", range(3))
-async def test_there_is_nothing_to_elect(world, version):
-    await world.topic("t", 2)
+async def test_there_is_nothing_to_elect(world, wide_topic, version):
     for kind in (0, 1) if version else (0,):
         response, results = await elect(world, [("t", [0, 2, 1]), ("absent", [0])], version, kind)
         needless = ErrorCode.ELECTION_NOT_NEEDED
@@ -291,8 +285,7 @@ async def test_electing_everywhere_names_what_needed_it(world):
     assert (await elect(world, None, kind=1))[1] == {("t", 1): ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE}
 
 
-async def test_an_election_that_is_none(world):
-    await world.topic("t")
+async def test_an_election_that_is_none(world, topic):
     response, results = await elect(world, [("t", [0])], kind=2)
     assert (response.error_code, results) == (ErrorCode.INVALID_REQUEST, {("t", 0): ErrorCode.INVALID_REQUEST})
     assert (await elect(world, [], kind=2))[0].error_code == 0
@@ -302,8 +295,7 @@ async def test_an_election_that_is_none(world):
 
 
 @pytest.mark.parametrize("wanted", [None, [], [("t", [0])], [("absent", [3])]])
-async def test_nothing_is_ever_on_its_way(world, wanted):
-    await world.topic("t")
+async def test_nothing_is_ever_on_its_way(world, topic, wanted):
     rows = topics_of(wanted, "partition_indexes", topic="name")
     response = await world.call(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, topics=rows)
     assert (response.error_code, response.error_message, response.topics) == (0, None, [])
@@ -326,8 +318,7 @@ async def test_nothing_is_ever_on_its_way(world, wanted):
         ("absent", 0, None, UNKNOWN),
     ],
 )
-async def test_a_replica_has_nowhere_to_go(world, version, may_change, name, partition, replicas, error):
-    await world.topic("t")
+async def test_a_replica_has_nowhere_to_go(world, topic, version, may_change, name, partition, replicas, error):
     rows = [{"name": name, "partitions": [{"partition_index": partition, "replicas": replicas}]}]
     fields = {"topics": rows, "allow_replication_factor_change": may_change}
     response = await world.call(ApiKey.ALTER_PARTITION_REASSIGNMENTS, version, **fields)

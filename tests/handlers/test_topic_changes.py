@@ -297,22 +297,19 @@ async def test_topics_grow(world, topic, make_batch, version):
         ("__consumer_offsets", 60, None, ErrorCode.INVALID_TOPIC_EXCEPTION),
     ],
 )
-async def test_what_cannot_grow(world, name, count, brokers, error):
-    await world.topic("t", 2)
+async def test_what_cannot_grow(world, wide_topic, name, count, brokers, error):
     row = await grow(world, (name, count, brokers))
     assert (row.error_code, bool(row.error_message)) == (error, True)
     assert world.topics.partition_count("t") == 2
 
 
-async def test_growing_with_assignments_and_only_to_validate(world):
-    await world.topic("t", 2)
+async def test_growing_with_assignments_and_only_to_validate(world, wide_topic):
     row = await grow(world, ("t", 4, [[1], [1]]), validate_only=True)
     assert (row.error_code, world.topics.partition_count("t")) == (0, 2)
     row = await grow(world, ("t", 4, [[1], [1]]))
     assert (row.error_code, world.topics.partition_count("t")) == (0, 4)
 
 
-async def test_growing_a_topic_twice_in_one_request(world):
-    await world.topic("t", 2)
+async def test_growing_a_topic_twice_in_one_request(world, wide_topic):
     row = await grow(world, ("t", 3, None), ("t", 4, None))
     assert (row.error_code, world.topics.partition_count("t")) == (ErrorCode.INVALID_REQUEST, 2)

@@ -36,6 +36,12 @@ def client(connect: Callable[[], Client]) -> Client:
 
 
 @pytest.fixture
+def topic(client: Client) -> str:
+    """A topic of one partition that no other test has."""
+    return client.topic()
+
+
+@pytest.fixture
 def group() -> str:
     """A group id that no other test has."""
     return fresh("group")

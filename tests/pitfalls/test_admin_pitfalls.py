@@ -198,8 +198,7 @@ def test_pitfall_59_settings_as_they_are_told(client: Client) -> None:
     assert (told.error_code, told.configs) == (UNKNOWN_TOPIC, [])
 
 
-def test_pitfall_60_deleted_records_are_below_the_start_of_the_log(client: Client) -> None:
-    topic = client.topic()
+def test_pitfall_60_deleted_records_are_below_the_start_of_the_log(client: Client, topic: str) -> None:
     for _ in range(3):
         client.produce(topic, batch(b"a", b"b"))
     for offset, error, low in ((3, 0, 3), (7, ErrorCode.OFFSET_OUT_OF_RANGE, -1), (-1, 0, 6), (2, 0, 6)):
@@ -212,8 +211,7 @@ def test_pitfall_60_deleted_records_are_below_the_start_of_the_log(client: Clien
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_pitfall_61_a_leader_that_leads_need_not_be_elected(client: Client, version: int) -> None:
-    topic = client.topic()
+def test_pitfall_61_a_leader_that_leads_need_not_be_elected(client: Client, topic: str, version: int) -> None:
     named = [{"topic": topic, "partitions": [0]}]
     told = client.call(ApiKey.ELECT_LEADERS, version, topic_partitions=named, timeout_ms=10_000)
     (row,) = told.replica_election_results
@@ -250,8 +248,7 @@ def test_pitfall_63_minus_one_is_the_brokers_retention_and_not_none() -> None:
         assert [client.committed(group, topic).committed_offset for group in keeps.values()] == [5, 5, 5]
 
 
-def test_pitfall_64_what_is_allowed_is_told_to_who_asks(client: Client, group: str) -> None:
-    topic = client.topic()
+def test_pitfall_64_what_is_allowed_is_told_to_who_asks(client: Client, topic: str, group: str) -> None:
     client.commit(group, topic)
     for wanted in (False, True):
         told = []

@@ -33,8 +33,7 @@ def is_served(client: Client) -> bool:
     return client.call(ApiKey.API_VERSIONS, 0).error_code == 0
 
 
-def test_pitfall_01_answers_come_in_the_order_of_their_requests(client: Client) -> None:
-    topic = client.topic()
+def test_pitfall_01_answers_come_in_the_order_of_their_requests(client: Client, topic: str) -> None:
     client.start(ApiKey.FETCH, 12, **fetch_fields(topic, max_wait_ms=200, min_bytes=1))
     client.start(ApiKey.API_VERSIONS, 0)
     client.start(ApiKey.FETCH, 12, **fetch_fields(topic))

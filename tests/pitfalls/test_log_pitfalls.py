@@ -58,8 +58,7 @@ def test_pitfall_37_the_first_batch_comes_however_large_it_is(client: Client) ->
     assert values(second.records) == [], "one is enough"
 
 
-def test_pitfall_38_an_offset_within_a_batch_gives_the_whole_batch(client: Client) -> None:
-    topic = client.topic()
+def test_pitfall_38_an_offset_within_a_batch_gives_the_whole_batch(client: Client, topic: str) -> None:
     client.produce(topic, batch(b"0", b"1", b"2"))
     client.produce(topic, batch(b"3"))
     for offset in (1, 2):
@@ -143,8 +142,7 @@ def test_pitfall_42_only_what_was_asked_for_is_told(client: Client) -> None:
 
 
 @pytest.mark.parametrize("rack", ["", "eu-west-1a", "nobody's rack"])
-def test_pitfall_43_nobody_is_sent_to_another_replica(client: Client, rack: str) -> None:
-    topic = client.topic()
+def test_pitfall_43_nobody_is_sent_to_another_replica(client: Client, topic: str, rack: str) -> None:
     client.produce(topic)
     told = client.fetch(topic, rack_id=rack)
     assert (told.preferred_read_replica, values(told.records)) == (-1, [b"v"])
@@ -158,8 +156,7 @@ def changed(data: bytes, at: int, form: str, value: int, *, seal: bool = True) -
     return sealed(buffer) if seal else bytes(buffer)
 
 
-def test_pitfall_44_a_batch_is_kept_as_it_came_and_checked_before(client: Client) -> None:
-    topic = client.topic()
+def test_pitfall_44_a_batch_is_kept_as_it_came_and_checked_before(client: Client, topic: str) -> None:
     client.produce(topic)
     sent = batch(b"a", b"b")
     client.produce(topic, sent)
@@ -221,8 +218,7 @@ def test_pitfall_46_every_codec_is_kept_to_the_byte_and_zstd_is_for_who_knows_it
         assert bytes(client.fetch(topic, 0, version).records)[16:] == sent[16:]
 
 
-def test_pitfall_47_what_a_produce_is_told(client: Client) -> None:
-    topic = client.topic()
+def test_pitfall_47_what_a_produce_is_told(client: Client, topic: str) -> None:
     client.produce(topic, batch(b"0", b"1"))
     for version in range(3, 14):
         told = client.produce(topic, None, version)

@@ -49,8 +49,7 @@ def test_pitfall_13_no_quotas_are_an_empty_list(client: Client, version: int) ->
 
 
 @pytest.mark.parametrize("version", FetchRequest.versions)
-def test_pitfall_14_records_of_a_fetch_are_never_null(client: Client, version: int) -> None:
-    topic = client.topic()
+def test_pitfall_14_records_of_a_fetch_are_never_null(client: Client, topic: str, version: int) -> None:
     client.produce(topic)
     places = client.fetch(topic, 1, version), client.fetch(topic, 99, version)
     assert [place.error_code for place in places] == [0, ErrorCode.OFFSET_OUT_OF_RANGE]

@@ -103,10 +103,15 @@ def answers(connection: Connection, key: ApiKey, version: int) -> list[Any]:
     return [answer for _, answer in host.answers(transport(connection).take(), key, version)]
 
 
-def muted(world: World) -> Connection:
+@pytest.fixture
+def connection(world: World) -> Connection:
+    return world.connect()
+
+
+@pytest.fixture
+def muted(world: World, connection: Connection) -> Connection:
     """A connection that has produced so much that it has to wait for two seconds."""
     world.limit(producer_byte_rate=1_000)
-    connection = world.connect()
     connection.data_received(produce(12_000))
     return connection
 
@@ -117,8 +122,7 @@ def only(connection: Connection, key: ApiKey, version: int) -> Any:
     return answer
 
 
-def test_without_a_quota_there_is_no_meter_and_no_timer(world: World) -> None:
-    connection = world.connect()
+def test_without_a_quota_there_is_no_meter_and_no_timer(world: World, connection: Connection) -> None:
     for data in (heartbeat(), heartbeat(), groups(), produce(5_000)):
         connection.data_received(data)
     assert connection.open is None
@@ -127,44 +131,40 @@ def test_without_a_quota_there_is_no_meter_and_no_timer(world: World) -> None:
     assert world.loop.soon == []
 
 
-def test_a_client_that_produced_too_much_is_told_at_once_and_not_read_from(world: World) -> None:
-    connection = muted(world)
-    assert only(connection, ApiKey.PRODUCE, 9).throttle_time_ms == 2_000
-    assert not transport(connection).reading
-    connection.data_received(groups())  # what the transport had read already
-    assert transport(connection).written == b""
+def test_a_client_that_produced_too_much_is_told_at_once_and_not_read_from(world: World, muted: Connection) -> None:
+    assert only(muted, ApiKey.PRODUCE, 9).throttle_time_ms == 2_000
+    assert not transport(muted).reading
+    muted.data_received(groups())  # what the transport had read already
+    assert transport(muted).written == b""
     world.advance(1_999)
-    assert transport(connection).written == b""
+    assert transport(muted).written == b""
     world.advance(1)
-    assert only(connection, ApiKey.LIST_GROUPS, 4).throttle_time_ms == 0
-    assert transport(connection).reading
-    assert connection.open is None
+    assert only(muted, ApiKey.LIST_GROUPS, 4).throttle_time_ms == 0
+    assert transport(muted).reading
+    assert muted.open is None
 
 
-def test_frames_of_one_read_wait_too(world: World) -> None:
+def test_frames_of_one_read_wait_too(world: World, connection: Connection) -> None:
     world.limit(producer_byte_rate=1_000)
-    connection = world.connect()
     connection.data_received(produce(12_000) + groups() + groups())
     assert len(answers(connection, ApiKey.PRODUCE, 9)) == 1
     world.advance(2_000)
     assert len(answers(connection, ApiKey.LIST_GROUPS, 4)) == 2
 
 
-def test_produce_requests_are_served_one_by_one(world: World) -> None:
+def test_produce_requests_are_served_one_by_one(world: World, connection: Connection) -> None:
     world.limit(producer_byte_rate=1_000)
-    connection = world.connect()
     connection.data_received(produce(6_000) + produce(6_000) + produce(6_000))
     assert [answer.throttle_time_ms for answer in answers(connection, ApiKey.PRODUCE, 9)] == [0, 2_000]
     world.advance(2_000)
     assert len(answers(connection, ApiKey.PRODUCE, 9)) == 1
 
 
-def test_who_wants_no_answer_waits_as_well(world: World) -> None:
+def test_who_wants_no_answer_waits_as_well(world: World, connection: Connection) -> None:
     world.limit(producer_byte_rate=1_000, request_percentage=0.001)
     code = ApiKey.PRODUCE << 16 | 9
     route = world.dispatcher._route(code)
     world.dispatcher.routes[code] = dataclasses.replace(route, handle=lambda request, ctx, services: ctx.no_reply())
-    connection = world.connect()
     connection.data_received(produce(12_000, acks=0) + groups())
     world.advance(1_999)
     assert transport(connection).written == b""
@@ -172,17 +172,15 @@ def test_who_wants_no_answer_waits_as_well(world: World) -> None:
     assert len(answers(connection, ApiKey.LIST_GROUPS, 4)) == 1
 
 
-def test_others_do_not_wait(world: World) -> None:
-    muted(world)
+def test_others_do_not_wait(world: World, muted: Connection) -> None:
     other = world.connect()
     other.data_received(groups())
     assert len(answers(other, ApiKey.LIST_GROUPS, 4)) == 1
     assert world.meter.muted == 1
 
 
-def test_time_is_counted(world: World) -> None:
+def test_time_is_counted(world: World, connection: Connection) -> None:
     world.limit(request_percentage=1)
-    connection = world.connect()
 
     def slow(request: Any, now_ms: int) -> int:
         world.ns += 110_000_000
@@ -199,9 +197,8 @@ def test_time_is_counted(world: World) -> None:
     assert only(connection, ApiKey.HEARTBEAT, 4).throttle_time_ms == 0  # the answer of all others was not touched
 
 
-def test_a_request_is_not_charged_for_the_time_that_it_waits(world: World) -> None:
+def test_a_request_is_not_charged_for_the_time_that_it_waits(world: World, connection: Connection) -> None:
     world.limit(request_percentage=1)
-    connection = world.connect()
     connection.data_received(groups("c", "park"))
     world.ns += 1_000_000_000_000
     world.parked[0].reply(api(ApiKey.LIST_GROUPS).response())
@@ -216,23 +213,20 @@ def test_brokers_among_themselves_do_not_wait(world: World) -> None:
     assert world.meter._spent(ctx, 0) == 0  # type: ignore[arg-type]
 
 
-def test_a_connection_that_is_lost_lets_go_of_its_timer(world: World) -> None:
-    connection = muted(world)
-    connection.connection_lost(None)
+def test_a_connection_that_is_lost_lets_go_of_its_timer(world: World, muted: Connection) -> None:
+    muted.connection_lost(None)
     assert world.meter.muted == 0
     assert [timer.cancelled for timer in world.clock.timers] == [True]
 
 
-def test_a_client_that_ended_its_side_is_closed_after_it_has_waited(world: World) -> None:
-    connection = muted(world)
-    assert connection.eof_received()
+def test_a_client_that_ended_its_side_is_closed_after_it_has_waited(world: World, muted: Connection) -> None:
+    assert muted.eof_received()
     world.advance(2_000)
-    assert transport(connection).closed
+    assert transport(muted).closed
 
 
-def test_a_client_that_waits_too_long_is_closed_as_idle(world: World) -> None:
+def test_a_client_that_waits_too_long_is_closed_as_idle(world: World, connection: Connection) -> None:
     world.limit(producer_byte_rate=0.001)
-    connection = world.connect()
     connection.data_received(produce(12_000))
     assert world.clock.timers[0].when_ms > 10 * Settings().connections_max_idle_ms
     world.listener._sweep()
@@ -246,11 +240,10 @@ def test_a_client_that_waits_too_long_is_closed_as_idle(world: World) -> None:
     assert world.meter.muted == 0
 
 
-def test_nobody_is_waited_for_at_the_end(world: World) -> None:
-    connection = muted(world)
-    assert connection.is_waited_for
+def test_nobody_is_waited_for_at_the_end(world: World, muted: Connection) -> None:
+    assert muted.is_waited_for
     world.meter.unmute_all()
-    assert not connection.is_waited_for
+    assert not muted.is_waited_for
     assert world.meter.muted == 0
 
 
@@ -268,8 +261,7 @@ def test_nobody_is_muted_after_the_end(world: World) -> None:
     assert world.clock.timers == []
 
 
-def test_what_repeats_is_measured_once_there_is_a_quota(world: World) -> None:
-    connection = world.connect()
+def test_what_repeats_is_measured_once_there_is_a_quota(world: World, connection: Connection) -> None:
     connection.data_received(heartbeat())
     assert connection.repeat is not None
     connection.repeat = None  # as the broker does when quotas change
@@ -280,9 +272,8 @@ def test_what_repeats_is_measured_once_there_is_a_quota(world: World) -> None:
     assert len(world.quotas.request.meters) == 1
 
 
-def test_a_bug_is_answered_and_nobody_waits(world: World) -> None:
+def test_a_bug_is_answered_and_nobody_waits(world: World, connection: Connection) -> None:
     world.limit(request_percentage=1)
-    connection = world.connect()
 
     def broken(request: Any, now_ms: int) -> int:
         raise LookupError("a bug of ours")
