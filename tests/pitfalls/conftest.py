@@ -10,6 +10,8 @@ import pytest
 from ottla.testing import Broker
 from tests.support.client import Client, fresh
 
+Connect = Callable[[], Client]
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
@@ -24,14 +26,14 @@ def broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
 
 
 @pytest.fixture
-def connect(broker: Broker) -> Iterator[Callable[[], Client]]:
+def connect(broker: Broker) -> Iterator[Connect]:
     """Makes connections that are closed when the test is over."""
     with ExitStack() as stack:
         yield lambda: stack.enter_context(Client(broker.port))
 
 
 @pytest.fixture
-def client(connect: Callable[[], Client]) -> Client:
+def client(connect: Connect) -> Client:
     return connect()
 
 

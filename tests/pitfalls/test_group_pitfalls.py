@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,14 +12,13 @@ from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest
 from ottla.testing import Broker
+from tests.pitfalls.conftest import Connect
 from tests.support.client import Client, batch, fresh
 from tests.wire.requests import SUBSCRIBED, TOPIC
 
 SETTINGS = {"group.min.session.timeout.ms": 6000}
 BY_NAME = [version for version in OffsetFetchRequest.versions if version <= 9]
 OLD_JOINS, NEW_JOINS = range(4), range(4, 10)
-
-Connect = Callable[[], Client]
 
 
 def enter_together(group: str, *members: tuple[Client, str, dict[str, bytes]]) -> list[Any]:

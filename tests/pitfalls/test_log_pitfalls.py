@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -25,6 +24,7 @@ from ottla.protocol.records import (
     parse_header,
     with_codec,
 )
+from tests.pitfalls.conftest import Connect
 from tests.protocol.produced import sealed
 from tests.support.client import Client, TopicPartition, batch, fresh, of
 from tests.support.requests import fetch_fields
@@ -67,7 +67,7 @@ def test_pitfall_38_an_offset_within_a_batch_gives_the_whole_batch(client: Clien
         assert parse_header(bytes(told.records)).base_offset == 0
 
 
-def test_pitfall_39_a_fetch_waits_for_enough_bytes_or_until_its_time_is_up(connect: Callable[[], Client]) -> None:
+def test_pitfall_39_a_fetch_waits_for_enough_bytes_or_until_its_time_is_up(connect: Connect) -> None:
     client, writer = connect(), connect()
     topic = client.topic(2)
     data = batch(b"x" * 100)
@@ -104,9 +104,7 @@ def test_pitfall_40_the_end_of_the_log_is_no_error_and_beyond_it_nothing_else_is
         assert told.records == b""
 
 
-def test_pitfall_41_offsets_of_a_fetch_are_filled_and_readers_of_committed_see_nothing_open(
-    connect: Callable[[], Client],
-) -> None:
+def test_pitfall_41_offsets_of_a_fetch_are_filled_and_readers_of_committed_see_nothing_open(connect: Connect) -> None:
     client = connect()
     topic, name = client.topic(), fresh("txn")
     client.produce(topic, batch(b"plain"))

@@ -5,14 +5,13 @@ Answers are decoded and encoded anew, so that what the version cannot say as nul
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch import FetchRequest
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest
+from tests.pitfalls.conftest import Connect
 from tests.support.client import Client, fresh
 
 READ_COMMITTED = 1
@@ -81,9 +80,7 @@ def test_pitfall_16_no_aborted_transactions_are_an_empty_list_for_who_reads_comm
     assert not client.fetch(topic, 0, version).aborted_transactions
 
 
-def test_pitfall_17_an_empty_instance_id_is_a_static_one_and_null_is_none(
-    connect: Callable[[], Client], group: str
-) -> None:
+def test_pitfall_17_an_empty_instance_id_is_a_static_one_and_null_is_none(connect: Connect, group: str) -> None:
     client = connect()
     assert client.join(fresh("group"), instance=None).error_code == ErrorCode.MEMBER_ID_REQUIRED
     joined = client.join(group, instance="")
@@ -112,7 +109,7 @@ def test_pitfall_18_an_empty_member_id_is_a_newcomer_and_the_protocol_name_of_an
         assert refused.members == []
 
 
-def test_pitfall_19_a_member_without_an_assignment_gets_no_bytes(connect: Callable[[], Client], group: str) -> None:
+def test_pitfall_19_a_member_without_an_assignment_gets_no_bytes(connect: Connect, group: str) -> None:
     leader, other = connect(), connect()
     joined = leader.stable(group)
     other.start_enter(group)
