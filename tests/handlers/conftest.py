@@ -28,37 +28,20 @@ from ottla.broker.storage.local.engine import LocalEngine
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
-from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
-from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.messages.fetch import FetchableTopicResponse
 from ottla.protocol.records import Record, build_batch, decode_batch, iter_batches
+from tests.shell.host import Log, Timer
+from tests.support.requests import (
+    delete_records_fields,
+    fetch_fields,
+    list_offsets_fields,
+    named,
+    produce_fields,
+    request,
+)
 
 NOW_MS = 1_700_000_000_000
-
-
-class Quiet:
-    """A log that keeps what it is told."""
-
-    def __init__(self):
-        self.lines = []
-
-    def info(self, event, **fields):
-        self.lines.append((event, fields))
-
-    error = info
-
-
-class Timer:
-    """A callback that waits for the clock."""
-
-    def __init__(self, when_ms, callback):
-        self.when_ms = when_ms
-        self.callback = callback
-        self.cancelled = False
-
-    def cancel(self):
-        self.cancelled = True
+KEYS = {api(key).request: key for key in ApiKey}
 
 
 class Exchange:
@@ -89,6 +72,17 @@ class Exchange:
     def go_on(self):
         pass
 
+    @property
+    def rows(self):
+        """What a Produce or a Fetch was told of the partitions of its first topic."""
+        first = self.response.responses[0]
+        return first.partitions if isinstance(first, FetchableTopicResponse) else first.partition_responses
+
+    @property
+    def row(self):
+        """What it was told of the first of them."""
+        return self.rows[0]
+
     def hang_up(self):
         """The client goes away."""
         self.ctx.closed = True
@@ -108,7 +102,7 @@ class World:
         self.wall = NOW_MS
         self.scheduled = []
         self.timers = []
-        self.log = Quiet()
+        self.log = Log()
         self.deleted = []
         ids = itertools.count(1)
         self.session_ids = itertools.count(100)
@@ -212,7 +206,7 @@ class World:
 
     def send(self, request, version):
         """Send a request as it is after the wire; the exchange may be answered already."""
-        key = ApiKey[_snake(type(request).__name__.removesuffix("Request"))]
+        key = KEYS[type(request)]
         row = api(key)
         exchange = Exchange(row.response.layout(version))
         encode = row.response.layout(version).encode
@@ -239,6 +233,14 @@ class World:
         assert exchange.finished, "not answered"
         return exchange.response
 
+    def begin(self, key, version, /, **fields):
+        """Send a request with these fields, as in `tests.support.requests`."""
+        return self.send(request(key, fields), version)
+
+    async def call(self, key, version, /, **fields):
+        """Send a request with these fields and return its response."""
+        return await self.ask(request(key, fields), version)
+
     # -- shorthands
 
     async def topic(self, name="t", partitions=1, **configs):
@@ -254,57 +256,59 @@ class World:
 
     def produce(self, batch, *, topic="t", partition=0, acks=-1, version=9):
         """Send one batch; the exchange is answered when the storage has run."""
-        rows = [PartitionProduceData(index=partition, records=batch)]
-        data = TopicProduceData(name=topic, topic_id=self.id_of(topic), partition_data=rows)
-        return self.send(ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[data]), version)
+        fields = produce_fields(topic, batch, partition, acks)
+        fields["topic_data"][0]["topic_id"] = self.id_of(topic)
+        return self.begin(ApiKey.PRODUCE, version, **fields)
 
     def produced(self, batch, **options):
         """Send one batch, let the storage run, and return the partition's row."""
         exchange = self.produce(batch, **options)
         self.run()
-        return exchange.response.responses[0].partition_responses[0]
+        return exchange.row
 
     def fetch(self, offset=0, *, topic="t", partitions=(0,), version=12, max_wait_ms=0, min_bytes=1, **options):
         """Send a fetch of some partitions, all from ``offset``."""
-        wanted = {
-            key: options.pop(key)
-            for key in ("current_leader_epoch", "last_fetched_epoch", "partition_max_bytes")
-            if key in options
-        }
-        wanted.setdefault("partition_max_bytes", 1 << 20)
-        rows = [FetchPartition(partition=index, fetch_offset=offset, **wanted) for index in partitions]
         options = {"max_bytes": 50 << 20} | options
-        wanted_topic = FetchTopic(topic=topic, topic_id=self.id_of(topic), partitions=rows)
-        request = FetchRequest(max_wait_ms=max_wait_ms, min_bytes=min_bytes, topics=[wanted_topic], **options)
-        return self.send(request, version)
+        fields = fetch_fields(topic, offset, *partitions, max_wait_ms=max_wait_ms, min_bytes=min_bytes, **options)
+        fields["topics"][0]["topic_id"] = self.id_of(topic)
+        return self.begin(ApiKey.FETCH, version, **fields)
 
-    def produced_all(self, *topics, version=9, acks=-1, **options):
-        """Send batches of several topics, as (name or id, {partition: records, …}), and let the storage run.
-
-        Returns:
-            The exchange; answered unless it waits for something else.
-        """
+    def produce_all(self, *topics, version=9, acks=-1, **options):
+        """Send batches of several topics, as (name or id, [(partition, records), …])."""
         data = [
-            TopicProduceData(
-                **({"name": topic} if isinstance(topic, str) else {"topic_id": topic}),
-                partition_data=[PartitionProduceData(index=index, records=records) for index, records in rows],
-            )
+            named(topic) | {"partition_data": [{"index": index, "records": records} for index, records in rows]}
             for topic, rows in topics
         ]
-        exchange = self.send(ProduceRequest(acks=acks, topic_data=data, **options), version)
+        return self.begin(ApiKey.PRODUCE, version, acks=acks, topic_data=data, **options)
+
+    def produced_all(self, *topics, **options):
+        """The same, and let the storage run; the exchange is answered unless it waits for something else."""
+        exchange = self.produce_all(*topics, **options)
         self.run()
         return exchange
 
-    async def trim(self, offset, **options):
+    def fetch_all(self, *topics, version=12, **options):
+        """Send a fetch of several topics, as (name or id, [(partition, offset), …])."""
+        rows = [
+            {"topic_id" if isinstance(topic, uuid.UUID) else "topic": topic}
+            | {"partitions": [{"partition": i, "fetch_offset": at, "partition_max_bytes": 100} for i, at in places]}
+            for topic, places in topics
+        ]
+        return self.begin(ApiKey.FETCH, version, topics=rows, **options)
+
+    async def trim(self, offset, *, topic="t", partition=0, version=2):
         """Ask for the records before an offset to be deleted; the partition's row."""
-        options = {"topic": "t", "partition": 0, "version": 2} | options
-        rows = [DeleteRecordsPartition(partition_index=options["partition"], offset=offset)]
-        request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=options["topic"], partitions=rows)])
-        return (await self.ask(request, options["version"])).topics[0].partitions[0]
+        answer = await self.call(ApiKey.DELETE_RECORDS, version, **delete_records_fields(topic, offset, partition))
+        return answer.topics[0].partitions[0]
+
+    async def offsets(self, timestamp, *partitions, topic="t", version=7, **options):
+        """Look up partitions of a topic, 0 unless told otherwise, by time; their rows."""
+        fields = list_offsets_fields(topic, timestamp, *partitions, **options)
+        return (await self.call(ApiKey.LIST_OFFSETS, version, **fields)).topics[0].partitions
 
     async def delete(self, *names):
         """Ask for topics to be deleted; the answer."""
-        return await self.ask(DeleteTopicsRequest(topic_names=list(names), timeout_ms=1000), 5)
+        return await self.call(ApiKey.DELETE_TOPICS, 5, topic_names=names, timeout_ms=1000)
 
     async def refuse_to_store(self, state):
         """May take the place of ``engine.catalog.store``."""
@@ -312,11 +316,7 @@ class World:
 
     def fetched(self, offset=0, **options):
         """Fetch without waiting; the row of the first partition."""
-        return self.fetch(offset, **options).response.responses[0].partitions[0]
-
-
-def _snake(name):
-    return "".join("_" + c if c.isupper() else c for c in name).strip("_").upper()
+        return self.fetch(offset, **options).row
 
 
 def batch(*values, key=b"k", timestamp_ms=NOW_MS, **options):
@@ -342,6 +342,18 @@ def new_world():
 @pytest_asyncio.fixture
 async def world():
     return await World().start()
+
+
+@pytest_asyncio.fixture
+async def topic(world):
+    """The topic ``t`` of one partition."""
+    return await world.topic()
+
+
+@pytest_asyncio.fixture
+async def wide_topic(world):
+    """The topic ``t`` of two partitions."""
+    return await world.topic(partitions=2)
 
 
 @pytest.fixture

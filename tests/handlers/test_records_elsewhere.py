@@ -5,10 +5,10 @@ import pytest_asyncio
 
 from ottla.broker.engine import NotHere, Unavailable
 from ottla.broker.runtime.long_work import LongWork
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from ottla.protocol.records import decode_batch, iter_batches
-from tests.handlers.conftest import NOW_MS
+from tests.handlers.conftest import NOW_MS, values
+from tests.support.requests import list_offsets_fields
 
 pytestmark = pytest.mark.asyncio
 
@@ -40,8 +40,7 @@ class Elsewhere:
 
 
 def rows(exchange):
-    found = exchange.response.responses[0].partitions
-    return [[record.value for _, batch in iter_batches(row.records) for record in decode_batch(batch)] for row in found]
+    return [values(row.records) for row in exchange.rows]
 
 
 @pytest_asyncio.fixture
@@ -74,7 +73,7 @@ async def test_a_fetch_ends_with_its_time_and_tells_where_the_log_ends(world, el
     exchange = world.fetch(max_wait_ms=max_wait_ms)
     assert exchange.finished is (max_wait_ms == 0)
     world.advance(max_wait_ms)
-    row = exchange.response.responses[0].partitions[0]
+    row = exchange.row
     assert (row.records, row.error_code, row.high_watermark) == (b"", 0, 1)
     elsewhere.come()
 
@@ -93,7 +92,7 @@ async def test_records_that_are_here_wait_for_others_if_they_are_too_few(world, 
 async def test_a_fetch_hears_of_what_cannot_be_fetched(world, elsewhere):
     exchange = world.fetch(max_wait_ms=500)
     elsewhere.come(error=Unavailable("it cannot be reached"))
-    assert exchange.response.responses[0].partitions[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert exchange.row.error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 async def test_nobody_is_answered_who_has_gone(world, elsewhere):
@@ -106,8 +105,7 @@ async def test_nobody_is_answered_who_has_gone(world, elsewhere):
 async def test_a_look_up_by_time_waits_for_its_batch(world, elsewhere):
     batches = Elsewhere(world.topics.topics["t"].partitions[0].log, "batch_for_timestamp")
     world.services.look_up = LongWork("look-up", world.log)
-    wanted = ListOffsetsPartition(partition_index=0, timestamp=NOW_MS)
-    exchange = world.send(ListOffsetsRequest(topics=[ListOffsetsTopic(name="t", partitions=[wanted])]), 7)
+    exchange = world.begin(ApiKey.LIST_OFFSETS, 7, **list_offsets_fields("t", NOW_MS))
     await world.idle()
     assert not exchange.finished
     batches.come()

@@ -4,9 +4,8 @@ import pytest
 
 from ottla.broker.core.topics.catalog import BadCatalog
 from ottla.broker.engine import Corrupt
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from ottla.protocol.messages.metadata import MetadataRequest
 
 pytestmark = pytest.mark.asyncio
 
@@ -22,7 +21,7 @@ def damage(directory, log):
 async def settled(world, exchange):
     while not exchange.finished:
         await world.idle()
-    return exchange.response.responses[0].partition_responses[0]
+    return exchange.row
 
 
 async def test_everything_is_there_after_a_restart(on_disk, make_batch):
@@ -56,7 +55,7 @@ async def test_a_damaged_partition_is_offline_and_the_others_serve(on_disk, make
 
     world = await on_disk()
     assert "partition is offline" in [event for event, _ in world.log.lines]
-    topic = {row.name: row for row in (await world.ask(MetadataRequest(topics=None), 12)).topics}["t"]
+    topic = {row.name: row for row in (await world.call(ApiKey.METADATA, 12, topics=None)).topics}["t"]
     damaged, sound = topic.partitions
     assert (damaged.error_code, damaged.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
     assert damaged.offline_replicas == [1]
@@ -64,9 +63,7 @@ async def test_a_damaged_partition_is_offline_and_the_others_serve(on_disk, make
     error = ErrorCode.KAFKA_STORAGE_ERROR
     assert (await settled(world, world.produce(make_batch(b"y")))).error_code == error
     assert world.fetched().error_code == error
-    rows = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in (0, 1)]
-    answer = await world.ask(ListOffsetsRequest(topics=[ListOffsetsTopic(name="t", partitions=rows)]), 7)
-    assert [(row.error_code, row.offset) for row in answer.topics[0].partitions] == [(error, -1), (0, 3)]
+    assert [(row.error_code, row.offset) for row in await world.offsets(-1, 0, 1)] == [(error, -1), (0, 3)]
     assert (await settled(world, world.produce(make_batch(b"y"), partition=1))).base_offset == 3
     await world.engine.close()
     # What is left of it was not taken for a leftover of a deleted topic.

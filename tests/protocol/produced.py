@@ -2,12 +2,43 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
+import google_crc32c
+
 from ottla.protocol.batch_check import Allowance, ProducedBatch, check_batch, validating
-from ottla.protocol.compression import MAX_DECOMPRESSED_BYTES, Buffer
-from ottla.protocol.records import TimestampType
+from ottla.protocol.compression import MAX_DECOMPRESSED_BYTES, Buffer, Codec, compress
+from ottla.protocol.records import ATTRIBUTES_AT, CRC_AT, TimestampType
 from ottla.protocol.steps import finished
+
+
+def sealed(batch: Buffer) -> bytes:
+    """The same bytes with a CRC that fits them."""
+    data = bytes(batch)
+    return data[:CRC_AT] + google_crc32c.value(data[ATTRIBUTES_AT:]).to_bytes(4, "big") + data[ATTRIBUTES_AT:]
+
+
+def batch_of(
+    records: bytes,
+    count: int,
+    codec: Codec = Codec.NONE,
+    *,
+    base_offset: int = 0,
+    last_delta: int | None = None,
+    leader_epoch: int = 0,
+    times_ms: tuple[int, int] = (0, 0),
+    producer: tuple[int, int, int] = (-1, -1, -1),
+) -> bytes:
+    """A batch with a right CRC around any bytes.
+
+    Args:
+        times_ms: the first and the largest timestamp.
+        producer: id, epoch and first sequence number.
+    """
+    delta = max(count - 1, 0) if last_delta is None else last_delta
+    covered = struct.pack(">hiqqqhii", codec, delta, *times_ms, *producer, count) + compress(codec, records)
+    return sealed(struct.pack(">qiibi", base_offset, len(covered) + 9, leader_epoch, 2, 0) + covered)
 
 
 def validate_produced(

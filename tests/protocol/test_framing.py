@@ -23,23 +23,25 @@ def drain(reader: FrameReader) -> list[bytes]:
     return frames
 
 
-def test_byte_by_byte() -> None:
-    bodies = [b"a", b"bc" * 100, b"\0\0\0\x01"]
+@pytest.mark.parametrize(
+    ("bodies", "step"),
+    [
+        ([b"a", b"bc" * 100, b"\0\0\0\x01"], 1),
+        ([bytes([index % 256]) * (1 + index % 50) for index in range(5000)], 1 << 20),
+        # Beyond 64 KiB the buffer is moved to its start now and then; nothing is lost by that.
+        ([bytes([index]) * (1 if index % 3 else 50_000) for index in range(60)], 70_001),
+    ],
+    ids=["byte by byte", "many frames at once", "large and small frames mixed"],
+)
+def test_frames_in_pieces(bodies: list[bytes], step: int) -> None:
+    stream = memoryview(framed(*bodies))
     reader, frames = FrameReader(), []
-    for position, byte in enumerate(framed(*bodies), start=1):
-        reader.feed(bytes([byte]))
-        got = drain(reader)
-        frames += got
-        assert reader.buffered_bytes == position - sum(4 + len(body) for body in frames)
+    for start in range(0, len(stream), step):
+        reader.feed(stream[start : start + step])
+        frames += drain(reader)
+        fed = min(start + step, len(stream))
+        assert reader.buffered_bytes == fed - sum(4 + len(body) for body in frames)
     assert frames == bodies
-    assert reader.buffered_bytes == 0
-
-
-def test_many_frames_at_once() -> None:
-    bodies = [bytes([index % 256]) * (1 + index % 50) for index in range(5000)]
-    reader = FrameReader()
-    reader.feed(memoryview(framed(*bodies)))
-    assert drain(reader) == bodies
     assert reader.buffered_bytes == 0
 
 
@@ -65,17 +67,6 @@ def test_frames_are_bytes_that_stay() -> None:
     drain(reader)
     assert type(first) is bytes
     assert first == b"first"
-
-
-def test_large_and_small_frames_mixed() -> None:
-    """Beyond 64 KiB the buffer is moved to its start now and then; nothing is lost by that."""
-    bodies = [bytes([index]) * (1 if index % 3 else 50_000) for index in range(60)]
-    stream = framed(*bodies)
-    reader, frames = FrameReader(), []
-    for start in range(0, len(stream), 70_001):
-        reader.feed(stream[start : start + 70_001])
-        frames += drain(reader)
-    assert frames == bodies
 
 
 @pytest.mark.parametrize("size", [0, -1, -2, -(1 << 31)])

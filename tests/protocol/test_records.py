@@ -34,6 +34,7 @@ from ottla.protocol.records import (
     with_log_append_time,
     with_max_timestamp,
 )
+from tests.protocol.produced import batch_of
 
 int64s = st.integers(-(2**63), 2**63 - 1)
 timestamps = st.one_of(st.integers(0, 2**42), st.integers(1_700_000_000_000, 1_700_000_100_000))
@@ -103,10 +104,7 @@ def test_golden_bytes():
     )
     first, second = "18 00 00 00 026b 0276 02 0268 0278", "0c 00 02 02 01 01 00"
     body = bytes.fromhex(first + second)
-    covered = struct.pack(">hiqqqhii", 0, 1, 1000, 1001, 3, 1, 8, 2) + body
-    assert batch == (
-        struct.pack(">qiib", 5, len(covered) + 9, 2, 2) + google_crc32c.value(covered).to_bytes(4, "big") + covered
-    )
+    assert batch == batch_of(body, 2, base_offset=5, leader_epoch=2, times_ms=(1000, 1001), producer=(3, 1, 8))
 
 
 def test_header_fields_and_what_follows_from_them():
@@ -240,10 +238,7 @@ class TestBatchBuilder:
 
 
 def test_a_batch_without_records_as_compaction_leaves_them_can_be_read():
-    whole = build_batch([Record(), Record()])
-    covered = struct.pack(">hiqqqhii", 0, 1, 5, 6, -1, -1, -1, 0)
-    empty = whole[:8] + struct.pack(">iib", len(covered) + 9, 0, 2)
-    empty += google_crc32c.value(covered).to_bytes(4, "big") + covered
+    empty = batch_of(b"", 0, last_delta=1, times_ms=(5, 6))
     assert decode_batch(empty) == []
     assert parse_header(empty).last_offset == 1
 

@@ -2,15 +2,12 @@
 
 import struct
 
-import google_crc32c
 import pytest
 
 from ottla.protocol.compression import Codec
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import (
-    ATTRIBUTES_AT,
     BASE_SEQUENCE_AT,
-    CRC_AT,
     BatchError,
     InvalidBatch,
     Record,
@@ -21,7 +18,7 @@ from ottla.protocol.records import (
     with_max_timestamp,
 )
 from ottla.protocol.varints import encode_varint
-from tests.protocol.produced import validate_produced
+from tests.protocol.produced import batch_of, sealed, validate_produced
 
 RECORDS = [Record(0, 1000, b"k", b"v"), Record(0, 1500, b"l", b"w"), Record(0, 1200, b"m", b"x")]
 GOOD = build_batch(RECORDS)
@@ -30,8 +27,7 @@ GOOD = build_batch(RECORDS)
 def patched(position, form, value, batch=GOOD):
     changed = bytearray(batch)
     struct.pack_into(form, changed, position, value)
-    crc = google_crc32c.value(bytes(changed[ATTRIBUTES_AT:])).to_bytes(4, "big")
-    return bytes(changed[:CRC_AT]) + crc + bytes(changed[ATTRIBUTES_AT:])
+    return sealed(changed)
 
 
 def refused(data, **options):
@@ -108,13 +104,7 @@ def test_zstd_needs_produce_7():
 @pytest.mark.parametrize("codec", Codec)
 def test_offset_deltas_must_count_from_zero(codec):
     record = b"\x00\x00" + encode_varint(1) + b"\x01\x01\x00"
-    body = encode_varint(len(record)) + record
-    from ottla.protocol.compression import compress
-
-    covered = struct.pack(">hiqqqhii", codec, 0, 0, 0, -1, -1, -1, 1) + compress(codec, body)
-    batch = struct.pack(">qiib", 0, len(covered) + 9, -1, 2)
-    batch += google_crc32c.value(covered).to_bytes(4, "big") + covered
-    assert refused(batch) == ErrorCode.INVALID_RECORD
+    assert refused(batch_of(encode_varint(len(record)) + record, 1, codec)) == ErrorCode.INVALID_RECORD
 
 
 @pytest.mark.parametrize("codec", Codec)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla.broker.net.connection import Connection
+from ottla.protocol.apis import ApiKey, api
 
 
 def framed(*bodies: bytes) -> bytes:
@@ -106,6 +107,20 @@ class Clock:
         self.now_ms = end_ms
 
 
+class Sockets(Loop):
+    """The loop of one connection, between what hosts it and its transport."""
+
+    def __init__(self, host: UnboundedHost, transport: Transport | None = None) -> None:
+        super().__init__()
+        self.transport = transport or Transport()
+        self.connection = Connection(host, self)  # type: ignore[arg-type]
+        self.connection.connection_made(self.transport)  # type: ignore[arg-type]
+
+    def send(self, *bodies: bytes) -> None:
+        """The client sends frames with these bodies."""
+        self.connection.data_received(framed(*bodies))
+
+
 class Log:
     """Keeps the lines that it is told."""
 
@@ -119,7 +134,20 @@ class Log:
     def warning(self, event: str, **fields: Any) -> None:
         self.lines.append((event, fields))
 
-    debug = error = warning
+    debug = info = error = warning
+
+
+def answers(data: bytes, key: ApiKey, version: int) -> list[tuple[int, Any]]:
+    """Correlation ids and answers to requests of one kind, out of what was written."""
+    found = []
+    row = api(key)
+    while data:
+        size, correlation_id = struct.unpack_from(">ii", data)
+        assert len(data) >= 4 + size, "an answer that is cut off"
+        body = data[8 + row.response_header_version(version) : 4 + size]
+        found.append((correlation_id, row.response.layout(version).decode(body)))
+        data = data[4 + size :]
+    return found
 
 
 class UnboundedHost:

@@ -49,16 +49,6 @@ class Peer:
         self.closed = self.killed = True
 
 
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def log() -> Log:
-    return Log()
-
-
 def listener(clock: Clock, log: Log, **settings: Any) -> Any:
     made: Any = Listener(Settings(**settings), clock, lambda frame, start, peer: None, log)
     clock.call_at(made._sweep_ms, made._sweep)

@@ -62,14 +62,13 @@ class Host(host.UnboundedHost):
         return None
 
 
-class World(host.Loop):
+class World(host.Sockets):
+    transport: Transport
+
     def __init__(self) -> None:
-        super().__init__()
         self.host = Host()
-        self.transport = Transport()
-        self.connection = Connection(self.host, self)  # type: ignore[arg-type]
+        super().__init__(self.host, Transport())
         self.transport.protocol = self.connection
-        self.connection.connection_made(self.transport)  # type: ignore[arg-type]
 
     def send(self, *bodies: bytes) -> None:
         self.transport.receive(framed(*bodies))

@@ -18,19 +18,14 @@ from ottla.broker.settings import Settings
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import Record, TopicPartition, build_batch
+from tests.shell.host import Log
 
 pytestmark = pytest.mark.asyncio
 WALL_MS = 1_700_000_000_000
 
 
-class Report:
-    def __init__(self):
-        self.warnings = []
-
+class Report(Log):
     def info(self, event, **fields): ...
-
-    def warning(self, event, **fields):
-        self.warnings.append((event, fields.get("reason")))
 
 
 class World:
@@ -68,16 +63,28 @@ class World:
         while self.queue:
             self.queue.pop(0)()
 
+    async def saved(self):
+        """Wait for a snapshot, and end."""
+        for _ in range(100):
+            await asyncio.sleep(0.01)
+            if list(self.directory.glob("*.snapshot")):
+                break
+        await self.states.stop(())
+
     def send(self, sequence, *, epoch=0):
         batch = build_batch(
             [Record(value=b"v", timestamp_ms=WALL_MS)], producer_id=1, producer_epoch=epoch, base_sequence=sequence,
             is_transactional=True,
         )  # fmt: skip
         verified = self.partition.begin_verification(1, epoch, sequence)
-        self.partition.produce(batch, 9, WALL_MS, lambda offset, error: None, verified)
+        self.partition.produce(batch, 9, WALL_MS, nobody, verified)
 
     def end(self, *, commit):
-        self.partition.append_marker(TransactionMarker(1, 0, 0, commit), WALL_MS, lambda offset, error: None)
+        self.partition.append_marker(TransactionMarker(1, 0, 0, commit), WALL_MS, nobody)
+
+
+def nobody(offset, error):
+    """Hears of an append."""
 
 
 def facts(partition):
@@ -98,6 +105,14 @@ async def filled(world):
     return facts(world.partition)
 
 
+async def kept(world):
+    """The file of its snapshot."""
+    await filled(world)
+    await world.states.stop([world.partition])
+    (path,) = world.directory.iterdir()
+    return path
+
+
 async def test_without_a_snapshot_the_log_is_read_from_its_beginning(world):
     before = await filled(world)
     await world.reopen()
@@ -115,22 +130,18 @@ async def test_with_one_only_what_came_after_is_read(world):
     await world.reopen()
     assert world.reads == [3]
     assert facts(world.partition) == after
-    assert world.report.warnings == []
+    assert world.report.lines == []
 
 
 async def test_a_stop_writes_nothing_where_nothing_is_new(world):
-    await filled(world)
-    await world.states.stop([world.partition])
-    (path,) = world.directory.iterdir()
+    path = await kept(world)
     path.unlink()
     await world.states.stop([world.partition])
     assert list(world.directory.iterdir()) == []
 
 
 async def test_a_snapshot_of_a_log_that_lost_its_end_is_thrown_away(world):
-    await filled(world)
-    await world.states.stop([world.partition])
-    (path,) = world.directory.iterdir()
+    path = await kept(world)
     log = world.partition.log
     world.engine.abandon()
     for part in (log._batches, log._last_offsets, log._peaks):
@@ -139,7 +150,7 @@ async def test_a_snapshot_of_a_log_that_lost_its_end_is_thrown_away(world):
     await world.open()
     assert world.reads == [0] and not path.exists()
     assert world.partition.last_stable_offset == 2
-    assert world.report.warnings[0][1] == "newer than the log"
+    assert world.report.lines[0][1]["reason"] == "newer than the log"
 
 
 @pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: b"", lambda data: b"0" * 8 + data[8:]])
@@ -150,7 +161,7 @@ async def test_a_damaged_snapshot_is_thrown_away(world, damage):
     path.write_bytes(damage(path.read_bytes()))
     await world.reopen()
     assert facts(world.partition) == before and world.reads == [0]
-    assert world.report.warnings[0][1] == "damaged" and not path.exists()
+    assert world.report.lines[0][1]["reason"] == "damaged" and not path.exists()
 
 
 async def test_the_snapshot_of_a_deleted_topic_goes_with_it(world):
@@ -187,11 +198,7 @@ async def test_a_busy_partition_gets_one_when_the_log_is_durable_so_far(world, m
     await asyncio.sleep(0.03)
     assert not world.directory.exists()
     world.run()
-    for _ in range(100):
-        await asyncio.sleep(0.01)
-        if world.directory.exists() and list(world.directory.glob("*.snapshot")):
-            break
-    await world.states.stop(())
+    await world.saved()
     await world.reopen()
     assert world.reads == []
 
@@ -204,14 +211,10 @@ async def test_those_that_grew_most_get_one_when_all_together_grew_much(world, m
     partitions = [world.partition, topic.add_partition(await world.engine.open_log("t", UUID(int=2), 1, LogConfig()))]
     for partition, count in zip(partitions, (1, 3), strict=True):
         for _ in range(count):
-            partition.append_marker(TransactionMarker(1, 0, 0, True), WALL_MS, lambda offset, error: None)
+            partition.append_marker(TransactionMarker(1, 0, 0, True), WALL_MS, nobody)
     world.run()
     world.states.start(lambda: partitions)
-    for _ in range(100):
-        await asyncio.sleep(0.01)
-        if world.directory.exists() and list(world.directory.glob("*.snapshot")):
-            break
-    await world.states.stop(())
+    await world.saved()
     assert [path.name for path in world.directory.iterdir()] == ["t-1.snapshot"]
 
 
@@ -219,9 +222,9 @@ async def test_batches_of_nobody_are_passed_over(world):
     await world.open()
     for _ in range(3):
         batch = build_batch([Record(value=b"v", timestamp_ms=WALL_MS)] * 2)
-        world.partition.produce(batch, 9, WALL_MS, lambda offset, error: None)
+        world.partition.produce(batch, 9, WALL_MS, nobody)
     world.send(0)
-    world.partition.produce(batch, 9, WALL_MS, lambda offset, error: None)
+    world.partition.produce(batch, 9, WALL_MS, nobody)
     world.run()
     before = facts(world.partition)
     await world.reopen()
@@ -279,7 +282,7 @@ async def test_what_cannot_be_written_is_told_and_tried_again(world):
     await filled(world)
     world.directory.write_bytes(b"in the way")
     await world.states.stop([world.partition])
-    assert [event for event, _ in world.report.warnings] == ["a snapshot of producers could not be written"]
+    assert world.report.events == ["a snapshot of producers could not be written"]
     world.directory.unlink()
     await world.states.stop([world.partition])
     assert [path.name for path in world.directory.iterdir()] == ["t-0.snapshot"]

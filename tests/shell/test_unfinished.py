@@ -43,11 +43,6 @@ class Sender:
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
 def host(clock: Clock) -> UnfinishedRequests:
     return UnfinishedRequests(4 * MIB, 800, clock)
 

@@ -28,11 +28,6 @@ class Reader:
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
 def host(clock: Clock) -> UnreadAnswers:
     return UnreadAnswers(1000, 600_000, clock)
 

@@ -171,7 +171,7 @@ class App:
 
     def _write(self, txn: Txn, topic: str, partition: int) -> Generator[Call, Any, ErrorCode]:
         if not self.v2:
-            fields = add_partitions_fields(self.name, self.identity, [(topic, partition)])
+            fields = add_partitions_fields(of_transaction(self.name, self.identity), [(topic, partition)])
             error, _ = yield from self._insist(ApiKey.ADD_PARTITIONS_TO_TXN, 3, fields)
             if error:
                 return error

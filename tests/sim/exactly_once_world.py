@@ -139,7 +139,7 @@ class World(HandlersWorld):
         self.txns.append(Txn(len(self.txns), group))
         return self.txns[-1]
 
-    def begin(self) -> None:
+    def begin_application(self) -> None:
         """An application is started, whether or not another one with its id still runs."""
         name = f"id-{self.random.randrange(self.plan.ids)}"
         self.apps.append(App(self, len(self.apps), name))
@@ -170,7 +170,7 @@ class World(HandlersWorld):
             if living:
                 self.random.choice(living).over = True
         if not self.calm and sum(not app.over for app in self.apps) < self.plan.ids + 1:
-            self.begin()
+            self.begin_application()
         self._take_answers()
         options: list[Callable[[], None]] = []
         options += [self._deliver] * (3 * bool(self.requests))

@@ -13,8 +13,10 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import Record, TopicPartition, build_batch, decode_batch, iter_batches
 from tests.support.peer import Peer
 from tests.support.requests import (
+    add_partitions_fields,
     commit_fields,
     create_fields,
+    delete_records_fields,
     fetch_fields,
     heartbeat_fields,
     join_fields,
@@ -122,6 +124,10 @@ class Client(Peer):
             if start == before or start >= (told.last_stable_offset if level else told.high_watermark):
                 return records, start
 
+    def delete_records(self, topic: str, offset: int) -> Any:
+        """Delete those of partition 0 before an offset; gives the partition's part of the answer."""
+        return self.call(ApiKey.DELETE_RECORDS, 2, **delete_records_fields(topic, offset)).topics[0].partitions[0]
+
     def offset(self, topic: str, timestamp: int = -1, version: int = 7, *, partition: int = 0, level: int = 0) -> Any:
         """ListOffsets of a partition; gives the partition's part of the answer."""
         fields = list_offsets_fields(topic, timestamp, partition, isolation=level)
@@ -174,6 +180,12 @@ class Client(Peer):
             assert time.monotonic() < deadline, "no rebalance begins"
         assert told == ErrorCode.REBALANCE_IN_PROGRESS
 
+    def let_in(self, group: str, joined: Any, *others: Client, **options: Any) -> list[Any]:
+        """Join again with others, who have sent their joins; the answers, the own one first."""
+        self.await_rebalance(group, joined)
+        self.start_join(group, member_id=joined.member_id, **options)
+        return [client.answer() for client in (self, *others)]
+
     def leave(self, group: str, *members: str, version: int = 5) -> Any:
         fields = leave_fields(group, *((member, None) for member in members))
         return self.call(ApiKey.LEAVE_GROUP, version, **fields)
@@ -219,35 +231,24 @@ class Client(Peer):
 
     def add_partitions(self, transactional_id: str, producer: Any, *tps: TopicPartition, version: int = 3) -> list[int]:
         """Take partitions into the transaction; their error codes."""
-        fields = {
-            "v3_and_below_transactional_id": transactional_id,
-            "v3_and_below_producer_id": producer.producer_id,
-            "v3_and_below_producer_epoch": producer.producer_epoch,
-            "v3_and_below_topics": [{"name": tp.topic, "partitions": [tp.partition]} for tp in tps],
-        }
+        fields = add_partitions_fields(who(producer) | {"transactional_id": transactional_id}, tps)
         answer = self.call(ApiKey.ADD_PARTITIONS_TO_TXN, version, **fields)
         rows = answer.results_by_topic_v3_and_below
         return [place.partition_error_code for row in rows for place in row.results_by_partition]
 
     def end(self, transactional_id: str, producer: Any, *, commit: bool, version: int = 3) -> Any:
-        return self.call(
-            ApiKey.END_TXN,
-            version,
-            transactional_id=transactional_id,
-            producer_id=producer.producer_id,
-            producer_epoch=producer.producer_epoch,
-            committed=commit,
-        )
+        fields = who(producer) | {"transactional_id": transactional_id, "committed": commit}
+        return self.call(ApiKey.END_TXN, version, **fields)
+
+
+def who(producer: Any) -> dict[str, Any]:
+    """The fields of a request that name a producer."""
+    return {"producer_id": producer.producer_id, "producer_epoch": producer.producer_epoch}
 
 
 def of(producer: Any, sequence: int = 0, *, transactional: bool = False) -> dict[str, Any]:
     """The fields of a batch that name its producer."""
-    return {
-        "producer_id": producer.producer_id,
-        "producer_epoch": producer.producer_epoch,
-        "base_sequence": sequence,
-        "is_transactional": transactional,
-    }
+    return who(producer) | {"base_sequence": sequence, "is_transactional": transactional}
 
 
 def _sync_fields(group: str, joined: Any, assignments: Mapping[str, bytes]) -> dict[str, Any]:

@@ -66,10 +66,7 @@ class Peer:
 
     def frame(self, key: ApiKey, version: int, message: Any, correlation_id: int = 1) -> bytes:
         """A request as it is sent."""
-        row = api(key)
-        flexible = row.request_header_version(version) == 2
-        body = row.request.layout(version).encode(message)
-        return frame_request(key, version, correlation_id, self.client_id, body, flexible=flexible)
+        return request_frame(key, version, message, correlation_id, self.client_id)
 
     def raw(self, data: bytes) -> None:
         """Send bytes as they are."""
@@ -131,6 +128,14 @@ class Peer:
             self._buffer += chunk
         taken, self._buffer = self._buffer[:size], self._buffer[size:]
         return taken
+
+
+def request_frame(key: ApiKey, version: int, message: Any, correlation_id: int, client_id: str | None) -> bytes:
+    """A request with its header and its length."""
+    row = api(key)
+    flexible = row.request_header_version(version) == 2
+    body = row.request.layout(version).encode(message)
+    return frame_request(key, version, correlation_id, client_id, body, flexible=flexible)
 
 
 def decoded(message: Any, version: int, header_version: int, rest: bytes) -> Any:

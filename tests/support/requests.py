@@ -216,11 +216,11 @@ def of_transaction(transactional_id: str, who: Producer) -> dict[str, Any]:
 
 
 def add_partitions_fields(
-    transactional_id: str, who: Producer, places: Iterable[tuple[str, int]], *, verify_only: bool = False
+    whose: Values, places: Iterable[tuple[str, int]], *, verify_only: bool = False
 ) -> dict[str, Any]:
-    """``places``: topic and partition."""
+    """``whose``: see `of_transaction`; ``places``: topic and partition."""
     topics = [{"name": topic, "partitions": indexes} for topic, indexes in by_topic(places).items()]
-    fields = of_transaction(transactional_id, who) | {"topics": topics}
+    fields = {**whose, "topics": topics}
     old = {f"v3_and_below_{name}": value for name, value in fields.items()}
     return {"transactions": [fields | {"verify_only": verify_only}]} | old
 
@@ -256,14 +256,14 @@ def produce_fields(
     return {"transactional_id": transactional_id, "acks": acks, "timeout_ms": timeout_ms, "topic_data": rows}
 
 
-def fetch_fields(topic: Topic, offset: int = 0, partition: int = 0, **options: Any) -> dict[str, Any]:
-    """``options`` are fields of the request, or of its partition."""
+def fetch_fields(topic: Topic, offset: int = 0, *partitions: int, **options: Any) -> dict[str, Any]:
+    """``partitions``: 0 unless told otherwise. ``options`` are fields of the request, or of its partitions."""
     place = {"current_leader_epoch": -1, "last_fetched_epoch": -1, "partition_max_bytes": 1 << 20}
     place |= {name: options.pop(name) for name in list(place) if name in options}
-    place |= {"partition": partition, "fetch_offset": offset}
+    places = [place | {"partition": partition, "fetch_offset": offset} for partition in partitions or (0,)]
     where = {"topic_id": topic} if isinstance(topic, UUID) else {"topic": topic}
     fields = {"max_wait_ms": 0, "min_bytes": 0, "max_bytes": 1 << 20, "session_epoch": -1}
-    return fields | {"topics": [where | {"partitions": [place]}]} | options
+    return fields | {"topics": [where | {"partitions": places}]} | options
 
 
 def list_offsets_fields(

@@ -34,6 +34,13 @@ def wait_for(
         time.sleep(pause_s)
 
 
+def seconds_of(work: Callable[[], object]) -> float:
+    """How long this takes."""
+    started = time.monotonic()
+    work()
+    return time.monotonic() - started
+
+
 def stays(
     condition: Callable[[], object], what: str, *, until: Callable[[], object], timeout_s: float = PATIENCE_S
 ) -> None:

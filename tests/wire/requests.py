@@ -6,17 +6,17 @@ An API that is not named here is called with a request of nothing but defaults, 
 from __future__ import annotations
 
 import itertools
-import time
-import uuid
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 from ottla.protocol.apis import ApiKey
-from ottla.protocol.records import Record, build_batch
+from ottla.protocol.records import TopicPartition
 from ottla.protocol.schema import ArrayOf
-from tests.support.peer import Peer
+from tests.support.client import Client, batch, who
 from tests.support.requests import (
     Values,
+    add_partitions_fields,
     commit_fields,
     create_fields,
     fetch_fields,
@@ -53,14 +53,10 @@ class World:
 
     _numbers = itertools.count(1)
 
-    def __init__(self, peer: Peer) -> None:
+    def __init__(self, peer: Client) -> None:
         self.peer = peer
-        created = self.ask(ApiKey.CREATE_TOPICS, 7, **create_fields({TOPIC: 2}))
-        self.topic_id = uuid.UUID(bytes=created.topics[0].topic_id.bytes)
-
-    def ask(self, key: ApiKey, version: int, **values: Any) -> Any:
-        """Ask for something that a later request needs."""
-        return self.peer.ask(key, version, request(key, values))
+        peer.call(ApiKey.CREATE_TOPICS, 7, **create_fields({TOPIC: 2}))
+        self.topic_id = peer.topic_id(TOPIC)
 
     def fresh(self, kind: str) -> str:
         """A name that was not used before."""
@@ -71,15 +67,9 @@ class World:
         values = VALID[key](self) if key in VALID else {}
         return request(key, values)
 
-    def batch(self, **options: Any) -> bytes:
-        """One record, written now."""
-        return bytes(build_batch([Record(0, int(time.time() * 1000), b"k", b"v", [])], **options))
-
     def topic(self) -> str:
         """A topic of its own."""
-        name = self.fresh("topic")
-        self.ask(ApiKey.CREATE_TOPICS, 5, **create_fields({name: 1}))
-        return name
+        return self.peer.create(self.fresh("topic"))
 
     def named(self, topic: str) -> dict[str, Any]:
         """The fields that name its topic, whichever of them a version has."""
@@ -88,7 +78,7 @@ class World:
     def joined(self) -> dict[str, Any]:
         """A group whose only member has joined and not yet synced, and that member."""
         group = self.fresh("group")
-        answer = self.ask(ApiKey.JOIN_GROUP, 5, **join_fields(group, instance=self.fresh("instance")))
+        answer = self.peer.join(group, 5, instance=self.fresh("instance"))
         assert answer.error_code == 0
         return {"group_id": group, "member_id": answer.member_id, "generation_id": answer.generation_id}
 
@@ -96,52 +86,40 @@ class World:
         """The same with an assignment."""
         member = self.joined()
         assignments = [{"member_id": member["member_id"], "assignment": b"a"}]
-        assert self.ask(ApiKey.SYNC_GROUP, 3, **member, assignments=assignments).error_code == 0
+        assert self.peer.call(ApiKey.SYNC_GROUP, 3, **member, assignments=assignments).error_code == 0
         return member
 
     def group_with_offsets(self) -> str:
         """A group without members."""
         group = self.fresh("group")
-        self.ask(ApiKey.OFFSET_COMMIT, 8, **commit_fields(group, [(TOPIC, 0, 1)]))
+        assert self.peer.commit(group, TOPIC) == 0
         return group
 
     def producer(self) -> dict[str, Any]:
         """A transactional id with a producer."""
         name = self.fresh("transaction")
-        answer = self.ask(
-            ApiKey.INIT_PRODUCER_ID,
-            4,
-            transactional_id=name,
-            transaction_timeout_ms=60_000,
-            producer_id=-1,
-            producer_epoch=-1,
-        )
-        assert answer.error_code == 0
-        return {
-            "transactional_id": name,
-            "producer_id": answer.producer_id,
-            "producer_epoch": answer.producer_epoch,
-        }
+        told = self.peer.producer(name)
+        assert told.error_code == 0
+        return who(told) | {"transactional_id": name}
 
     def transaction(self) -> dict[str, Any]:
         """The same in a transaction."""
         producer = self.producer()
-        fields = {f"v3_and_below_{name}": value for name, value in producer.items()}
-        topics = [{"name": TOPIC, "partitions": [0]}]
-        answer = self.ask(ApiKey.ADD_PARTITIONS_TO_TXN, 3, **fields, v3_and_below_topics=topics)
-        assert answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code == 0
+        place = TopicPartition(TOPIC, 0)
+        assert self.peer.add_partitions(producer["transactional_id"], SimpleNamespace(**producer), place) == [0]
         return producer
 
     def producer_with_group(self) -> dict[str, Any]:
         """In a transaction that has a group's offsets, too."""
         producer = self.transaction()
         group = self.fresh("group")
-        assert self.ask(ApiKey.ADD_OFFSETS_TO_TXN, 3, **producer, group_id=group).error_code == 0
-        return producer | {"group_id": group}
+        producer |= {"group_id": group}
+        assert self.peer.call(ApiKey.ADD_OFFSETS_TO_TXN, 3, **producer).error_code == 0
+        return producer
 
 
 def _produce(world: World) -> Values:
-    fields = produce_fields(TOPIC, world.batch())
+    fields = produce_fields(TOPIC, batch())
     fields["topic_data"][0]["topic_id"] = world.topic_id
     return fields
 
@@ -166,13 +144,6 @@ def _sync(world: World) -> Values:
 def _delete_topics(world: World) -> Values:
     name = world.topic()
     return {"topic_names": [name], "topics": [{"name": name}], "timeout_ms": 10_000}
-
-
-def _add_partitions(world: World) -> Values:
-    producer = world.producer()
-    topics = [{"name": TOPIC, "partitions": [0]}]
-    old = {f"v3_and_below_{name}": value for name, value in producer.items()}
-    return old | {"v3_and_below_topics": topics, "transactions": [producer | {"topics": topics}]}
 
 
 def _txn_commit(world: World) -> Values:
@@ -243,7 +214,7 @@ VALID: dict[ApiKey, Callable[[World], Values]] = {
         "replica_id": -1,
         "topics": [{"topic": TOPIC, "partitions": [{"current_leader_epoch": -1}]}],
     },
-    ApiKey.ADD_PARTITIONS_TO_TXN: _add_partitions,
+    ApiKey.ADD_PARTITIONS_TO_TXN: lambda world: add_partitions_fields(world.producer(), [(TOPIC, 0)]),
     ApiKey.ADD_OFFSETS_TO_TXN: lambda world: world.producer() | {"group_id": world.fresh("group")},
     ApiKey.END_TXN: lambda world: world.transaction() | {"committed": True},
     ApiKey.TXN_OFFSET_COMMIT: _txn_commit,

@@ -101,7 +101,7 @@ class TransactionPlay(Steps):
         """``add ID[@PRODUCER:EPOCH] TOPIC-PARTITION … [verify] [refused=TOPIC-PARTITION] [v=]``: AddPartitionsToTxn"""
         name, who = self._who(words[0])
         found = [place(word) for word in words[1:] if word != "verify"]
-        fields = add_partitions_fields(name, who, found, verify_only="verify" in words)
+        fields = add_partitions_fields(of_transaction(name, who), found, verify_only="verify" in words)
         self._add(world, name, fields, options | {"v": options.get("v", "3")})
 
     def do_add_each(self, world: World, words: list[str], options: dict[str, str]) -> None:
@@ -109,8 +109,8 @@ class TransactionPlay(Steps):
         rows = []
         for word in words:
             producer, where, *verify = word.split("/")
-            name, who = self._who(producer)
-            rows += add_partitions_fields(name, who, [place(where)], verify_only=bool(verify))["transactions"]
+            whose = of_transaction(*self._who(producer))
+            rows += add_partitions_fields(whose, [place(where)], verify_only=bool(verify))["transactions"]
         self._add(world, "broker", {"transactions": rows}, {"v": "4"})
 
     def _add(self, world: World, client: str, fields: dict[str, Any], options: dict[str, str]) -> None:

@@ -17,7 +17,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition
 from ottla.protocol.records import TopicPartition
 from tests.core.world import CoordinatorWorld, Ctx
-from tests.support.requests import Producer, add_partitions_fields, init_producer_fields
+from tests.support.requests import Producer, add_partitions_fields, init_producer_fields, of_transaction
 
 
 @dataclass
@@ -119,7 +119,7 @@ class World(CoordinatorWorld):
 
     def add(self, name: str, who: Producer, places: Iterable[tuple[str, int]]) -> list[int]:
         """The codes that AddPartitionsToTxn answers."""
-        fields = add_partitions_fields(name, who, places)
+        fields = add_partitions_fields(of_transaction(name, who), places)
         answer = self.send(name, ApiKey.ADD_PARTITIONS_TO_TXN, 3, fields).answer
         return [row.partition_error_code for topic in answer.results_by_topic_v3_and_below
                 for row in topic.results_by_partition]  # fmt: skip

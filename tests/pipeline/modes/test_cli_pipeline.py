@@ -53,7 +53,7 @@ def test_without_java(lake: Path, monkeypatch: Any) -> None:
 
 
 def test_without_the_extra(lake: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(cli, "find_spec", lambda name: None if name == "pyspark" else object())
+    monkeypatch.setattr("ottla.cli.pipeline_runs.find_spec", lambda name: None if name == "pyspark" else object())
     refused("The pipeline needs pyspark.\n  pip install 'ottla[spark]'", "gold", "--lake", str(lake))
 
 
