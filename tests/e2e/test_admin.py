@@ -28,8 +28,8 @@ from kafka.admin import MemberToRemove
 from kafka.protocol.consumer import OffsetTimestamp
 
 from ottla.testing import Broker
+from tests.e2e.inside import Staged
 from tests.interop.python import administration, groups, records
-from tests.interop.python.harness import Stage
 from tests.support.cast import Cast
 from tests.support.clients import confluent
 from tests.support.clients.confluent import result
@@ -50,9 +50,7 @@ SCENARIOS = [
 @pytest.mark.parametrize("kind", STOCK)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
 def test_what_all_can_ask(scenario: Any, kind: str, broker: Broker, name: str) -> None:
-    stage = Stage(kit_of(kind, broker.bootstrap_servers), name)
-    with stage.closing:
-        scenario(stage)
+    Staged(kind, broker, name).play(scenario)
 
 
 @pytest.mark.parametrize("kind", STOCK)

@@ -14,7 +14,6 @@ from confluent_kafka import ConsumerGroupState
 
 from ottla.testing import BrokerProcess
 from tests.e2e.conftest import KAFKAS_DEFAULTS
-from tests.e2e.group_life import Watcher
 from tests.support.cast import Cast, places
 from tests.support.client import Client, batch
 from tests.support.clients import confluent
@@ -129,17 +128,24 @@ def test_a_kill_in_the_middle_of_a_rebalance(tmp_path: Path, show_log: Callable[
             values = [f"before {number}" for number in range(60)]
             produce(bootstrap, topic, values)
             cast.wait_seen_once(values)
-            watcher = Watcher(bootstrap)
+            admin = confluent.admin(bootstrap)
             late = cast.join("ottla", assignor="roundrobin")
-            wait_for(lambda: watcher.state(topic) == ConsumerGroupState.PREPARING_REBALANCING, "the rebalance to begin")
+
+            def rebalances() -> bool:
+                state = confluent.result(admin.describe_consumer_groups([topic])).state
+                return bool(state == ConsumerGroupState.PREPARING_REBALANCING)
+
+            wait_for(rebalances, "the rebalance to begin")
             broker.kill()
             broker.restart()
             cast.wait_shared([*members, late], places(topic, 6))
             values = [f"after {number}" for number in range(60)]
             produce(bootstrap, topic, values)
             cast.wait_seen_once(values)
-            # Not the same watcher: librdkafka 2.16 never asks again at a coordinator that was down when it looked.
-            assert Watcher(bootstrap).members(topic) == {one.role.name for one in cast.everyone}, cast.describe()
+            # Not the same admin: librdkafka 2.16 never asks again at a coordinator that was down when it looked.
+            assert confluent.KIT(bootstrap).describe(topic)[1] == {one.role.name for one in cast.everyone}, (
+                cast.describe()
+            )
 
 
 def let_them_work(

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from tests.support.cast import Cast
 from tests.support.kit import WholeKit, kit_of
@@ -20,7 +21,6 @@ from tests.support.waiting import wait_for
 
 PATIENCE_S = 45.0
 SESSION_MS = 2500
-"""How long those are missed who stop without leaving."""
 AT_ONCE = 3
 _telling = threading.Lock()
 _RUN = f"{time.time_ns() // 1_000_000:x}"
@@ -35,14 +35,22 @@ class Stage:
 
     Attributes:
         kit: the client.
+        admin: the client that administers, if that one cannot.
+        session_ms: how long those are missed who stop without leaving.
         topic, group: names that nobody else has.
         closing: is closed when the scenario ends, whatever its end.
     """
 
-    def __init__(self, kit: WholeKit, name: str) -> None:
+    def __init__(self, kit: Any, name: str, *, admin: WholeKit | None = None, session_ms: int = SESSION_MS) -> None:
         self.kit = kit
+        self.admin: WholeKit = admin or kit
+        self.session_ms = session_ms
         self.topic = self.group = f"{name.replace('_', '-')}-{_RUN}"
         self.closing = ExitStack()
+
+    def generation(self) -> int | None:
+        """The generation of the group, where it can be seen; no client shows it."""
+        return None
 
     def need(self, feature: str) -> None:
         """Skip the scenario if the client lacks a feature."""

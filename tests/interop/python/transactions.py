@@ -22,7 +22,7 @@ def _read(stage: Stage, count: int, *, committed: bool, patience_s: float = 20) 
 
 def transaction_commit(stage: Stage) -> None:
     stage.need("transactions")
-    stage.kit.create(stage.topic)
+    stage.admin.create(stage.topic)
     producer = open_producer(stage)
     for number in range(2):
         producer.begin()
@@ -35,7 +35,7 @@ def transaction_commit(stage: Stage) -> None:
 
 def transaction_abort(stage: Stage) -> None:
     stage.need("transactions")
-    stage.kit.create(stage.topic)
+    stage.admin.create(stage.topic)
     producer = open_producer(stage)
     producer.begin()
     producer.send(stage.topic, [b"given up"])
@@ -69,7 +69,7 @@ def transaction_offsets(stage: Stage) -> None:
 
 def transaction_fencing(stage: Stage) -> None:
     stage.need("transactions")
-    stage.kit.create(stage.topic)
+    stage.admin.create(stage.topic)
     first = open_producer(stage)
     first.begin()
     first.send(stage.topic, [b"of the first"])
