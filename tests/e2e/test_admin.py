@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 from uuid import UUID
@@ -58,17 +57,6 @@ def test_configs_of_the_broker(kind: str, broker: Broker) -> None:
     configs = kit_of(kind, broker.bootstrap_servers).configs("1", "broker")
     assert configs["group.min.session.timeout.ms"] == "6000"
     assert (configs["advertised.listeners"] or "").endswith(f":{broker.port}")
-
-
-@pytest.fixture
-def admin(broker: Broker) -> AdminClient:
-    return confluent.admin(broker.bootstrap_servers)
-
-
-@pytest.fixture
-def python_admin(broker: Broker) -> Iterator[KafkaAdminClient]:
-    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as client:
-        yield client
 
 
 def refusal(futures: dict[Any, Any]) -> int:
