@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
+from random import Random
 from typing import Any
 from uuid import UUID
 
@@ -29,6 +30,10 @@ def versions(key: ApiKey) -> range:
     """The versions that Ottla advertises of an API; of Produce, those that it answers."""
     found = handler(key).versions
     return range(3, found.stop) if key is ApiKey.PRODUCE else found
+
+
+def some_version(r: Random, key: ApiKey, least: int = 0) -> int:
+    return r.choice([version for version in versions(key) if version >= least])
 
 
 def own(t: Half, value: Any) -> Any:
