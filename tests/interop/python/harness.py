@@ -75,7 +75,13 @@ class Stage:
 Scenario = Callable[[Stage], None]
 
 
-def play(kind: str, scenarios: Iterable[tuple[str, Scenario]], *, alone: Iterable[tuple[str, Scenario]] = ()) -> None:
+def play(
+    kind: str,
+    scenarios: Iterable[tuple[str, Scenario]],
+    *,
+    alone: Iterable[tuple[str, Scenario]] = (),
+    stage: Callable[[WholeKit, str], Stage] = Stage,
+) -> None:
     """Play them, a few at the same time, and then those that need the broker for themselves.
 
     ``argv[1]`` is the broker; ``argv[2]`` is a regular expression that chooses some by name.
@@ -86,7 +92,7 @@ def play(kind: str, scenarios: Iterable[tuple[str, Scenario]], *, alone: Iterabl
     def one(named: tuple[str, Scenario]) -> None:
         name, scenario = named
         if chosen.search(name):
-            _tell(name, *_play(kit, name, scenario))
+            _tell(name, *_play(stage(kit, name), name, scenario))
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         list(pool.map(one, scenarios))
@@ -96,11 +102,10 @@ def play(kind: str, scenarios: Iterable[tuple[str, Scenario]], *, alone: Iterabl
     os._exit(0)
 
 
-def _play(kit: WholeKit, name: str, scenario: Scenario) -> tuple[str, str, float]:
+def _play(stage: Stage, name: str, scenario: Scenario) -> tuple[str, str, float]:
     ended: list[tuple[str, str]] = []
 
     def play() -> None:
-        stage = Stage(kit, name)
         try:
             with stage.closing:
                 scenario(stage)
