@@ -15,11 +15,11 @@ from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.e2e
 
-LIFE = [groups.group_join_and_leave, groups.group_crash, groups.commit_and_resume, groups.group_static_member]
+LIFE = [groups.group_join_and_leave, groups.group_crash, groups.commit_and_resume]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("scenario", LIFE, ids=lambda scenario: scenario.__name__)
+@pytest.mark.parametrize("scenario", [*LIFE, groups.group_static_member], ids=lambda scenario: scenario.__name__)
 def test_life_of_a_group(scenario: groups.Scenario, kind: str, broker: Broker, name: str) -> None:
     Staged(kind, broker, name).play(scenario)
 
