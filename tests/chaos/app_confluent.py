@@ -12,7 +12,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from tests.chaos.events import Trouble, tell
-from tests.chaos.load import Role, run_threads
+from tests.chaos.load import role_of, run_threads
 from tests.chaos.load_confluent import COMMON, LOST
 from tests.chaos.pipeline import (
     ABORTS,
@@ -24,7 +24,6 @@ from tests.chaos.pipeline import (
     TRANSACTION_TIMEOUT_MS,
     WORK_S,
     Application,
-    application_of,
 )
 from tests.support.clients import confluent
 
@@ -66,24 +65,24 @@ def work(app: Application, stopping: threading.Event) -> None:
     while not stopping.is_set():
         producer = Producer(
             {
-                "bootstrap.servers": app.bootstrap,
-                "transactional.id": app.name,
+                "bootstrap.servers": app.role.bootstrap,
+                "transactional.id": app.role.name,
                 "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
                 **NO_NEW_BEGINNING,
                 **COMMON,
             }
         )
         made = confluent.consumer(
-            app.bootstrap,
+            app.role.bootstrap,
             app.group,
-            client_id=app.name,
+            client_id=app.role.name,
             auto_offset_reset="earliest",
             isolation_level="read_committed",
             session_timeout_ms=SESSION_MS,
             heartbeat_interval_ms=200,
             **NO_NEW_BEGINNING,
             **COMMON,
-            **({"group_instance_id": app.name} if app.static else {}),
+            **({"group_instance_id": app.role.name} if app.role.static else {}),
         )
         with closing(made) as consumer, suppress(Unusable, MustAbort):
             insist(lambda producer=producer: producer.init_transactions(10), stopping)
@@ -101,7 +100,7 @@ def step(app: Application, producer: Producer, consumer: Consumer, stopping: thr
             messages.append(message)
         elif error.code() not in LOST:
             if error.code() not in OVER:
-                tell(Trouble(f"{app.name}: {error}"))
+                tell(Trouble(f"{app.role.name}: {error}"))
             raise Unusable(error)
     if not messages:
         return
@@ -150,5 +149,5 @@ def back_to_committed(consumer: Consumer, stopping: threading.Event) -> None:
 
 
 if __name__ == "__main__":
-    mine = application_of("confluent")
-    run_threads(Role(mine.name, mine.bootstrap, []), [partial(work, mine)])
+    mine = role_of()
+    run_threads(mine, [partial(work, Application("confluent", mine))])

@@ -8,7 +8,7 @@ from functools import partial
 
 from ottla.clients import Consumer, ConsumerRecord, KafkaError, Producer, TopicPartition, TransactionFailed
 from tests.chaos.events import Trouble, tell
-from tests.chaos.load import Role, pause, run_tasks
+from tests.chaos.load import pause, role_of, run_tasks
 from tests.chaos.load_asyncio import COMMON
 from tests.chaos.pipeline import (
     ABORTS,
@@ -20,7 +20,6 @@ from tests.chaos.pipeline import (
     TRANSACTION_TIMEOUT_MS,
     WORK_S,
     Application,
-    application_of,
 )
 
 Batches = dict[TopicPartition, list[ConsumerRecord]]
@@ -33,17 +32,17 @@ class ChangedItsMind(Exception):
 async def work(app: Application, stopping: asyncio.Event) -> None:
     while not stopping.is_set():
         producer = Producer(
-            bootstrap_servers=app.bootstrap,
-            transactional_id=app.name,
+            bootstrap_servers=app.role.bootstrap,
+            transactional_id=app.role.name,
             transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
             **COMMON,
         )
         consumer = Consumer(
             INPUT,
-            bootstrap_servers=app.bootstrap,
+            bootstrap_servers=app.role.bootstrap,
             group_id=app.group,
-            group_instance_id=app.name if app.static else None,
-            client_id=app.name,
+            group_instance_id=app.role.name if app.role.static else None,
+            client_id=app.role.name,
             auto_offset_reset="earliest",
             enable_auto_commit=False,
             isolation_level="read_committed",
@@ -60,7 +59,7 @@ async def work(app: Application, stopping: asyncio.Event) -> None:
         except KafkaError:
             await pause(stopping, 0.05)  # the producer, or the member, is of no use: begin again with new ones
         except Exception as error:
-            tell(Trouble(f"{app.name}: {error!r}"))
+            tell(Trouble(f"{app.role.name}: {error!r}"))
             raise
 
 
@@ -95,5 +94,5 @@ async def back_to_committed(consumer: Consumer) -> None:
 
 if __name__ == "__main__":
     logging.disable(logging.CRITICAL)  # brokers come and go here
-    mine = application_of("ottla")
-    run_tasks(Role(mine.name, mine.bootstrap, []), [partial(work, mine)])
+    mine = role_of()
+    run_tasks(mine, [partial(work, Application("ottla", mine))])

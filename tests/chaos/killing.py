@@ -14,6 +14,7 @@ from typing import Protocol
 from ottla.testing import BrokerProcess
 from tests.chaos.crew import Crew
 from tests.support.client import Client
+from tests.support.waiting import wait_for
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": 200,
@@ -89,17 +90,15 @@ class Killing:
         """Wait until the clients have got somewhere.
 
         Raises:
-            Broken: they do not, or something is wrong.
+            AssertionError: they do not; or `Broken`: something is wrong.
         """
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
+
+        def holds() -> bool:
             crew.drain()
             self.check(crew)
-            if condition():
-                return
-            if time.monotonic() > deadline:
-                raise Broken(f"waited {PATIENCE_S:.0f} s for {what}: {show()}\n{self.broker.log_text()[-6000:]}")
-            time.sleep(0.02)
+            return condition()
+
+        wait_for(holds, what, timeout_s=PATIENCE_S, show=lambda: f"{show()}\n{self.broker.log_text()[-6000:]}")
 
     def check(self, crew: Crew) -> None:
         """Raises `Broken` if anything is wrong."""

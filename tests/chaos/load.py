@@ -29,11 +29,17 @@ SESSION_MS = 3_000
 
 @dataclass(frozen=True)
 class Role:
-    """The task of one process."""
+    """The task of one process.
+
+    Attributes:
+        static: its name is also its group.instance.id.
+    """
 
     name: str
     bootstrap: str
     topics: list[str]
+    seed: int = 0
+    static: bool = False
 
 
 def value_of(number: int) -> str:
@@ -92,8 +98,9 @@ def role_of(arguments: Sequence[str] | None = None) -> Role:
     parser.add_argument("--name", required=True)
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--topic", action="append", default=[], dest="topics")
-    given = parser.parse_args(arguments)
-    return Role(given.name, given.bootstrap, given.topics)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--static", action="store_true")
+    return Role(**vars(parser.parse_args(arguments)))
 
 
 def until_told() -> threading.Event:

@@ -13,11 +13,17 @@ from tests.chaos.ledger import Ledger, Place
 from tests.chaos.load import COMES_AND_GOES, MIXED, PARTITIONS
 from tests.chaos.readback import read_generations, read_offsets, read_on, read_topics
 
-ONCE = ("confluent-once", "kafka-python-once", "aiokafka-once", "ottla-once")
+ONCE = ("confluent-once", "kafka-python-once", "aiokafka-once", "ottla-once", "raw-once")
 OTHERS = ("confluent-acks-1", "kafka-python-acks-all", "aiokafka-acks-1", "ottla-acks-1")
 TOPICS = (*ONCE, *OTHERS)
 GROUPS = (MIXED, COMES_AND_GOES)
-LOADS = {"confluent": "confluent", "kafka_python": "kafka_python", "aiokafka": "asyncio", "ottla": "asyncio"}
+LOADS = {
+    "confluent": "confluent",
+    "kafka_python": "kafka_python",
+    "aiokafka": "asyncio",
+    "ottla": "asyncio",
+    "raw": "raw",
+}
 """Processes, and the modules that they run."""
 CALM_EVERY = 10
 """After so many rounds every client must have got further before the next kill."""

@@ -10,16 +10,15 @@ from ottla.protocol.apis import ApiKey
 from ottla.protocol.groups import coordinator_partition
 from ottla.protocol.offsets_topic import OffsetKey, decode_group_value, decode_key, decode_offset_value
 from ottla.protocol.primitives import ZERO_UUID
-from ottla.protocol.records import Record, decode_batch, iter_batches
+from ottla.protocol.records import Record
 from tests.differential.tracing import Trace
 from tests.differential.wire import plain
+from tests.support.client import Client
 from tests.support.requests import (
     commit_fields,
-    fetch_fields,
     heartbeat_fields,
     join_fields,
     leave_fields,
-    list_offsets_fields,
     offset_fetch_fields,
     subscribed,
     sync_fields,
@@ -192,25 +191,16 @@ def delete_offsets(t: Trace, wanted: dict[str, list[int]], group: str | None = N
 
 def log_end(t: Trace) -> int:
     """The current end of the log that holds this trace's group."""
-    wanted = list_offsets_fields(GROUP_TOPIC, -1, coordinator_partition(t.name, GROUP_PARTITIONS))
-    answer = t.ask(ApiKey.LIST_OFFSETS, 5, _who=READER, **wanted)
-    return int(answer.topics[0].partitions[0].offset)
+    with Client(t.port, READER) as client:
+        return int(client.offset(GROUP_TOPIC, partition=coordinator_partition(t.name, GROUP_PARTITIONS)).offset)
 
 
 def note_log(t: Trace, start: int) -> None:
     """Note the records of this trace's groups from ``start`` on in the coordinator's log, without their times."""
-    end, found = log_end(t), []
-    while start < end:
-        at = coordinator_partition(t.name, GROUP_PARTITIONS)
-        wanted = fetch_fields(GROUP_TOPIC, start, at, max_wait_ms=100, min_bytes=1)
-        answer = t.ask(ApiKey.FETCH, 11, _who=READER, **wanted)
-        records = bytes(answer.responses[0].partitions[0].records or b"")
-        for header, batch in iter_batches(records):
-            start = header.base_offset + header.last_offset_delta + 1
-            found += [] if header.is_control else decode_batch(batch)
-        if not records:
-            break
-    note_records(t, found)
+    if log_end(t) > start:
+        with Client(t.port, READER) as client:
+            found, _ = client.read_log(GROUP_TOPIC, coordinator_partition(t.name, GROUP_PARTITIONS), start)
+        note_records(t, found)
 
 
 def note_records(t: Trace, found: Sequence[Record]) -> None:

@@ -7,15 +7,14 @@ is told to be, so both compact equally often.
 from __future__ import annotations
 
 import time
-from functools import partial
 from typing import Any
 
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.compression import Codec
-from ottla.protocol.records import Record, build_batch, decode_batch, iter_batches
+from ottla.protocol.records import Record, TopicPartition, build_batch, decode_batch, iter_batches
 from tests.differential.log_calls import made, until
 from tests.differential.tracing import Trace
-from tests.support.requests import fetch_fields, produce_fields
+from tests.support.client import Client, of
 
 ROUNDS, STEPS, PASS_S = 3, 25, 2.5
 TRANSACTIONAL, IDEMPOTENT, PLAIN = (0, 1), (2, 3), 4
@@ -24,9 +23,9 @@ TRANSACTIONAL, IDEMPOTENT, PLAIN = (0, 1), (2, 3), 4
 class Compacted:
     """A compacted topic, two transactional producers, two idempotent ones, and whoever is neither."""
 
-    def __init__(self, t: Trace) -> None:
+    def __init__(self, t: Trace, client: Client) -> None:
         self.random = t.random
-        self.ask = partial(t.ask, _who="cleaning")
+        self.client = client
         self.topic = made(
             t, cleanup_policy="compact", segment_ms="500", min_cleanable_dirty_ratio="1", delete_retention_ms="1500"
         )
@@ -36,17 +35,13 @@ class Compacted:
         self.open: set[int] = set()
         self.at_ms = 1_700_000_000_000
 
-    def _init(self, name: str | None) -> tuple[int, int]:
-        found: list[tuple[int, int]] = []
+    def _init(self, name: str | None) -> Any:
+        found: list[Any] = []
 
         def given() -> bool:
-            self.ask(ApiKey.FIND_COORDINATOR, 3, key=name or "", key_type=1)
-            answer = self.ask(
-                ApiKey.INIT_PRODUCER_ID, 4, transactional_id=name, transaction_timeout_ms=60_000, producer_id=-1,
-                producer_epoch=-1,
-            )  # fmt: skip
-            found.append((answer.producer_id, answer.producer_epoch))
-            return bool(answer.error_code == 0)
+            self.client.call(ApiKey.FIND_COORDINATOR, 3, key=name or "", key_type=1)
+            found.append(self.client.producer(name))
+            return bool(found[-1].error_code == 0)
 
         until(given)
         return found[-1]
@@ -74,38 +69,22 @@ class Compacted:
     def write(self, who: int, records: list[Record], codec: Codec = Codec.NONE) -> None:
         options: dict[str, Any] = {}
         if who != PLAIN:
-            producer_id, epoch = self.producers[who]
-            options = {"producer_id": producer_id, "producer_epoch": epoch, "base_sequence": self.sequences[who]}
-            options["is_transactional"] = who in TRANSACTIONAL
+            options = of(self.producers[who], self.sequences[who], transactional=who in TRANSACTIONAL)
             self.sequences[who] += len(records)
         data = build_batch(records, codec=codec, **options)
         name = self.ids[who] if who in TRANSACTIONAL else None
-        fields = produce_fields(self.topic, data, transactional_id=name, timeout_ms=5_000)
-        answer = self.ask(ApiKey.PRODUCE, 9, **fields)
-        assert answer.responses[0].partition_responses[0].error_code == 0, answer
+        answer = self.client.produce(self.topic, data, transactional_id=name)
+        assert answer.error_code == 0, answer
 
     def _begin(self, who: int) -> None:
         self.open.add(who)
-        producer_id, epoch = self.producers[who]
-        topics = [{"name": self.topic, "partitions": [0]}]
-
-        def added() -> bool:
-            answer = self.ask(
-                ApiKey.ADD_PARTITIONS_TO_TXN, 3, v3_and_below_transactional_id=self.ids[who],
-                v3_and_below_producer_id=producer_id, v3_and_below_producer_epoch=epoch, v3_and_below_topics=topics,
-            )  # fmt: skip
-            return bool(answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code == 0)
-
-        until(added)
+        place = TopicPartition(self.topic, 0)
+        until(lambda: self.client.add_partitions(self.ids[who], self.producers[who], place) == [0])
 
     def end(self, who: int) -> None:
         self.open.discard(who)
-        producer_id, epoch = self.producers[who]
         before, commits = self._fetch(0, 1).high_watermark, self.random.random() < 0.5
-        answer = self.ask(
-            ApiKey.END_TXN, 3, transactional_id=self.ids[who], producer_id=producer_id, producer_epoch=epoch,
-            committed=commits,
-        )  # fmt: skip
+        answer = self.client.end(self.ids[who], self.producers[who], commit=commits)
         assert answer.error_code == 0, answer
         until(lambda: self._fetch(0, 1).high_watermark > before)
 
@@ -114,18 +93,16 @@ class Compacted:
         for ratio in ("0", "1"):
             change = {"name": "min.cleanable.dirty.ratio", "config_operation": 0, "value": ratio}
             resource = {"resource_type": 2, "resource_name": self.topic, "configs": [change]}
-            answer = self.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource])
+            answer = self.client.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource])
             assert answer.responses[0].error_code == 0, answer
             time.sleep(PASS_S)
 
     def _fetch(self, offset: int, size: int) -> Any:
-        fields = fetch_fields(self.topic, offset, partition_max_bytes=size, max_bytes=size)
-        answer = self.ask(ApiKey.FETCH, 11, **fields)
-        return answer.responses[0].partitions[0]
+        return self.client.fetch(self.topic, offset, 11, partition_max_bytes=size, max_bytes=size)
 
     def batches(self) -> list[dict[str, Any]]:
         """What is there; producers by number, and no time of a marker, since that is the broker's."""
-        numbers = {producer_id: number for number, (producer_id, _) in enumerate(self.producers)}
+        numbers = {producer.producer_id: number for number, producer in enumerate(self.producers)}
         found: list[dict[str, Any]] = []
         offset = 0
         while data := self._fetch(offset, 1 << 20).records:
@@ -152,7 +129,11 @@ class Compacted:
 
 
 def trace_slow_compaction(t: Trace) -> None:
-    log = Compacted(t)
+    with Client(t.port, "cleaning") as client:
+        compaction(t, Compacted(t, client))
+
+
+def compaction(t: Trace, log: Compacted) -> None:
     for number in range(ROUNDS):
         for _ in range(STEPS):
             log.step()

@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 from ottla.protocol.apis import ApiKey
-from tests.differential.log_calls import WHO, made
-from tests.differential.topic_traces import configs
+from tests.differential.log_calls import WHO, alter, configs, made
 from tests.differential.tracing import Trace
 
 TOPIC, BROKER, LOGGER, GROUP = 2, 4, 8, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
-
-Change = tuple[str, int, str | None]
-
-
-def alter(t: Trace, kind: int, name: str, *changes: Change, version: int = 1, only_check: bool = False) -> None:
-    rows = [{"name": key, "config_operation": operation, "value": value} for key, operation, value in changes]
-    resource = {"resource_type": kind, "resource_name": name, "configs": rows}
-    t.call(WHO, ApiKey.INCREMENTAL_ALTER_CONFIGS, version, resources=[resource], validate_only=only_check)
 
 
 def replace(t: Trace, kind: int, name: str, version: int = 2, only_check: bool = False, **keys: str | None) -> None:

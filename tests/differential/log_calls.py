@@ -17,6 +17,11 @@ from tests.support.requests import Values, create_fields, delete_records_fields,
 
 WHO = "client"
 BASE_TIME = 1_700_000_000_000
+OF_TOPIC = 2
+"""The type of a topic's settings."""
+
+Change = tuple[str, int, str | None]
+"""A setting, what is done to it (set, delete, append or subtract), and its value."""
 
 
 def topic(
@@ -83,6 +88,37 @@ def metadata(t: Trace, version: int, *names: str | None, ids: Sequence[UUID] = (
         include_cluster_authorized_operations=operations and 8 <= version <= 10,
         include_topic_authorized_operations=operations and version >= 8,
     )
+
+
+def grow(t: Trace, *changes: Values, version: int = 3, only_check: bool = False) -> None:
+    t.call(WHO, ApiKey.CREATE_PARTITIONS, version, topics=list(changes), timeout_ms=10_000, validate_only=only_check)
+
+
+def change(name: str, count: int, assigned: list[list[int]] | None = None) -> Values:
+    """A topic as CreatePartitions wants it."""
+    rows = None if assigned is None else [{"broker_ids": row} for row in assigned]
+    return {"name": name, "count": count, "assignments": rows}
+
+
+def delete(t: Trace, *names: str, version: int = 5) -> None:
+    t.call(WHO, ApiKey.DELETE_TOPICS, version, topic_names=list(names), timeout_ms=10_000)
+
+
+def configs(t: Trace, kind: int, name: str, keys: list[str] | None, version: int = 4, **options: bool) -> None:
+    resource = {"resource_type": kind, "resource_name": name, "configuration_keys": keys}
+    t.call(WHO, ApiKey.DESCRIBE_CONFIGS, version, resources=[resource], **options)
+
+
+def alter(t: Trace, kind: int, name: str, *changes: Change, version: int = 1, only_check: bool = False) -> None:
+    rows = [{"name": key, "config_operation": operation, "value": value} for key, operation, value in changes]
+    resource = {"resource_type": kind, "resource_name": name, "configs": rows}
+    t.call(WHO, ApiKey.INCREMENTAL_ALTER_CONFIGS, version, resources=[resource], validate_only=only_check)
+
+
+def pages(t: Trace, *names: str, limit: int = 2000, cursor: tuple[str, int] | None = None) -> None:
+    at = cursor and {"topic_name": cursor[0], "partition_index": cursor[1]}
+    t.call(WHO, ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, topics=[{"name": name} for name in names],
+           response_partition_limit=limit, cursor=at)  # fmt: skip
 
 
 def batch(

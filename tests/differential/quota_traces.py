@@ -9,7 +9,7 @@ from typing import Any
 
 from ottla.protocol.apis import ApiKey
 from tests.differential import log_calls
-from tests.differential.config_traces import alter
+from tests.differential.log_calls import alter
 from tests.differential.tracing import Trace
 from tests.differential.wire import Wire, plain
 from tests.support.requests import create_fields, fetch_fields, produce_fields, request

@@ -8,7 +8,7 @@ from typing import Any
 
 from ottla.protocol.apis import ApiKey
 from tests.differential.calls import MINE, OTHER, SUBSCRIBED, TOPIC
-from tests.differential.moves import versions
+from tests.differential.moves import some_version
 from tests.differential.pairs import Move, move
 
 LISTS = (("range",), ("range",), ("range", "roundrobin"), ("roundrobin", "range"), ("roundrobin",), ("sticky",))
@@ -37,7 +37,7 @@ class Chaos:
         self.moves.append(move(name, **fields))
 
     def version(self, key: ApiKey, least: int = 0) -> int:
-        return self.r.choice([version for version in versions(key) if version >= least])
+        return some_version(self.r, key, least)
 
     def instance(self, who: str) -> str | None:
         if self.r.random() < 0.08:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ottla.protocol.apis import ApiKey
-from tests.differential.log_calls import WHO, batch, made, produce
+from tests.differential.log_calls import WHO, batch, made, pages, produce
 from tests.differential.tracing import Trace
 
 
@@ -42,12 +42,6 @@ def trace_alter_replica_log_dirs(t: Trace) -> None:
         for rows in wanted:
             dirs = [{"path": path, "topics": [{"name": topic, "partitions": which}]} for path, topic, which in rows]
             t.call(WHO, ApiKey.ALTER_REPLICA_LOG_DIRS, version, dirs=dirs)
-
-
-def pages(t: Trace, *names: str, limit: int = 2000, cursor: tuple[str, int] | None = None) -> None:
-    at = cursor and {"topic_name": cursor[0], "partition_index": cursor[1]}
-    t.call(WHO, ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, topics=[{"name": name} for name in names],
-           response_partition_limit=limit, cursor=at)  # fmt: skip
 
 
 def trace_describe_topic_partitions(t: Trace) -> None:

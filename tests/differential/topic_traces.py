@@ -6,9 +6,19 @@ from uuid import UUID
 
 from ottla.protocol.apis import ApiKey
 from tests.differential.calls import TOPIC, commit_alone, fetch
-from tests.differential.log_calls import WHO, create, made, metadata, topic, wait_for
+from tests.differential.log_calls import (
+    WHO,
+    change,
+    configs,
+    create,
+    delete,
+    grow,
+    made,
+    metadata,
+    topic,
+    wait_for,
+)
 from tests.differential.tracing import Trace
-from tests.support.requests import Values
 
 
 def trace_create_topics(t: Trace) -> None:
@@ -70,15 +80,6 @@ def trace_colliding_names(t: Trace) -> None:
     create(t, topic(f"{t.name}-a_b"))
 
 
-def grow(t: Trace, *changes: Values, version: int = 3, only_check: bool = False) -> None:
-    t.call(WHO, ApiKey.CREATE_PARTITIONS, version, topics=list(changes), timeout_ms=10_000, validate_only=only_check)
-
-
-def change(name: str, count: int, assigned: list[list[int]] | None = None) -> Values:
-    rows = None if assigned is None else [{"broker_ids": row} for row in assigned]
-    return {"name": name, "count": count, "assignments": rows}
-
-
 def trace_create_partitions(t: Trace) -> None:
     name = made(t, count=2)
     for version in range(4):
@@ -105,10 +106,8 @@ def trace_delete_topics(t: Trace) -> None:
         a, b = made(t, f"a{version}"), made(t, f"b{version}")
         commit_alone(t, offsets=[(a, 0, 5)])
         if version < 6:
-            t.call(WHO, ApiKey.DELETE_TOPICS, version, topic_names=[f"{t.name}-absent", ""], timeout_ms=10_000)
-            t.call(WHO, ApiKey.DELETE_TOPICS, version, topic_names=[a, a, b], timeout_ms=10_000)
-            t.call(WHO, ApiKey.DELETE_TOPICS, version, topic_names=[], timeout_ms=10_000)
-            t.call(WHO, ApiKey.DELETE_TOPICS, version, topic_names=[a], timeout_ms=10_000)
+            for names in ([f"{t.name}-absent", ""], [a, a, b], [], [a]):
+                delete(t, *names, version=version)
         else:
             for states in (
                 [{"name": f"{t.name}-absent"}, {"name": ""}],
@@ -163,11 +162,6 @@ def trace_describe_cluster(t: Trace) -> None:
             t.call(WHO, ApiKey.DESCRIBE_CLUSTER, version, include_cluster_authorized_operations=operations)
     t.call(WHO, ApiKey.DESCRIBE_CLUSTER, 1, endpoint_type=2)
     t.call(WHO, ApiKey.DESCRIBE_CLUSTER, 1, endpoint_type=3)
-
-
-def configs(t: Trace, kind: int, name: str, keys: list[str] | None, version: int = 4, **options: bool) -> None:
-    resource = {"resource_type": kind, "resource_name": name, "configuration_keys": keys}
-    t.call(WHO, ApiKey.DESCRIBE_CONFIGS, version, resources=[resource], **options)
 
 
 def trace_describe_configs(t: Trace) -> None:

@@ -4,15 +4,19 @@ of their own for topics and groups. When a test fails, the end of its broker's l
 
 import io
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from itertools import count
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
+from kafka import KafkaAdminClient
 
 from ottla.observe.logs import logger
 from ottla.testing import Broker, BrokerProcess
 from tests.differential.real_kafka import NoJava, jars
 from tests.support.cast import Cast
+from tests.support.clients import confluent
 from tests.support.processes import run
 
 INITIAL_DELAY_MS = 700
@@ -58,6 +62,17 @@ def broker(
         line for line in lines if "[info " not in line and "[debug " not in line and "sentinel=offset_jump" not in line
     ]
     assert not complaints, "\n".join(complaints)
+
+
+@pytest.fixture
+def admin(broker: Broker) -> AdminClient:
+    return confluent.admin(broker.bootstrap_servers)
+
+
+@pytest.fixture
+def python_admin(broker: Broker) -> Iterator[KafkaAdminClient]:
+    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as client:
+        yield client
 
 
 @pytest.fixture(scope="session")

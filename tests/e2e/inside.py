@@ -5,7 +5,10 @@ from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.offsets_topic import GroupKey, decode_group_value, decode_key
 from ottla.protocol.records import BatchHeader, iter_batches
 from ottla.testing import Broker
+from tests.interop.python.harness import Scenario, Stage
 from tests.support.client import Client
+from tests.support.kit import kit_of
+from tests.support.members import SESSION_TIMEOUT_MS
 
 
 def generation(broker: Broker, group: str) -> int:
@@ -27,3 +30,20 @@ def stored_batches(broker: Broker, topic: str, partition: int = 0) -> list[Batch
         size = 64 << 20
         told = client.fetch(topic, partition=partition, max_bytes=size, partition_max_bytes=size)
     return [header for header, _ in iter_batches(bytes(told.records))]
+
+
+class Staged(Stage):
+    """A scenario of tests/interop with any client, whose group is seen from inside, too; confluent administers."""
+
+    def __init__(self, kind: str, broker: Broker, name: str) -> None:
+        servers = broker.bootstrap_servers
+        admin = kit_of("confluent", servers)
+        super().__init__(kit_of(kind, servers), name, admin=admin, session_ms=SESSION_TIMEOUT_MS)
+        self._broker = broker
+
+    def generation(self) -> int:
+        return generation(self._broker, self.group)
+
+    def play(self, scenario: Scenario) -> None:
+        with self.closing:
+            scenario(self)

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 from uuid import UUID
@@ -28,8 +27,8 @@ from kafka.admin import MemberToRemove
 from kafka.protocol.consumer import OffsetTimestamp
 
 from ottla.testing import Broker
+from tests.e2e.inside import Staged
 from tests.interop.python import administration, groups, records
-from tests.interop.python.harness import Stage
 from tests.support.cast import Cast
 from tests.support.clients import confluent
 from tests.support.clients.confluent import result
@@ -50,9 +49,7 @@ SCENARIOS = [
 @pytest.mark.parametrize("kind", STOCK)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
 def test_what_all_can_ask(scenario: Any, kind: str, broker: Broker, name: str) -> None:
-    stage = Stage(kit_of(kind, broker.bootstrap_servers), name)
-    with stage.closing:
-        scenario(stage)
+    Staged(kind, broker, name).play(scenario)
 
 
 @pytest.mark.parametrize("kind", STOCK)
@@ -60,17 +57,6 @@ def test_configs_of_the_broker(kind: str, broker: Broker) -> None:
     configs = kit_of(kind, broker.bootstrap_servers).configs("1", "broker")
     assert configs["group.min.session.timeout.ms"] == "6000"
     assert (configs["advertised.listeners"] or "").endswith(f":{broker.port}")
-
-
-@pytest.fixture
-def admin(broker: Broker) -> AdminClient:
-    return confluent.admin(broker.bootstrap_servers)
-
-
-@pytest.fixture
-def python_admin(broker: Broker) -> Iterator[KafkaAdminClient]:
-    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as client:
-        yield client
 
 
 def refusal(futures: dict[Any, Any]) -> int:

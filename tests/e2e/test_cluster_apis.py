@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import confluent_kafka
 import pytest
+from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient, TopicPartition
 from kafka import errors as kafka_errors
 
 from ottla.testing import Broker
 from tests.e2e.conftest import Tool
-from tests.support.clients import confluent
 
 pytestmark = pytest.mark.e2e
 
@@ -27,15 +27,8 @@ def broker(ottla_broker_factory: Callable[..., Broker], tmp_path: Path) -> Broke
     return ottla_broker_factory(data_dir=tmp_path / "data", topics={"orders": 3})
 
 
-@pytest.fixture
-def admin(broker: Broker) -> Iterator[KafkaAdminClient]:
-    client = KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
-    yield client
-    client.close()
-
-
-def test_log_dirs(admin: KafkaAdminClient, tmp_path: Path) -> None:
-    (row,) = admin.describe_log_dirs()
+def test_log_dirs(python_admin: KafkaAdminClient, tmp_path: Path) -> None:
+    (row,) = python_admin.describe_log_dirs()
     (directory,) = row["log_dirs"]
     assert (row["broker"], directory["log_dir"]) == (1, str(tmp_path / "data"))
     assert 0 < directory["usable_bytes"] < directory["total_bytes"]
@@ -43,36 +36,35 @@ def test_log_dirs(admin: KafkaAdminClient, tmp_path: Path) -> None:
     assert sizes["orders"] == 3
 
 
-def test_topics_in_pages(admin: KafkaAdminClient) -> None:
-    page = admin.describe_topic_partitions(["orders"], response_partition_limit=2)
+def test_topics_in_pages(python_admin: KafkaAdminClient) -> None:
+    page = python_admin.describe_topic_partitions(["orders"], response_partition_limit=2)
     (topic,) = page["topics"]
     assert [partition["partition_index"] for partition in topic["partitions"]] == [0, 1]
     assert (page["next_cursor"]["topic_name"], page["next_cursor"]["partition_index"]) == ("orders", 2)
 
 
-def test_leaders_are_elected_already(admin: KafkaAdminClient, broker: Broker) -> None:
-    told = admin.elect_leaders(0, {"orders": [0, 1]})
+def test_leaders_are_elected_already(python_admin: KafkaAdminClient, admin: AdminClient) -> None:
+    told = python_admin.elect_leaders(0, {"orders": [0, 1]})
     (topic,) = told.replica_election_results
     assert [row.error_code for row in topic.partition_result] == [ELECTION_NOT_NEEDED] * 2
-    client = confluent.admin(broker.bootstrap_servers)
     places = [confluent_kafka.TopicPartition("orders", 0), confluent_kafka.TopicPartition("absent", 0)]
-    errors: Any = client.elect_leaders(confluent_kafka.ElectionType.PREFERRED, places).result(30)
+    errors: Any = admin.elect_leaders(confluent_kafka.ElectionType.PREFERRED, places).result(30)
     assert {place.topic: error.code() for place, error in errors.items()} == {
         "orders": ELECTION_NOT_NEEDED,
         "absent": confluent_kafka.KafkaError.UNKNOWN_TOPIC_OR_PART,
     }
-    assert client.elect_leaders(confluent_kafka.ElectionType.UNCLEAN, None).result(30) == {}
+    assert admin.elect_leaders(confluent_kafka.ElectionType.UNCLEAN, None).result(30) == {}
 
 
-def test_replicas_stay(admin: KafkaAdminClient) -> None:
-    assert admin.list_partition_reassignments() == {}
+def test_replicas_stay(python_admin: KafkaAdminClient) -> None:
+    assert python_admin.list_partition_reassignments() == {}
     place = TopicPartition("orders", 0)
     for replicas, error in (
         ([1], None),
         ([2], kafka_errors.InvalidReplicationAssignmentError),
         (None, kafka_errors.NoReassignmentInProgressError),
     ):
-        assert admin.alter_partition_reassignments({place: replicas}) == {place: error}
+        assert python_admin.alter_partition_reassignments({place: replicas}) == {place: error}
 
 
 # -- Kafka's own tools

@@ -9,10 +9,10 @@ import pytest
 
 from ottla.broker import app
 from ottla.testing import Broker, BrokerProcess
-from tests.e2e import group_life
+from tests.e2e.inside import Staged
+from tests.e2e.test_groups import LIFE
 from tests.e2e.test_produce_and_read import test_a_batch_near_the_limit, test_acks, test_codecs  # noqa: F401
 from tests.storage.late_engine import LateEngine
-from tests.support.cast import Cast
 from tests.support.kit import kit_of, produce
 
 pytestmark = pytest.mark.e2e
@@ -33,9 +33,10 @@ def broker(engine: LateEngine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Brok
 
 @pytest.mark.parametrize("kind", ["ottla", "confluent"])
 @pytest.mark.parametrize("failing", [0.0, 0.05])
-def test_life_of_a_group(failing: float, kind: str, engine: LateEngine, broker: Broker, cast: Cast) -> None:
+def test_life_of_a_group(failing: float, kind: str, engine: LateEngine, broker: Broker, name: str) -> None:
     engine.failing = failing
-    group_life.live(kind, broker, cast)
+    for scenario in LIFE:
+        Staged(kind, broker, f"{name}-{scenario.__name__}").play(scenario)
     assert bool(engine.failed_appends) is (failing > 0)
 
 

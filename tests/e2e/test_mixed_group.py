@@ -3,8 +3,8 @@
 import pytest
 
 from ottla.testing import Broker
-from tests.e2e.group_life import Watcher, values
 from tests.e2e.inside import generation
+from tests.interop.python.groups import values
 from tests.support.cast import Cast, places
 from tests.support.clients import confluent
 from tests.support.kit import KINDS, produce
@@ -17,11 +17,11 @@ PARTITIONS = 8
 def test_every_client_in_one_group(broker: Broker, cast: Cast) -> None:
     """Each kind leaves once and comes back, so that each leads the group while others follow."""
     bootstrap, group = broker.bootstrap_servers, cast.group
-    watcher = Watcher(bootstrap)
+    admin = confluent.admin(bootstrap)
     confluent.create_topics(bootstrap, {group: PARTITIONS})
     present = [cast.join(kind, options=plain(kind)) for kind in KINDS]
     cast.wait_shared(present, places(group, PARTITIONS))
-    assert watcher.describe(group).partition_assignor == "roundrobin"
+    assert confluent.result(admin.describe_consumer_groups([group])).partition_assignor == "roundrobin"
     known = values("all")
     produce(bootstrap, group, known)
     cast.wait_seen_once(known)
@@ -32,7 +32,7 @@ def test_every_client_in_one_group(broker: Broker, cast: Cast) -> None:
         gone.stop()
         present = [one for one in present if one is not gone] + [cast.join(kind, options=plain(kind))]
         cast.wait_shared(present, places(group, PARTITIONS))
-        assert watcher.members(group) == {one.role.name for one in present}
+        assert confluent.KIT(bootstrap).describe(group)[1] == {one.role.name for one in present}
         more = values(f"with a new {kind}")
         produce(bootstrap, group, more)
         known += more

@@ -50,22 +50,10 @@ SETTINGS = {"ottla.unenforced.security.apis.enable": "true"}
 
 
 @pytest.fixture(scope="module")
-def keeping() -> Iterator[Broker]:
+def broker() -> Iterator[Broker]:
     """A broker that keeps credentials and rules."""
     with Broker(SETTINGS) as broker:
         yield broker
-
-
-@pytest.fixture
-def admin(keeping: Broker) -> AdminClient:
-    return confluent.admin(keeping.bootstrap_servers)
-
-
-@pytest.fixture
-def python_admin(keeping: Broker) -> Iterator[KafkaAdminClient]:
-    client = KafkaAdminClient(bootstrap_servers=keeping.bootstrap_servers)
-    yield client
-    client.close()
 
 
 EVERY_RULE = AclBindingFilter(
@@ -123,9 +111,9 @@ def test_credentials_with_kafka_python(python_admin: KafkaAdminClient) -> None:
     python_admin.alter_user_scram_credentials([PythonDeletion("p", PythonMechanism.SCRAM_SHA_512)])
 
 
-def test_nothing_is_enforced_and_nothing_is_promised(broker: Broker) -> None:
+def test_nothing_is_enforced_and_nothing_is_promised(shared_broker: Broker) -> None:
     """Without the setting rules are refused, as Kafka does without an authorizer; of credentials the client knows."""
-    admin = confluent.admin(broker.bootstrap_servers)
+    admin = confluent.admin(shared_broker.bootstrap_servers)
     rule = AclBinding(
         ResourceType.TOPIC, "t", ResourcePatternType.LITERAL, "User:u", "*", AclOperation.READ, AclPermissionType.ALLOW
     )

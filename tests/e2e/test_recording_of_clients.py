@@ -12,8 +12,8 @@ from confluent_kafka import TopicPartition
 from ottla.broker.core.events import Disconnected, Event, GroupLoaded, SessionExpired, TxnCommitReceived
 from ottla.observe.recording import Recording, open_recording
 from ottla.testing import BrokerProcess
-from tests.e2e.group_life import values
 from tests.e2e.test_transactions import PATIENCE_S, producer, send
+from tests.interop.python.groups import values
 from tests.support.cast import Cast, places
 from tests.support.clients import confluent
 from tests.support.kit import produce

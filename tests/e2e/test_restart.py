@@ -7,7 +7,6 @@ import pytest
 
 from ottla.testing import BrokerProcess
 from tests.e2e.conftest import KAFKAS_DEFAULTS
-from tests.e2e.group_life import AMPLE_MS
 from tests.support.cast import Cast, places
 from tests.support.clients import confluent
 from tests.support.kit import KINDS, produce
@@ -16,6 +15,8 @@ from tests.support.waiting import wait_for
 pytestmark = pytest.mark.e2e
 
 PARTITIONS = 4
+AMPLE_MS = 45_000
+"""A session timeout that even a busy machine keeps."""
 
 
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGKILL"])

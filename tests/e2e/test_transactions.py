@@ -10,8 +10,11 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from ottla.testing import Broker, BrokerProcess
+from tests.e2e.inside import Staged
+from tests.interop.python.harness import Scenario
+from tests.interop.python.transactions import SCENARIOS
 from tests.support.clients import confluent
-from tests.support.kit import kit_of
+from tests.support.kit import KINDS
 
 pytestmark = pytest.mark.e2e
 
@@ -23,10 +26,9 @@ def producer(broker: Broker | BrokerProcess, transactional_id: str, **options: o
     return confluent.producer(broker.bootstrap_servers, transactional_id, **options)
 
 
-def read(broker: Broker | BrokerProcess, topic: str, *, committed: bool = True) -> list[str]:
-    """Everything in partition 0 that a reader is shown."""
-    level = "read_committed" if committed else "read_uncommitted"
-    found = confluent.read_all(broker.bootstrap_servers, topic, isolation_level=level)[0]
+def read(broker: Broker | BrokerProcess, topic: str) -> list[str]:
+    """Everything in partition 0 that a reader of committed records is shown."""
+    found = confluent.read_all(broker.bootstrap_servers, topic, isolation_level="read_committed")[0]
     return [message.value().decode() for message in found]
 
 
@@ -41,36 +43,10 @@ def code_of(action: Callable[[], object]) -> KafkaError:
     return caught.value.args[0]
 
 
-def test_committed_and_aborted(broker: Broker, name: str) -> None:
-    made = producer(broker, name)
-    for number, commit in enumerate((True, False, True, False)):
-        made.begin_transaction()
-        send(made, name, f"{number}a", f"{number}b")
-        made.flush(PATIENCE_S)
-        if number == 0:
-            assert read(broker, name) == [], "it is open"
-            assert read(broker, name, committed=False) == ["0a", "0b"]
-        if commit:
-            made.commit_transaction(PATIENCE_S)
-        else:
-            made.abort_transaction(PATIENCE_S)
-    assert read(broker, name) == ["0a", "0b", "2a", "2b"]
-    assert read(broker, name, committed=False) == [f"{number}{letter}" for number in range(4) for letter in "ab"]
-
-
-def test_the_second_producer_fences_the_first(broker: Broker, name: str) -> None:
-    first = producer(broker, name)
-    first.begin_transaction()
-    send(first, name, "old")
-    first.flush(PATIENCE_S)
-    second = producer(broker, name)
-    second.begin_transaction()
-    send(second, name, "new")
-    second.commit_transaction(PATIENCE_S)
-    error = code_of(lambda: first.commit_transaction(PATIENCE_S))
-    assert error.fatal()
-    assert error.code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
-    assert read(broker, name) == ["new"]
+@pytest.mark.parametrize("kind", KINDS[:3])
+@pytest.mark.parametrize("scenario", [scenario for _, scenario in SCENARIOS], ids=lambda scenario: scenario.__name__)
+def test_a_scenario(scenario: Scenario, kind: str, broker: Broker, name: str) -> None:
+    Staged(kind, broker, name).play(scenario)
 
 
 def test_a_transaction_that_takes_too_long(name: str) -> None:
@@ -138,14 +114,3 @@ def test_a_broker_that_is_killed(tmp_path: Path, name: str, decided: bool) -> No
         send(made, name, "next")
         made.commit_transaction(PATIENCE_S)
         assert read(broker, name)[-1] == "next"
-
-
-@pytest.mark.parametrize("kind", ["aiokafka", "kafka-python"])
-def test_other_producers(kind: str, broker: Broker, name: str) -> None:
-    made = kit_of(kind, broker.bootstrap_servers).transactional(name)
-    for value, end in ((b"kept", made.commit), (b"dropped", made.abort), (b"too", made.commit)):
-        made.begin()
-        made.send(name, [value])
-        end()
-    made.close()
-    assert read(broker, name) == ["kept", "too"]

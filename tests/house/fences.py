@@ -17,6 +17,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.support.processes import without
+from tests.support.waiting import wait_for
+
 PATIENCE_S = 60.0
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 END = "==end of command=="
@@ -83,7 +86,7 @@ class Reader:
         self._commands = commands
         self._lines: queue.Queue[str] = queue.Queue()
         self._environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith(("OTTLA_", "KAFKA_", "PIP_"))},
+            **without("OTTLA_", "KAFKA_", "PIP_"),
             "PATH": f"{commands}:{os.environ['PATH']}",
             "OTTLA_BOOTSTRAP_SERVERS": self.bootstrap,
             "OTTLA_LISTENERS": f"PLAINTEXT://{self.bootstrap}",
@@ -148,18 +151,13 @@ class Reader:
         assert int(output.pop().rpartition(" ")[2]) == code, told
         assert (missing := lacking([self.here(line) for line in expected or ()], output)) == [], (missing, told)
         if "ottla serve" in command and command.rstrip().endswith(("&", "$!")):
-            self._wait_for_broker(deadline)
+            wait_for(self._listens, "the broker to listen")
         return output
 
-    def _wait_for_broker(self, deadline: float) -> None:
+    def _listens(self) -> bool:
         host, _, port = self.bootstrap.partition(":")
-        while True:
-            try:
-                socket.create_connection((host, int(port)), 1).close()
-                return
-            except OSError:
-                assert time.monotonic() < deadline, "the broker does not listen"
-                time.sleep(0.02)
+        with socket.socket() as tried:
+            return tried.connect_ex((host, int(port))) == 0
 
     def snippet(self, text: str) -> subprocess.Popen[str]:
         """A snippet of Python, in which ``await`` may stand at the top, as a process of its own."""

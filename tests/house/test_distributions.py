@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 import tarfile
 import tomllib
@@ -22,6 +21,7 @@ from tests.house.fences import Reader, fences
 from tests.house.sources import ROOT
 from tests.house.test_documents_run import ELSEWHERE
 from tests.house.test_wheel import environment
+from tests.support import processes
 
 pytestmark = pytest.mark.slow
 
@@ -36,12 +36,9 @@ def test_broker(ottla_broker):
 
 
 def run(*command: str | Path, cwd: Path, **more: str) -> str:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "COV", "PIP_"))}
-    kept["PATH"] = f"{Path(sys.executable).parent}:{kept['PATH']}"
-    words = [str(word) for word in command]
-    done = subprocess.run(words, cwd=cwd, env={**kept, **OFFLINE, **more}, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, (words, done.stdout[-4000:], done.stderr[-4000:])
-    return done.stdout
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    kept = processes.without("PYTHON", "COV", "PIP_") | {"PATH": path}
+    return processes.run(*command, cwd=cwd, env=kept | OFFLINE | more, timeout_s=600)
 
 
 def checkout(home: Path) -> Path:

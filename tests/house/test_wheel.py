@@ -6,19 +6,19 @@ Modules of the data pipeline need what the extra ``spark`` brings; where it is n
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import site
-import subprocess
 import sys
 import sysconfig
 import tomllib
 import venv
 import zipfile
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
 from tests.house.sources import ROOMS, ROOT, room_modules
+from tests.support import processes
 
 OF_SPARK = {"numpy", "pandas", "pyarrow", "pyspark"}
 """What the extra ``spark`` brings, and ``test`` does not: only the data pipeline may lack it."""
@@ -49,17 +49,7 @@ print(json.dumps(about))
 """
 
 
-def run(*command: str | Path, cwd: Path) -> str:
-    result = subprocess.run(
-        [str(part) for part in command],
-        cwd=cwd,
-        env={name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "COV"))},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
-    return result.stdout
+run = partial(processes.run, env=processes.without("PYTHON", "COV"))
 
 
 def build_wheel(tmp_path: Path) -> Path:

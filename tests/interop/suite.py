@@ -8,10 +8,11 @@ import socket
 import subprocess
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Literal, TypeVar
 
 from ottla.testing import BrokerProcess
@@ -143,6 +144,13 @@ def told(name: str, story: S, steps: Mapping[str, Callable[[S], None]]) -> Itera
         result = Result(test, "failed", f"{failed} failed") if failed else played(test, partial(play, story))
         failed = failed or (step if result.outcome == "failed" else "")
         yield result
+
+
+def sampled(names: Sequence[str], one_in: int, seed: str, say: Callable[[str], None]) -> list[str]:
+    """A part of some tests, chosen by the seed and told."""
+    some = sorted(Random(seed).sample(names, len(names) // one_in))
+    say(f"sample={seed}: {', '.join(some)}")
+    return some
 
 
 def port_taken(*ports: int) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.interop.confluent_javascript import suite as confluent_javascript
-from tests.interop.node import restarts
+from tests.interop.programs import restarts
 from tests.interop.suite import NotAvailable, Place, Run
 
 

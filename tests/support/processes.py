@@ -6,20 +6,34 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
 ROOT = Path(__file__).parents[2]
 
 
-def run(*command: str, timeout_s: float = 120, code: int = 0, stdin: str = "") -> str:
-    """Run a program in the repository's root, which must end with this exit code; gives what it printed."""
+def run(
+    *command: str | Path,
+    timeout_s: float = 120,
+    code: int = 0,
+    stdin: str = "",
+    cwd: Path = ROOT,
+    env: Mapping[str, str] | None = None,
+) -> str:
+    """Run a program, in the repository's root unless told otherwise, which must end with this exit code; gives what it
+    printed.
+    """
     done = subprocess.run(
-        command, cwd=ROOT, input=stdin, capture_output=True, text=True, timeout=timeout_s, check=False
+        command, cwd=cwd, env=env, input=stdin, capture_output=True, text=True, timeout=timeout_s, check=False
     )
-    assert done.returncode == code, f"{' '.join(command)}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    assert done.returncode == code, f"{' '.join(map(str, command))}: {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout
+
+
+def without(*prefixes: str) -> dict[str, str]:
+    """The environment without the variables whose names begin so."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
 
 
 def python(module: str, *arguments: str, timeout_s: float = 120, code: int = 0) -> str:

@@ -16,9 +16,8 @@ from tests.interop.go_programs import (
     names_of_tests,
     required,
     run_tests,
-    sampled,
 )
-from tests.interop.suite import Place, Result, Run, Suite, needs, port_taken
+from tests.interop.suite import Place, Result, Run, Suite, needs, port_taken, sampled
 
 MODULE = "github.com/segmentio/kafka-go"
 PORT = 9092

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tests.interop.go_programs import required
+from tests.interop.go_programs import build, required
 from tests.interop.jvm import JAVA, compile_java, fetch_jars, jar_version
 from tests.interop.node import needs_node, package_version, packages
 from tests.interop.python_envs import environment
-from tests.interop.suite import Place, checked, needs
+from tests.interop.suite import Place, needs
 from tests.support.cast import Cast
 from tests.support.members import ProcessMember, Role
 
@@ -34,8 +34,7 @@ def prepare(place: Place) -> None:
     java = _of(place, "java")
     fetch_jars(java.source / "pom.xml", java.cache / "jars")
     compile_java((place.source / "java").rglob("*.java"), java.cache / "jars", place.cache / "classes")
-    kept = {"GOFLAGS": "-mod=readonly -buildvcs=false", "CGO_ENABLED": "0"}
-    checked(["go", "build", "-o", str(place.cache / "franz_go"), "."], cwd=place.source / "franz_go", env=kept)
+    build(Place(place.source / "franz_go", place.cache))
     packages(_of(place, "kafkajs"))
     environment(place, "python", KAFKA_PYTHON, CONFLUENT)
 

@@ -25,9 +25,8 @@ from tests.interop.go_programs import (
     names_of_tests,
     required,
     run_tests,
-    sampled,
 )
-from tests.interop.suite import NotAvailable, Place, Result, Run, Suite, checked, needs, port_taken
+from tests.interop.suite import NotAvailable, Place, Result, Run, Suite, checked, needs, port_taken, sampled
 
 MODULE = "github.com/IBM/sarama"
 TOXIPROXY = "github.com/Shopify/toxiproxy/v2"
