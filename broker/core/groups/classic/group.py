@@ -200,16 +200,10 @@ class Group:
         Unlike a plain commit, one in a transaction is taken whatever the group does, and from somebody who names no
         member, as older versions could not. It keeps nobody's session alive.
         """
-        if self.state is DEAD:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        if generation < 0 and self.state is EMPTY:
+        if generation < 0 and not member_id and group_instance_id is None and self.state is not DEAD:
             return ErrorCode.NONE
-        if generation >= 0 or member_id or group_instance_id is not None:
-            if error := self.fence(member_id, group_instance_id):
-                return error
-            if generation != self.generation:
-                return ErrorCode.ILLEGAL_GENERATION
-        return ErrorCode.NONE
+        error = self.refuse_commit(member_id, group_instance_id, generation)
+        return ErrorCode.NONE if error is ErrorCode.REBALANCE_IN_PROGRESS else error
 
     def add(self, member: Member) -> None:
         """Insert a new member. The first one brings the protocol type, and leads if nobody does."""

@@ -28,9 +28,6 @@ class EmptyGroupWrite(GroupWrite):
     __slots__ = ()
     what = "empty generation"
 
-    def done(self, m: Machine, error: ErrorCode) -> None:
-        self.ended(m, error)
-
 
 class GenerationWrite(GroupWrite):
     """The record of a generation that its members have not been told of (``group.generation.persist=join``)."""
@@ -40,7 +37,7 @@ class GenerationWrite(GroupWrite):
 
     def done(self, m: Machine, error: ErrorCode) -> None:
         group = self.group
-        self.ended(m, error)
+        GroupWrite.done(self, m, error)
         if group.state is not COMPLETING_REBALANCE or group.generation != self.generation:
             return
         group.unannounced = False
