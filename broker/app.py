@@ -22,7 +22,6 @@ from ottla.broker.core.topics.partition import Topic
 from ottla.broker.core.transactions.config import TransactionConfig
 from ottla.broker.damage_words import tell_start, with_next_step
 from ottla.broker.engine import Engine, EngineError
-from ottla.broker.handlers import fetch
 from ottla.broker.handlers.services import Node, Services
 from ottla.broker.logger import Silent
 from ottla.broker.net.listener import Listener
@@ -226,7 +225,6 @@ class Broker:
             clock,
             FetchPurgatory(),
             partition=self._topics.partition,
-            answer_fetch=lambda parked: fetch.complete(parked, self._services),
             max_batch_bytes=settings.message_max_bytes,
             report=self.log,
             defer=asyncio.get_running_loop().call_soon,

@@ -21,7 +21,7 @@ class Parked:
 
     Args:
         ctx: the request's context; opaque.
-        request: the request, to be read for again; opaque.
+        request: the request; its ``look_again`` is called with this when it was woken.
         deadline_ms: when it must be answered whatever there is (monotonic).
         missing_bytes: how much must come before it is worth looking again; at least 1.
         watched: the logs that it waits for, with their sizes in bytes now.

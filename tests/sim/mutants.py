@@ -376,7 +376,7 @@ MUTANTS = [
     ),
     Mutant(
         "loaded members have no session",
-        "groups.lifecycle:activate",
+        "groups.coordinator:GroupCoordinator._activate",
         "m.start_session(group, member)",
         "pass",
     ),
@@ -401,7 +401,7 @@ MUTANTS = [
     ),
     Mutant(
         "requests that wait are forgotten when the partition goes",
-        "groups.lifecycle:_dismiss",
+        "groups.coordinator:_dismiss",
         "for member in group.members.values():",
         "for member in ():",
     ),

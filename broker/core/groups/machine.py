@@ -13,6 +13,7 @@ from ottla.broker.core.coordination.machine import CoordinatorMachine, TimerKey
 from ottla.broker.core.coordination.shard import Waiter, Write, append_error
 from ottla.broker.core.effects import Asker, Reply
 from ottla.broker.core.events import (
+    UNOBSERVED,
     Event,
     GroupCreated,
     GroupRemoved,
@@ -29,6 +30,7 @@ from ottla.broker.core.groups.committed import CommittedOffsets
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.shard import GroupShard
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.groups import DEFAULT_PARTITION_COUNT
 
 ERROR_NAMES = {int(code): code.name for code in ErrorCode}
 """Names of error codes; looking them up in the enumeration takes longer than the rest of an event."""
@@ -89,7 +91,11 @@ class Machine(CoordinatorMachine[GroupShard]):
     """See the module."""
 
     def __init__(
-        self, config: GroupConfig, new_id: Callable[[], str], partition_count: int, observer: Observer
+        self,
+        config: GroupConfig,
+        new_id: Callable[[], str],
+        partition_count: int = DEFAULT_PARTITION_COUNT,
+        observer: Observer = UNOBSERVED,
     ) -> None:
         super().__init__(map(GroupShard, range(partition_count)))
         self.config = config

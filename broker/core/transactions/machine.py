@@ -17,6 +17,7 @@ from ottla.broker.core.transactions.records import record
 from ottla.broker.core.transactions.state import ONGOING, TransactionState
 from ottla.broker.core.transactions.transaction import Entry, Snapshot, Waiter
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.groups import DEFAULT_PARTITION_COUNT
 from ottla.protocol.records import TopicPartition
 
 LONG_ID = 1_000
@@ -91,8 +92,8 @@ class Machine(CoordinatorMachine[TransactionShard]):
         self,
         config: TransactionConfig,
         take_producer_id: Callable[[], int | None],
-        partition_count: int,
-        note: Note,
+        partition_count: int = DEFAULT_PARTITION_COUNT,
+        note: Note = no_note,
     ) -> None:
         super().__init__(map(TransactionShard, range(partition_count)))
         self.config = config

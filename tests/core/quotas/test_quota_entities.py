@@ -25,9 +25,9 @@ RATE = "producer_byte_rate"
 
 
 def change(*changes: QuotaChange, quotas: Quotas | None = None) -> tuple[Quotas, dict[object, int]]:
-    planned = plan(quotas or {}, changes, {"10.0.0.1", "::1"})
-    return planned.quotas, {
-        entity: refusal.error_code if refusal else 0 for entity, refusal in planned.refusals.items()
+    changed, refusals = plan(quotas or {}, changes, {"10.0.0.1", "::1"})
+    return changed, {
+        entity: refusal.error_code if refusal else 0 for entity, refusal in refusals.items()
     }
 
 

@@ -121,7 +121,6 @@ class World:
             self,
             FetchPurgatory(),
             partition=self.partition,
-            answer_fetch=lambda parked: None,
             max_batch_bytes=1 << 20,
             report=self,
             defer=self.callbacks.append,
