@@ -32,6 +32,7 @@ from ottla.protocol.messages.offset_delete import (
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.core import invariants
+from tests.core.durable import durable_state
 from tests.core.world import Ctx, World
 
 SEEDS = range(400 if os.environ.get("OTTLA_TESTS") == "long" else 40)
@@ -223,7 +224,7 @@ class Walk:
         world.advance_to(world.now_ms + 2 * NEW_MEMBER_JOIN_TIMEOUT_MS)
         invariants.check(world.coordinator, world.now_ms)
         world.check_log()
-        assert world.coordinator.durable_state() == {}
+        assert durable_state(world.coordinator) == {}
         assert not world.coordinator.groups
         assert {key.timer for key in world.coordinator.deadlines._due} == {"retention"}
 

@@ -26,6 +26,7 @@ from ottla.protocol.offsets_topic import (
     offset_key,
 )
 from ottla.protocol.primitives import ZERO_UUID
+from tests.core.durable import durable_state
 
 OLD, NEW = uuid.UUID(int=1), uuid.UUID(int=2)
 
@@ -123,4 +124,4 @@ def test_memory_knows_of_the_id_what_the_record_can_say(retention: int, version:
     assert int.from_bytes(value[:2], "big") == version
     assert decode_offset_value(value).topic_id == topic_id
     coordinator.appended(append.token, 0, 0, 0)  # type: ignore[arg-type]
-    assert coordinator.durable_state()["g"].offsets["t", 0].topic_id == topic_id
+    assert durable_state(coordinator)["g"].offsets["t", 0].topic_id == topic_id

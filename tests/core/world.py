@@ -15,11 +15,11 @@ from ottla.broker.core.effects import Append, Reply
 from ottla.broker.core.events import Event, EveryEvent
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.core.groups.replay import differences
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.protocol.offsets_topic import CoordinatorRecord
 from ottla.protocol.schema import Message
+from tests.core.durable import differences, durable_state
 
 WALL_MS = 1_700_000_000_000
 """Unix time at the beginning of every world."""
@@ -183,7 +183,7 @@ class World:
         replay_into(replayed, self.log)
         for partition in range(self.partition_count):
             replayed.loaded(partition, 0, 0)
-        found = differences(self.coordinator.durable_state(), replayed.durable_state())
+        found = differences(durable_state(self.coordinator), durable_state(replayed))
         assert not found, found
 
 

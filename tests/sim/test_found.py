@@ -8,9 +8,9 @@ from ottla.broker.core.effects import Append, Reply
 from ottla.broker.core.groups import removal
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.core.groups.replay import differences
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.offsets_topic import CoordinatorRecord
+from tests.core.durable import differences, durable_state
 from tests.sim import calls
 from tests.sim.calls import Identity
 
@@ -62,7 +62,7 @@ class Coordinator(GroupCoordinator):
         for offset, record in enumerate(self.log):
             replica.replay(0, record, offset)
         replica.loaded(0, 0, WALL_MS)
-        assert differences(self.durable_state(), replica.durable_state()) == []
+        assert differences(durable_state(self), durable_state(replica)) == []
 
 
 NONE, FAILED = ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS

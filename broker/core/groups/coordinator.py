@@ -25,7 +25,7 @@ from ottla.broker.core.groups.machine import Machine, Timer
 from ottla.broker.core.groups.offsets import commit, fetch, transactional
 from ottla.broker.core.groups.offsets.commit import Refusals
 from ottla.broker.core.groups.offsets.fetch import TopicIds, no_ids
-from ottla.broker.core.groups.replay import GroupFacts, durable_state, replay
+from ottla.broker.core.groups.replay import replay
 from ottla.broker.core.groups.shard import GroupShard
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -372,10 +372,6 @@ class GroupCoordinator(Machine):
 
     def _note_appended(self, write: Write[Any], error: ErrorCode) -> None:
         notes.appended(self, write, error)
-
-    def durable_state(self) -> dict[str, GroupFacts]:
-        """The state that a coordinator must arrive at when it replays the log; see `replay.differences`."""
-        return durable_state(self)
 
     # Guards
 

@@ -13,13 +13,7 @@ from ottla.broker.storage.local.changes import Change, Delete
 from ottla.broker.storage.local.committer import Committer
 from ottla.broker.storage.local.damage import find_damage
 from ottla.broker.storage.local.directory import make_data_directory, read_meta, take_lock
-from ottla.broker.storage.local.files import (
-    Files,
-    OsFiles,
-    SyncFailed,
-    engine_error,
-    read_file,
-)
+from ottla.broker.storage.local.files import Files, OsFiles, SyncFailed, engine_error, read_file
 from ottla.broker.storage.local.journal import KEPT_SUFFIX, Journal
 from ottla.broker.storage.local.keeper import Keeper, Materialise, StoreCatalog, TakeCheckpoint
 from ottla.broker.storage.local.kept_log import KeptLog

@@ -35,6 +35,7 @@ from ottla.protocol.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic
 from ottla.protocol.offsets_topic import CoordinatorRecord
 from ottla.protocol.records import TopicPartition, decode_batch, iter_batches, parse_marker
+from tests.core.durable import durable_transactions
 from tests.core.transactions.txn_apps import LOST, PARTITIONS, TOPIC, App, Broken, Call, Plan, Txn
 from tests.core.transactions.txn_world import load
 
@@ -318,10 +319,10 @@ class World:
                 for record in decode_batch(batch)
             ]
             load(other, index, records, self.now, self.wall_ms())
-        state = self.coordinator.durable_state()
+        state = durable_transactions(self.coordinator)
         mine = {name: replace(tx, last_producer_epoch=-1) for name, tx in state.items()}
-        if mine != other.durable_state():
-            raise Broken(f"memory has {mine}, the log {other.durable_state()}")
+        if mine != durable_transactions(other):
+            raise Broken(f"memory has {mine}, the log {durable_transactions(other)}")
 
     def committed(self, partition: Partition) -> list[str]:
         """What a reader of committed records is shown."""
@@ -407,7 +408,7 @@ class World:
                 raise Broken(f"{group} is at {row.committed_offset}, and transaction {txn.number} is shown")
 
     def _unfinished(self) -> list[str]:
-        state = self.coordinator.durable_state()
+        state = durable_transactions(self.coordinator)
         return [f"{name}: {tx.state}" for name, tx in state.items() if tx.state.startswith(("Prepare", "Ongoing"))]
 
 

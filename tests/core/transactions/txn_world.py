@@ -21,6 +21,7 @@ from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.list_transactions import ListTransactionsRequest
 from ottla.protocol.offsets_topic import CoordinatorRecord
 from ottla.protocol.records import TopicPartition
+from tests.core.durable import durable_transactions
 
 NONE = ErrorCode.NONE
 WALL_MS = 1_700_000_000_000
@@ -154,8 +155,10 @@ class World:
         other = TransactionCoordinator(self.config, lambda: None, PARTITIONS)
         for partition, records in enumerate(self.log):
             load(other, partition, records, *self.now)
-        mine = {name: replace(tx, last_producer_epoch=-1) for name, tx in self.coordinator.durable_state().items()}
-        assert mine == other.durable_state()
+        mine = {
+            name: replace(tx, last_producer_epoch=-1) for name, tx in durable_transactions(self.coordinator).items()
+        }
+        assert mine == durable_transactions(other)
         served = [shard for shard in self.coordinator.shards if not shard.refusal]
         held = sum(entry.held_bytes for shard in served for entry in shard.entries.values())
         assert self.coordinator.held_bytes == held
@@ -258,7 +261,7 @@ class World:
         return self.coordinator.list(ListTransactionsRequest(**filters), Asked(0), *self.now)
 
     def snapshot(self, name: str = "x") -> Snapshot:
-        return self.coordinator.durable_state()[name]
+        return durable_transactions(self.coordinator)[name]
 
     # Shorthands
 

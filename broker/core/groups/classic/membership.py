@@ -7,21 +7,12 @@ from ottla.broker.core.effects import Asker
 from ottla.broker.core.events import MemberLeft, PendingMemberExpired, SessionExpired
 from ottla.broker.core.events.reasons import NOT_PROVIDED, Began, Reason
 from ottla.broker.core.groups.classic.group import Group
-from ottla.broker.core.groups.classic.rebalance import (
-    drop_parked_join,
-    finish_if_all_joined,
-    rebalance_or_finish,
-)
+from ottla.broker.core.groups.classic.rebalance import drop_parked_join, finish_if_all_joined, rebalance_or_finish
 from ottla.broker.core.groups.classic.state import COMPLETING_REBALANCE, DEAD, EMPTY, STABLE
 from ottla.broker.core.groups.machine import GroupWrite, Machine, held_until
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
-from ottla.protocol.messages.leave_group import (
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    MemberIdentity,
-    MemberResponse,
-)
+from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 
 LEAVES_IN_BATCHES = 3
 """From this version on LeaveGroup names several members, by instance id too (KIP-345)."""

@@ -11,12 +11,7 @@ from ottla.broker.core.events.reasons import Began, Reason
 from ottla.broker.core.groups.classic.group import Group
 from ottla.broker.core.groups.classic.member import Member
 from ottla.broker.core.groups.classic.replies import join_error, join_success, sync_error, sync_success
-from ottla.broker.core.groups.classic.state import (
-    COMPLETING_REBALANCE,
-    EMPTY,
-    PREPARING_REBALANCE,
-    can_rebalance,
-)
+from ottla.broker.core.groups.classic.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, can_rebalance
 from ottla.broker.core.groups.machine import GroupWrite, Machine, Timer
 from ottla.broker.core.groups.records import group_record, unassigned_group_record
 from ottla.protocol.errors import ErrorCode
