@@ -43,19 +43,7 @@ async def handle(request: DeleteAclsRequest, ctx: RequestContext, services: Serv
 def _result(outcome: _Outcome) -> DeleteAclsFilterResult:
     if isinstance(outcome, Refusal):
         return DeleteAclsFilterResult(error_code=outcome.error_code, error_message=outcome.message)
-    rows = [
-        DeleteAclsMatchingAcl(
-            error_message=None,
-            resource_type=acl.resource_type,
-            resource_name=acl.resource_name,
-            pattern_type=acl.pattern_type,
-            principal=acl.principal,
-            host=acl.host,
-            operation=acl.operation,
-            permission_type=acl.permission_type,
-        )
-        for acl in outcome
-    ]
+    rows = [DeleteAclsMatchingAcl(error_message=None, **acl._asdict()) for acl in outcome]
     return DeleteAclsFilterResult(error_message=None, matching_acls=rows)
 
 

@@ -182,18 +182,10 @@ class Host:
         settled(offset, error)
 
     def _write_marker(self, coordinator: CoordinatorMachine[Any], effect: WriteMarker) -> None:
-        marker = TransactionMarker(
-            producer_id=effect.producer_id,
-            producer_epoch=effect.producer_epoch,
-            coordinator_epoch=effect.coordinator_epoch,
-            commit=effect.commit,
-            transaction_version=effect.transaction_version,
-        )
-
         def settled(offset: int, error: ErrorCode) -> None:
             self._later(lambda: coordinator.marker_written(effect.token, error, *self.now()))
 
-        self.write_marker(effect.tp, marker, settled)
+        self.write_marker(effect.tp, effect.marker, settled)
 
     # Parked fetches
 

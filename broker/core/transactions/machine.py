@@ -12,6 +12,7 @@ from typing import Any
 from ottla.broker.core.coordination.machine import CoordinatorMachine, TimerKey
 from ottla.broker.core.coordination.shard import Shard, ShardState, Write, append_error
 from ottla.broker.core.effects import WriteMarker
+from ottla.broker.core.topics.producers import TransactionMarker
 from ottla.broker.core.transactions.config import TransactionConfig
 from ottla.broker.core.transactions.records import record
 from ottla.broker.core.transactions.state import ONGOING, TransactionState
@@ -179,17 +180,14 @@ class Machine(CoordinatorMachine[TransactionShard]):
         """Ask for the marker of a decided transaction in one partition."""
         tx = entry.current
         token = entry.markers[tp] = Marker(entry, tp)
-        self.effects.append(
-            WriteMarker(
-                tp=tp,
-                producer_id=tx.producer_id,
-                producer_epoch=tx.producer_epoch,
-                coordinator_epoch=entry.shard.epoch,
-                commit=tx.state is TransactionState.PREPARE_COMMIT,
-                transaction_version=tx.client_version,
-                token=token,
-            )
+        marker = TransactionMarker(
+            producer_id=tx.producer_id,
+            producer_epoch=tx.producer_epoch,
+            coordinator_epoch=entry.shard.epoch,
+            commit=tx.state is TransactionState.PREPARE_COMMIT,
+            transaction_version=tx.client_version,
         )
+        self.effects.append(WriteMarker(tp, marker, token))
 
     # Timers
 

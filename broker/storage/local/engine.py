@@ -158,19 +158,10 @@ class LocalEngine:
         for log in self._logs.values():
             log.shut(Unavailable("the engine is closed"))
         self._gate.open()
-        # A failure was reported as it happened; what there is to let go of is let go of all the same.
-        with contextlib.suppress(EngineError):
-            committed = Close()
-            to_committer.submit(committed)
-            await committed.future
-        to_committer.join()
+        await _end(to_committer)
         self._hand_over()
         self._to_keeper = None
-        with contextlib.suppress(EngineError):
-            kept = Close()
-            to_keeper.submit(kept)
-            await kept.future
-        to_keeper.join()
+        await _end(to_keeper)
         self._logs.clear()
         self._release()
 
@@ -489,3 +480,12 @@ class LocalEngine:
             self._checkpoint_lsn = max(self._checkpoint_lsn, checkpoint.lsn)
         self._checkpoint_at = self._monotonic()
         self._arm()
+
+
+async def _end(lane: Lane) -> None:
+    """Let go of what there is to let go of, whatever fails: a failure was reported as it happened."""
+    with contextlib.suppress(EngineError):
+        last = Close()
+        lane.submit(last)
+        await last.future
+    lane.join()

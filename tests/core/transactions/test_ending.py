@@ -45,8 +45,8 @@ def test_step_by_step(commit: bool, version: int) -> None:
     world.append()
     assert world.state() == f"Complete{word(commit)}"
     assert set(markers_of(world)) == {(tp, 101, 0, commit) for tp in (T0, T1, OFFSETS)}
-    assert {marker.transaction_version for marker in world.written} == {0}
-    assert {marker.coordinator_epoch for marker in world.written} == {5}
+    assert {effect.marker.transaction_version for effect in world.written} == {0}
+    assert {effect.marker.coordinator_epoch for effect in world.written} == {5}
 
 
 @OUTCOMES
@@ -206,7 +206,7 @@ class TestVersion2:
         assert world.state() == f"Prepare{word(commit)}"
         world.settle()
         assert markers_of(world) == [(T0, 101, 1, commit)]
-        assert world.written[0].transaction_version == 2
+        assert world.written[0].marker.transaction_version == 2
         assert world.state() == f"Complete{word(commit)}"
         world.prompt = True
         assert world.verify(who, T0, adds=True).answer == {T0: E.PRODUCER_FENCED}

@@ -299,4 +299,6 @@ def load(coordinator: TransactionCoordinator, partition: int, records: Any, now_
 
 def markers_of(world: World) -> list[tuple[TopicPartition, int, int, bool]]:
     """Partition, producer id, epoch and whether it commits, of the markers that were written."""
-    return [(each.tp, each.producer_id, each.producer_epoch, each.commit) for each in world.written]
+    return [
+        (each.tp, each.marker.producer_id, each.marker.producer_epoch, each.marker.commit) for each in world.written
+    ]
