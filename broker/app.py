@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from random import randrange
@@ -18,11 +18,10 @@ from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.core.log_dir import in_memory
 from ottla.broker.core.quotas.limits import ClientQuotas
 from ottla.broker.core.topics.catalog import BadCatalog, NewTopic, Refusal
-from ottla.broker.core.topics.partition import Topic
+from ottla.broker.core.topics.partition import Partition, Topic
 from ottla.broker.core.transactions.config import TransactionConfig
 from ottla.broker.damage_words import tell_start, with_next_step
 from ottla.broker.engine import Engine, EngineError
-from ottla.broker.handlers import fetch
 from ottla.broker.handlers.services import Node, Services
 from ottla.broker.logger import Silent
 from ottla.broker.net.listener import Listener
@@ -92,14 +91,6 @@ class Broker:
         self._advertised = advertised
         self._wanted = topics
         self._engine = engine or self._new_engine()
-        self._producer_states: ProducerStates
-        self._topics: TopicManager
-        self._host: Host
-        self._groups: GroupCoordinator
-        self._members: MemberConnections
-        self._cleaner: Cleaner
-        self._transactions: TransactionNeeds
-        self._listener: Listener
 
     @property
     def listening(self) -> str:
@@ -175,13 +166,7 @@ class Broker:
         self._meter.unmute_all()
         await self._listener.drain(self.settings.shutdown_drain_ms)
         self.observing.drained()
-        self._quota_keeper.stop()
-        await self._looking_up.stop()
-        await self._validating.stop()
-        await self._cleaner.stop()
-        await self._producer_states.stop(self._topics.client_partitions())
-        await self._engine.close()
-        await self.observing.stop()
+        await self._let_go(self._topics.client_partitions())
         self.log.info("Stopped")
 
     async def abandon(self) -> None:
@@ -196,11 +181,15 @@ class Broker:
         self._host.silence()
         self.observing.silence()
         self._listener.abort_all()
+        await self._let_go(())
+
+    async def _let_go(self, remembered: Iterable[Partition]) -> None:
+        """End all tasks, then close the storage; what the given partitions know of producers is kept for a start."""
         self._quota_keeper.stop()
         await self._looking_up.stop()
         await self._validating.stop()
         await self._cleaner.stop()
-        await self._producer_states.stop(())
+        await self._producer_states.stop(remembered)
         await self._engine.close()
         await self.observing.stop()
 
@@ -226,7 +215,6 @@ class Broker:
             clock,
             FetchPurgatory(),
             partition=self._topics.partition,
-            answer_fetch=lambda parked: fetch.complete(parked, self._services),
             max_batch_bytes=settings.message_max_bytes,
             report=self.log,
             defer=asyncio.get_running_loop().call_soon,

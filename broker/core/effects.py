@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ottla.broker.core.topics.producers import TransactionMarker
 from ottla.protocol.offsets_topic import CoordinatorRecord
 from ottla.protocol.records import TopicPartition
 
@@ -68,17 +69,10 @@ class WriteMarker:
     """Write the marker that ends a transaction in one partition.
 
     The outcome comes back as ``marker_written(token, error, …)``, at any time and in any order.
-
-    Attributes:
-        producer_epoch: of the marker; with transaction version 2 it is one higher than the records'.
     """
 
     tp: TopicPartition
-    producer_id: int
-    producer_epoch: int
-    coordinator_epoch: int
-    commit: bool
-    transaction_version: int
+    marker: TransactionMarker
     token: object
 
 

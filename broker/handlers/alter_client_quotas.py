@@ -13,7 +13,7 @@ from ottla.broker.core.refusal import Refusal, code_and_message
 from ottla.broker.core.topics.catalog import Catalog
 from ottla.broker.engine import EngineError
 from ottla.broker.handlers.services import Services
-from ottla.protocol.errors import ErrorCode
+from ottla.broker.runtime.topics import not_stored
 from ottla.protocol.message_parts import QuotaEntityPart
 from ottla.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -35,16 +35,12 @@ async def handle(
 
     def planned(catalog: Catalog) -> tuple[Catalog, Mapping[Entity, Refusal | None]]:
         quotas, refusals = plan(catalog.quotas, changes, addresses)
-        if request.validate_only or quotas == catalog.quotas:
-            return catalog, refusals
-        return catalog.changed(quotas=quotas), refusals
+        return catalog if request.validate_only else catalog.changed(quotas=quotas), refusals
 
     try:
         refusals = await services.topics.change(planned)
     except EngineError as error:
-        refusals = dict.fromkeys(
-            (change.entity for change in changes), Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
-        )
+        refusals = dict.fromkeys((change.entity for change in changes), not_stored(error))
     return AlterClientQuotasResponse(
         entries=[_row(entity, *code_and_message(refusal)) for entity, refusal in refusals.items()]
     )

@@ -10,7 +10,7 @@ from ottla.broker.core.security.scram import Deletion, Upsertion, plan
 from ottla.broker.core.topics.catalog import Catalog
 from ottla.broker.engine import EngineError
 from ottla.broker.handlers.services import Services
-from ottla.protocol.errors import ErrorCode
+from ottla.broker.runtime.topics import not_stored
 from ottla.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -31,13 +31,12 @@ async def handle(
 
     def planned(catalog: Catalog) -> tuple[Catalog, Mapping[str, Refusal | None]]:
         credentials, refusals = plan(catalog.credentials, deletions, upsertions)
-        unchanged = credentials == catalog.credentials
-        return (catalog if unchanged else catalog.changed(credentials=credentials)), refusals
+        return catalog.changed(credentials=credentials), refusals
 
     try:
         refusals = await services.topics.change(planned)
     except EngineError as error:
-        refusals = dict.fromkeys(_users(request), Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
+        refusals = dict.fromkeys(_users(request), not_stored(error))
     rows = [_row(user, *code_and_message(refusal)) for user, refusal in refusals.items()]
     return AlterUserScramCredentialsResponse(results=rows)
 

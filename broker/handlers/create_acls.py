@@ -9,6 +9,7 @@ from ottla.broker.core.topics.catalog import Catalog
 from ottla.broker.engine import EngineError
 from ottla.broker.handlers.authorized import NO_AUTHORIZER
 from ottla.broker.handlers.services import Services
+from ottla.broker.runtime.topics import not_stored
 from ottla.protocol.errors import ErrorCode, MalformedFrame
 from ottla.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 
@@ -35,12 +36,12 @@ async def handle(request: CreateAclsRequest, ctx: RequestContext, services: Serv
 
     def planned(catalog: Catalog) -> tuple[Catalog, list[Refusal | None]]:
         acls, refusals = add(catalog.acls, wanted)
-        return (catalog if acls == catalog.acls else catalog.changed(acls=acls)), refusals
+        return catalog.changed(acls=acls), refusals
 
     try:
         refusals = await services.topics.change(planned)
     except EngineError as error:
-        refusals = [Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) for _ in wanted]
+        refusals = [not_stored(error) for _ in wanted]
     return CreateAclsResponse(
         results=[
             AclCreationResult(

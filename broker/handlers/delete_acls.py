@@ -10,6 +10,7 @@ from ottla.broker.engine import EngineError
 from ottla.broker.handlers.authorized import NO_AUTHORIZER
 from ottla.broker.handlers.describe_acls import filter_of
 from ottla.broker.handlers.services import Services
+from ottla.broker.runtime.topics import not_stored
 from ottla.protocol.errors import ErrorCode, MalformedFrame
 from ottla.protocol.messages.delete_acls import (
     DeleteAclsFilterResult,
@@ -30,31 +31,19 @@ async def handle(request: DeleteAclsRequest, ctx: RequestContext, services: Serv
 
     def planned(catalog: Catalog) -> tuple[Catalog, list[_Outcome]]:
         acls, outcomes = remove(catalog.acls, filters)
-        return (catalog if len(acls) == len(catalog.acls) else catalog.changed(acls=acls)), outcomes
+        return catalog.changed(acls=acls), outcomes
 
     try:
         outcomes = await services.topics.change(planned)
     except EngineError as error:
-        outcomes = [Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) for _ in filters]
+        outcomes = [not_stored(error) for _ in filters]
     return DeleteAclsResponse(filter_results=[_result(outcome) for outcome in outcomes])
 
 
 def _result(outcome: _Outcome) -> DeleteAclsFilterResult:
     if isinstance(outcome, Refusal):
         return DeleteAclsFilterResult(error_code=outcome.error_code, error_message=outcome.message)
-    rows = [
-        DeleteAclsMatchingAcl(
-            error_message=None,
-            resource_type=acl.resource_type,
-            resource_name=acl.resource_name,
-            pattern_type=acl.pattern_type,
-            principal=acl.principal,
-            host=acl.host,
-            operation=acl.operation,
-            permission_type=acl.permission_type,
-        )
-        for acl in outcome
-    ]
+    rows = [DeleteAclsMatchingAcl(error_message=None, **acl._asdict()) for acl in outcome]
     return DeleteAclsFilterResult(error_message=None, matching_acls=rows)
 
 

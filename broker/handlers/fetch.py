@@ -98,6 +98,7 @@ class _Fetch:
         "partitions",
         "request",
         "rows",
+        "services",
         "session",
         "size",
         "unserved",
@@ -120,6 +121,7 @@ class _Fetch:
     ) -> None:
         self.request = request
         self.ctx = ctx
+        self.services = services
         self.asked = asked
         self.session = session
         self.limit = min(request.max_bytes, services.settings.fetch_max_bytes)
@@ -128,6 +130,19 @@ class _Fetch:
             self.limit = min(self.limit, ctx.meter.most_fetched(cast(MeteredContext, ctx)))
         self.min_bytes = min(request.min_bytes, self.limit)
 
+    def look_again(self, parked: Parked) -> None:
+        """Answer once woken, or be parked anew if there is still too little and time is left."""
+        ctx = self.ctx
+        ctx.on_close = None
+        if ctx.closed:
+            return
+        served = len(self.partitions)
+        _read(self)
+        if parked.expired or _is_enough(self) or len(self.partitions) < served:
+            ctx.reply(_answer(self))
+        else:
+            _park(self, parked.deadline_ms)
+
 
 def handle(request: FetchRequest, ctx: RequestContext, services: Services) -> FetchResponse | None:
     fetch = _opened(request, ctx, services)
@@ -135,29 +150,14 @@ def handle(request: FetchRequest, ctx: RequestContext, services: Services) -> Fe
         return FetchResponse(error_code=fetch)
     if fetch is None:
         return failed(request, ErrorCode.UNKNOWN_SERVER_ERROR)
-    _read(fetch, services)
+    _read(fetch)
     if fetch.partitions and request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
         return failed(request, ErrorCode.UNKNOWN_SERVER_ERROR)
     wait_ms = min(request.max_wait_ms, services.settings.fetch_max_wait_ms)
     if wait_ms <= 0 or _is_enough(fetch):
-        return _answer(fetch, services)
-    _park(fetch, services, services.clock.monotonic_ms() + wait_ms)
+        return _answer(fetch)
+    _park(fetch, services.clock.monotonic_ms() + wait_ms)
     return None
-
-
-def complete(parked: Parked, services: Services) -> None:
-    """Look at a woken fetch again: answer it, or park it anew if there is still too little and time is left."""
-    ctx: RequestContext = parked.ctx
-    ctx.on_close = None
-    if ctx.closed:
-        return
-    fetch: _Fetch = parked.request
-    served = len(fetch.partitions)
-    _read(fetch, services)
-    if parked.expired or _is_enough(fetch) or len(fetch.partitions) < served:
-        ctx.reply(_answer(fetch, services))
-    else:
-        _park(fetch, services, parked.deadline_ms)
 
 
 def _opened(request: FetchRequest, ctx: RequestContext, services: Services) -> _Fetch | ErrorCode | None:
@@ -208,7 +208,7 @@ def _is_enough(fetch: _Fetch) -> bool:
     return fetch.hurry or fetch.size >= fetch.min_bytes or not fetch.partitions
 
 
-def _park(fetch: _Fetch, services: Services, deadline_ms: int) -> None:
+def _park(fetch: _Fetch, deadline_ms: int) -> None:
     committed = fetch.request.isolation_level == READ_COMMITTED
     stable: dict[TopicPartition, int] | None = {} if committed else None
     watched = {}
@@ -219,14 +219,15 @@ def _park(fetch: _Fetch, services: Services, deadline_ms: int) -> None:
     missing = fetch.min_bytes - fetch.size
     ctx = fetch.ctx
     parked = Parked(ctx, fetch, deadline_ms=deadline_ms, missing_bytes=missing, watched=watched, stable=stable)
-    ctx.on_close = lambda: services.host.drop(parked)
+    host = fetch.services.host
+    ctx.on_close = lambda: host.drop(parked)
     fetch.rows = fetch.unserved = []  # what was read is read again: nobody counts it while it waits
-    services.host.park(parked)
+    host.park(parked)
     for tp, later in fetch.away:
-        later.then(partial(services.host.touched, tp))
+        later.then(partial(host.touched, tp))
 
 
-def _answer(fetch: _Fetch, services: Services) -> FetchResponse:
+def _answer(fetch: _Fetch) -> FetchResponse:
     """The answer; the session, if there is one, takes it for told."""
     rows = fetch.rows + fetch.unserved if fetch.unserved else fetch.rows
     session = fetch.session
@@ -246,10 +247,11 @@ def _answer(fetch: _Fetch, services: Services) -> FetchResponse:
         return FetchResponse(throttle_time_ms=wait_ms)
     elif fetch.request.session_epoch == INITIAL_EPOCH:
         by_id = fetch.ctx.api_version >= _TOPIC_IDS_SINCE
-        session_id = services.fetch_sessions.create(rows, by_id=by_id, now_ms=services.clock.monotonic_ms())
+        now_ms = fetch.services.clock.monotonic_ms()
+        session_id = fetch.services.fetch_sessions.create(rows, by_id=by_id, now_ms=now_ms)
     response = FetchResponse(session_id=session_id, responses=_grouped(rows, fetch.ctx.api_version))
     if fetch.ctx.api_version >= _NODE_ENDPOINTS_SINCE and fetch.hurry:
-        _name_leaders(response, fetch, services)
+        _name_leaders(response, fetch)
     return response
 
 
@@ -284,8 +286,9 @@ def _is_follower(request: FetchRequest) -> bool:
     return request.replica_id >= 0 or request.replica_state.replica_id >= 0
 
 
-def _name_leaders(response: FetchResponse, fetch: _Fetch, services: Services) -> None:
+def _name_leaders(response: FetchResponse, fetch: _Fetch) -> None:
     """Tell clients whose idea of the leader is out of date who leads (KIP-951)."""
+    services = fetch.services
     node = services.node
     is_follower = _is_follower(fetch.request)
     for topic in response.responses:
@@ -299,8 +302,9 @@ def _name_leaders(response: FetchResponse, fetch: _Fetch, services: Services) ->
                     response.node_endpoints.append(NodeEndpoint(node_id=node.node_id, host=host, port=port))
 
 
-def _read(fetch: _Fetch, services: Services) -> None:
+def _read(fetch: _Fetch) -> None:
     """Read every partition of a fetch, as far as its limit goes, and the room that others leave."""
+    services = fetch.services
     reads = services.reads
     limit = left = min(fetch.limit, fetch.ctx.connection.answer_room_bytes, reads.room_bytes)
     topics = services.topics

@@ -17,7 +17,7 @@ from ottla.broker.core.topics.configs import TopicConfig
 from ottla.broker.core.topics.partition import Partition
 from ottla.broker.engine import Corrupt, Engine, EngineError, Log, SegmentInfo
 from ottla.broker.logger import Logger
-from ottla.broker.runtime.reading import read_when_here
+from ottla.broker.runtime.reading import in_turns, read_when_here
 from ottla.broker.runtime.spool import Spool
 from ottla.broker.runtime.topics import TopicManager
 from ottla.broker.settings import INT64_MAX, Settings
@@ -343,28 +343,13 @@ class Cleaner:
             await self._throttle(len(data))
 
     async def _in_turns(self, steps: Steps[_T]) -> _T:
-        """Run a generator, with turns for others in between."""
-        try:
-            step = next(steps)
-            while True:
-                self._work = 0
-                if callable(step):
-                    try:
-                        result = await asyncio.to_thread(step)
-                    except BatchError as error:
-                        step = steps.throw(error)
-                    else:
-                        step = steps.send(result)
-                else:
-                    await asyncio.sleep(0)
-                    step = next(steps)
-        except StopIteration as stop:
-            self._work += 10
-            if self._work >= TURN_RECORDS:
-                self._work = 0
-                await asyncio.sleep(0)
-            outcome: _T = stop.value
-            return outcome
+        """Take all the steps of a batch, with turns for others in between."""
+        outcome = await in_turns(steps, asyncio.to_thread)
+        self._work += 10
+        if self._work >= TURN_RECORDS:
+            self._work = 0
+            await asyncio.sleep(0)
+        return outcome
 
     async def _throttle(self, size: int) -> None:
         """Wait so long that this many bytes do not exceed log.cleaner.io.max.bytes.per.second."""

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 from ottla.broker.clock import Clock, TimerHandle
 from ottla.broker.core.topics.partition import Partition
 from ottla.broker.engine import EngineError
+from ottla.broker.logger import Logger
 from ottla.broker.settings import Settings
 from ottla.protocol.groups import coordinator_partition
 from ottla.protocol.internal_topics import GROUP_EVENTS_TOPIC
@@ -29,12 +30,6 @@ MOST_BYTES = 4 << 20
 SEGMENTS = 16
 """Parts in which what is too old or too much goes."""
 SMALLEST_SEGMENT_BYTES = 64 << 10
-
-
-class Report(Protocol):
-    """The log of the broker."""
-
-    def warning(self, event: str, **fields: Any) -> Any: ...
 
 
 class Row(NamedTuple):
@@ -81,7 +76,7 @@ class GroupEventLog:
         written: how many were appended.
     """
 
-    def __init__(self, report: Report, *, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, report: Logger, *, most_bytes: int = MOST_BYTES) -> None:
         self.lost = 0
         self.written = 0
         self._report = report

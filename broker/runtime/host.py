@@ -51,7 +51,6 @@ class Host:
 
     Args:
         partition: gives a partition that is served, None where there is none.
-        answer_fetch: looks at a woken fetch again.
         max_batch_bytes: larger batches of coordinator records are refused as the log would refuse them.
         defer: calls back before the event loop looks at its sockets again: until then writes are collected.
     """
@@ -62,14 +61,12 @@ class Host:
         fetches: FetchPurgatory,
         *,
         partition: Callable[[TopicPartition], Partition | None],
-        answer_fetch: Callable[[Parked], None],
         max_batch_bytes: int,
         report: Logger,
         defer: Defer | None = None,
     ) -> None:
         self._clock = clock
         self._partition = partition
-        self._answer_fetch = answer_fetch
         self._max_batch_bytes = max_batch_bytes
         self._report = report
         self._defer = defer
@@ -185,18 +182,10 @@ class Host:
         settled(offset, error)
 
     def _write_marker(self, coordinator: CoordinatorMachine[Any], effect: WriteMarker) -> None:
-        marker = TransactionMarker(
-            producer_id=effect.producer_id,
-            producer_epoch=effect.producer_epoch,
-            coordinator_epoch=effect.coordinator_epoch,
-            commit=effect.commit,
-            transaction_version=effect.transaction_version,
-        )
-
         def settled(offset: int, error: ErrorCode) -> None:
             self._later(lambda: coordinator.marker_written(effect.token, error, *self.now()))
 
-        self.write_marker(effect.tp, marker, settled)
+        self.write_marker(effect.tp, effect.marker, settled)
 
     # Parked fetches
 
@@ -231,7 +220,7 @@ class Host:
 
     def _look_again(self, parked: Parked) -> None:
         try:
-            self._answer_fetch(parked)
+            parked.request.look_again(parked)
         except Exception:  # what it holds and how far it was answered is not known here
             self._report.error("a woken fetch failed", exc_info=True)
             parked.ctx.close("a fetch failed while it waited")

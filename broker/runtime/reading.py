@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 from ottla.broker.engine import Log, NotHere
 from ottla.protocol.steps import Later, Steps
@@ -29,14 +30,22 @@ async def read_when_here(
             await come(later)
 
 
-async def in_turns(steps: Steps[_T]) -> _T:
-    """Take all the steps on the event loop, with turns for others in between, and return what comes of them."""
+async def _here(work: Callable[[], Any]) -> Any:
+    return work()
+
+
+async def in_turns(steps: Steps[_T], call: Callable[[Callable[[], Any]], Awaitable[Any]] = _here) -> _T:
+    """Take all the steps, with turns for others in between, and return what comes of them.
+
+    Args:
+        call: does the heavy parts; by default they are done on the event loop.
+    """
     try:
         step = next(steps)
         while True:
             if callable(step):
                 try:
-                    result = step()
+                    result = await call(step)
                 except Exception as error:
                     step = steps.throw(error)
                 else:

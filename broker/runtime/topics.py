@@ -268,7 +268,7 @@ class TopicManager:
         """Change what the catalog has besides topics and settings.
 
         Args:
-            plan: gives the next catalog, or the same one, and what is returned.
+            plan: gives the next catalog, which may be as it was, and what is returned.
 
         Raises:
             EngineError: the change could not be made durable.
@@ -276,7 +276,7 @@ class TopicManager:
         async with self._change:
             before = self._catalog
             catalog, answer = plan(before)
-            if catalog is not before:
+            if (catalog.quotas, catalog.credentials, catalog.acls) != (before.quotas, before.credentials, before.acls):
                 await self._store(catalog)
                 self._log.info("quotas, credentials or rules changed", quotas=len(catalog.quotas),
                                credentials=len(catalog.credentials), rules=len(catalog.acls))  # fmt: skip
@@ -300,8 +300,7 @@ class TopicManager:
                 await self._store(catalog)
             except EngineError as error:
                 self._log.error("settings could not be changed", reason=str(error))
-                failed = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
-                return [refusal or failed for refusal in refusals]
+                return [refusal or not_stored(error) for refusal in refusals]
             if catalog.broker_configs != before.broker_configs:
                 self.broker_configs = self._layers(catalog)
                 changed = list(catalog.topics.values())
@@ -347,8 +346,7 @@ class TopicManager:
                 await self._serve(entry)
         except EngineError as error:
             self._log.error("topics could not be changed", topics=[entry.name for entry in entries], reason=str(error))
-            failed = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
-            return [failed if isinstance(plan, TopicEntry) else plan for plan in plans]
+            return [not_stored(error) if isinstance(plan, TopicEntry) else plan for plan in plans]
         for entry in entries:
             had = known[entry.name].partition_count if entry.name in known else 0
             self.on_changed(entry.name, had, entry.partition_count)
@@ -372,8 +370,7 @@ class TopicManager:
                 await self._store(self._catalog.changed(remove=doomed))
             except EngineError as error:
                 self._log.error("topics could not be deleted", topics=list(doomed), reason=str(error))
-                failed = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
-                return [failed if isinstance(outcome, TopicEntry) else outcome for outcome in outcomes]
+                return [not_stored(error) if isinstance(outcome, TopicEntry) else outcome for outcome in outcomes]
             for topic in [self.topics[name] for name in doomed]:
                 await self._drop(topic)
         return outcomes
@@ -474,3 +471,8 @@ class TopicManager:
         """How many partitions a topic has; 0 if there is no such topic."""
         topic = self.topics.get(name)
         return len(topic.partitions) if topic else 0
+
+
+def not_stored(error: EngineError) -> Refusal:
+    """Why a change is not made that could not be made durable."""
+    return Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error))

@@ -6,7 +6,7 @@ all of a log reads them as far as the checkpoint vouches for them, and goes on w
 
 import struct
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -56,11 +56,8 @@ class JournalReader:
             self.first_lsn = max((first for first in self.paths if first <= self.end_lsn), default=-1)
             if self.first_lsn < 0:
                 return
-            window = Window(self._files, self.paths[self.first_lsn])
-            try:
+            with closing(Window(self._files, self.paths[self.first_lsn])) as window:
                 yield from self._frames_of(window)
-            finally:
-                window.close()
             # A file ends where the next one begins, whatever lies behind that place.
             if self.end_lsn not in self.paths or self.end_lsn == self.first_lsn:
                 return
@@ -78,32 +75,25 @@ class JournalReader:
     def frames_beyond(self) -> Iterator[Frame]:
         """Whole frames anywhere behind the first one that is not."""
         for first_lsn in sorted(first for first in self.paths if first >= self.first_lsn >= 0):
-            window = Window(self._files, self.paths[first_lsn])
-            try:
+            with closing(Window(self._files, self.paths[first_lsn])) as window:
                 begin = max(self.end_lsn - first_lsn, 0)
                 for frame in scan_frames(window, first_lsn, begin):
                     self.synced_lsn = max(self.synced_lsn, frame.synced_lsn)
                     yield frame
-            finally:
-                window.close()
 
     def torn_bytes(self) -> int:
         """The bytes of an unfinished frame at the end."""
         if self.first_lsn < 0:
             return 0
-        window = Window(self._files, self.paths[self.first_lsn])
-        try:
+        with closing(Window(self._files, self.paths[self.first_lsn])) as window:
             return claimed_bytes(window, self.first_lsn, self.end_lsn - self.first_lsn)
-        finally:
-            window.close()
 
     def limit_lsn(self) -> int:
         """Above everything that the files can hold."""
         limit = 0
         for first_lsn, path in self.paths.items():
-            window = Window(self._files, path)
-            limit = max(limit, first_lsn + window.size)
-            window.close()
+            with closing(Window(self._files, path)) as window:
+                limit = max(limit, first_lsn + window.size)
         return limit
 
 

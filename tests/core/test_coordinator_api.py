@@ -9,7 +9,6 @@ import pytest
 from ottla.broker.core.groups.committed import CommittedOffset
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.core.groups.replay import GroupFacts, differences
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, MalformedFrame
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
@@ -23,6 +22,7 @@ from ottla.protocol.offsets_topic import (
     group_key,
     offset_key,
 )
+from tests.core.durable import GroupFacts, differences, durable_state
 from tests.core.world import World, join
 from tests.support.requests import sync_fields
 
@@ -58,7 +58,7 @@ def test_a_record_that_cannot_be_read_fails_the_load(one_shard: GroupCoordinator
         one_shard.replay(0, UNREADABLE, 1)
     assert not one_shard.replay(0, GOOD, 2)
     assert not one_shard.loaded(0, 0, 0)
-    assert one_shard.durable_state() == {}
+    assert durable_state(one_shard) == {}
     assert one_shard.heartbeat(HeartbeatRequest(group_id="g"), 0) == ErrorCode.NOT_COORDINATOR
     assert one_shard.load_started(0, 0)
     assert one_shard.loaded(0, 0, 0)
@@ -68,7 +68,7 @@ def test_records_of_other_kinds_are_skipped(one_shard: GroupCoordinator) -> None
     one_shard.load_started(0, 0)
     assert one_shard.replay(0, CoordinatorRecord(b"\0\x03\0\x01g", b"whatever"), 0)
     assert one_shard.loaded(0, 0, 0)
-    assert one_shard.durable_state() == {}
+    assert durable_state(one_shard) == {}
 
 
 def test_only_a_newer_epoch_loads_or_unloads(one_shard: GroupCoordinator) -> None:

@@ -16,6 +16,7 @@ from ottla.broker.core.groups.config import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupCon
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from tests.core import invariants
+from tests.core.durable import durable_state
 from tests.core.world import ENTRIES, Ctx, World
 from tests.support.group_member import GroupMember
 from tests.support.requests import (
@@ -164,7 +165,7 @@ class Walk:
         world.advance_to(world.now_ms + 2 * NEW_MEMBER_JOIN_TIMEOUT_MS)
         invariants.check(world.coordinator, world.now_ms)
         world.check_log()
-        assert world.coordinator.durable_state() == {}
+        assert durable_state(world.coordinator) == {}
         assert not world.coordinator.groups
         assert {key.timer for key in world.coordinator.deadlines._due} == {"retention"}
 

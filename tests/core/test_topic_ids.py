@@ -19,6 +19,7 @@ from ottla.protocol.offsets_topic import (
     offset_key,
 )
 from ottla.protocol.primitives import ZERO_UUID
+from tests.core.durable import durable_state
 from tests.core.world import Ctx, World
 from tests.support.requests import commit_fields, offset_fetch_fields, request
 
@@ -113,4 +114,4 @@ def test_memory_knows_of_the_id_what_the_record_can_say(retention: int, version:
     assert record.value is not None
     assert int.from_bytes(record.value[:2], "big") == version
     assert decode_offset_value(record.value).topic_id == topic_id
-    assert world.coordinator.durable_state()["g"].offsets["t", 0].topic_id == topic_id
+    assert durable_state(world.coordinator)["g"].offsets["t", 0].topic_id == topic_id

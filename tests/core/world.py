@@ -15,11 +15,11 @@ from ottla.broker.core.effects import Append, Reply
 from ottla.broker.core.events import Event, EveryEvent
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.core.groups.replay import differences
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.offsets_topic import CoordinatorRecord
 from ottla.protocol.schema import Message
+from tests.core.durable import differences, durable_state
 from tests.support.requests import join_fields, request
 
 WALL_MS = 1_700_000_000_000
@@ -242,7 +242,7 @@ class World(CoordinatorWorld):
         return GroupCoordinator(self.config, self.new_id, self.partition_count)
 
     def durable_differences(self, replica: GroupCoordinator) -> object:
-        return differences(self.coordinator.durable_state(), replica.durable_state())
+        return differences(durable_state(self.coordinator), durable_state(replica))
 
     def new_id(self) -> str:
         self.ids += 1

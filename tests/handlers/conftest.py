@@ -17,7 +17,6 @@ from ottla.broker.core.topics.catalog import NewTopic, TopicEntry
 from ottla.broker.core.transactions.config import TransactionConfig
 from ottla.broker.engine import StorageFull
 from ottla.broker.handlers import handler
-from ottla.broker.handlers.fetch import complete
 from ottla.broker.handlers.services import Node, Services
 from ottla.broker.runtime.host import Host
 from ottla.broker.runtime.member_connections import MemberConnections
@@ -155,7 +154,6 @@ class World:
             self,
             self.fetches,
             partition=self.topics.partition,
-            answer_fetch=lambda parked: complete(parked, self.services),
             max_batch_bytes=self.settings.message_max_bytes,
             report=self.log,
             **more,

@@ -29,18 +29,17 @@ class World(Clock):
             self,
             FetchPurgatory(),
             partition=lambda tp: None,
-            answer_fetch=self.answer,
             max_batch_bytes=1 << 20,
             report=self.log,
         )
 
-    def answer(self, parked):
+    def look_again(self, parked):
         self.answered.append(parked)
         if parked in self.broken:
             raise LookupError("a bug of ours")
 
     def park(self, deadline_ms, *, broken=False):
-        parked = Parked(Context(), None, deadline_ms=deadline_ms, missing_bytes=1, watched={TP: 0})
+        parked = Parked(Context(), self, deadline_ms=deadline_ms, missing_bytes=1, watched={TP: 0})
         if broken:
             self.broken.append(parked)
         self.host.park(parked)

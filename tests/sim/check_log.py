@@ -13,7 +13,6 @@ from ottla.broker.core.coordination.shard import ShardState
 from ottla.broker.core.effects import Append, Reply
 from ottla.broker.core.events import OwnershipChanged, TimerFired
 from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.core.groups.replay import differences, durable_state
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition
@@ -32,6 +31,7 @@ from ottla.protocol.offsets_topic import (
     decode_key,
     decode_offset_value,
 )
+from tests.core.durable import differences, durable_state
 from tests.sim.check_generations import who_is
 from tests.sim.expected import EMPTY, PREPARING, STABLE, unavailable
 from tests.sim.kernel import Violation

@@ -120,7 +120,6 @@ class DrivenNode(UnboundedHost, Node):
             self,
             FetchPurgatory(),
             partition=lambda tp: topic.partition(tp.partition),
-            answer_fetch=lambda parked: None,
             max_batch_bytes=MAX_BATCH,
             report=self,
         )

@@ -24,6 +24,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.internal_topics import TRANSACTIONS_TOPIC
 from ottla.protocol.offsets_topic import CoordinatorRecord
 from ottla.protocol.records import TopicPartition, decode_batch, iter_batches
+from tests.core.durable import durable_transactions
 from tests.handlers.conftest import World as HandlersWorld
 from tests.sim.exactly_once_apps import LOST, PARTITIONS, TOPICS, App, Plan, Txn
 from tests.sim.kernel import Broken, run_now
@@ -208,10 +209,10 @@ class World(HandlersWorld):
             for offset, record in enumerate(records):
                 other.replay(index, CoordinatorRecord(record.key or b"", record.value), offset)
             other.loaded(index, self.now_ms, self.wall)
-        state = self.transactions.coordinator.durable_state()
+        state = durable_transactions(self.transactions.coordinator)
         mine = {name: replace(tx, last_producer_epoch=-1) for name, tx in state.items()}
-        if mine != other.durable_state():
-            raise Broken(f"memory has {mine}, the log {other.durable_state()}")
+        if mine != durable_transactions(other):
+            raise Broken(f"memory has {mine}, the log {durable_transactions(other)}")
 
     def partitions(self) -> list[Partition]:
         return [self.topics.topics[topic].partition(index) for topic in TOPICS for index in range(PARTITIONS)]
@@ -287,7 +288,7 @@ class World(HandlersWorld):
                 raise Broken(f"{group} is at {row.committed_offset}, and transaction {txn.number} is shown")
 
     def _unfinished(self) -> list[str]:
-        state = self.transactions.coordinator.durable_state()
+        state = durable_transactions(self.transactions.coordinator)
         return [f"{name}: {tx.state}" for name, tx in state.items() if tx.state.startswith(("Prepare", "Ongoing"))]
 
     async def simulate(self) -> World:

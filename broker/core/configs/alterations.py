@@ -6,6 +6,7 @@ AlterConfigs (KIP-133) says what a resource has from now on and forgets everythi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
@@ -50,27 +51,21 @@ class Alteration(NamedTuple):
     replaces: bool = False
 
 
-class Planned(NamedTuple):
-    """The catalog with every change that can be made, and for each alteration why it cannot, or None."""
-
-    catalog: Catalog
-    refusals: list[Refusal | None]
-
-
 _Configs = dict[str, str]
-_Planner = Callable[[Catalog, Alteration, Settings], Catalog | Refusal]
 
 
-def plan(catalog: Catalog, alterations: Sequence[Alteration], settings: Settings, node_id: int) -> Planned:
+def plan(
+    catalog: Catalog, alterations: Sequence[Alteration], settings: Settings, node_id: int
+) -> tuple[Catalog, list[Refusal | None]]:
     """Carry out every alteration that is allowed.
 
     Args:
         settings: those in force; APPEND and SUBTRACT of a key that is not set begin with them.
+
+    Returns:
+        The catalog as it is then, and for each alteration why it cannot be made, or None.
     """
-    times: dict[tuple[int, str], int] = {}
-    for alteration in alterations:
-        resource = alteration[:2]
-        times[resource] = times.get(resource, 0) + 1
+    times = Counter(alteration[:2] for alteration in alterations)
     refusals: list[Refusal | None] = []
     for alteration in alterations:
         outcome: Catalog | Refusal
@@ -89,7 +84,7 @@ def plan(catalog: Catalog, alterations: Sequence[Alteration], settings: Settings
         else:
             catalog = outcome
             refusals.append(None)
-    return Planned(catalog, refusals)
+    return catalog, refusals
 
 
 def _plan_topic(catalog: Catalog, alteration: Alteration, settings: Settings) -> Catalog | Refusal:

@@ -5,29 +5,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
 from ottla.broker.core.coordination.machine import TimerKey
 from ottla.broker.core.coordination.shard import ShardState, Write
 from ottla.broker.core.effects import Asker
-from ottla.broker.core.events import UNOBSERVED, Observer
-from ottla.broker.core.groups import admin, lifecycle, notes, removal, retention
+from ottla.broker.core.events.reasons import Began, Reason
+from ottla.broker.core.groups import admin, notes, removal, retention
 from ottla.broker.core.groups.classic import membership
+from ottla.broker.core.groups.classic.group import Group
 from ottla.broker.core.groups.classic.join import join
-from ottla.broker.core.groups.classic.rebalance import finish, initial_delay_over, sync_overdue
+from ottla.broker.core.groups.classic.rebalance import finish, initial_delay_over, prepare, sync_overdue
 from ottla.broker.core.groups.classic.replies import join_error, sync_error
+from ottla.broker.core.groups.classic.state import DEAD
 from ottla.broker.core.groups.classic.sync import NAMES_PROTOCOL, sync
-from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.machine import Machine, Timer
 from ottla.broker.core.groups.offsets import commit, fetch, transactional
 from ottla.broker.core.groups.offsets.commit import Refusals
 from ottla.broker.core.groups.offsets.fetch import TopicIds, no_ids
-from ottla.broker.core.groups.replay import GroupFacts, durable_state, replay
+from ottla.broker.core.groups.replay import replay
 from ottla.broker.core.groups.shard import GroupShard
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.groups import DEFAULT_PARTITION_COUNT
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
@@ -59,15 +59,7 @@ class GroupCoordinator(Machine):
 
     sweeps = frozenset({Timer.RETENTION})
 
-    def __init__(
-        self,
-        config: GroupConfig,
-        new_id: Callable[[], str],
-        partition_count: int = DEFAULT_PARTITION_COUNT,
-        observer: Observer = UNOBSERVED,
-    ) -> None:
-        super().__init__(config, new_id, partition_count, observer)
-        self._started = False
+    _started = False
 
     def start(self) -> None:
         """Begin to answer. Without it every request hears COORDINATOR_NOT_AVAILABLE."""
@@ -329,7 +321,7 @@ class GroupCoordinator(Machine):
             shard = m.shards[int(key.subject)]
             notes.fired(m, key)
             retention.sweep(m, shard)
-            lifecycle.schedule_retention(m, shard)
+            self._schedule_retention(shard)
             return
         group = m.groups[str(key.subject)]
         notes.fired(m, key, group.rebalance_cause)
@@ -344,20 +336,42 @@ class GroupCoordinator(Machine):
         replay(shard, record, producer_id)
 
     def _activate(self, shard: GroupShard) -> None:
-        lifecycle.activate(self, shard)
+        """Serve the groups that were replayed.
+
+        Every member gets a fresh session, so that a fail-over by itself evicts nobody.
+        """
+        m = self
+        m.groups.update(shard.groups)
+        for group in list(shard.groups.values()):
+            notes.group_loaded(m, group)
+            m.weigh(group)
+            for member in group.members.values():
+                m.start_session(group, member)
+            if len(group.members) > m.config.group_max_size:
+                members, most = len(group.members), m.config.group_max_size
+                prepare(m, group, Reason(Began.OVER_CAPACITY, group=group.group_id, members=members, most=most))
+            elif m.config.group_generation_persist == "join" and _is_unassigned(group):
+                prepare(m, group, Reason(Began.UNASSIGNED, generation=group.generation))
+        self._schedule_retention(shard)
+
+    def _schedule_retention(self, shard: GroupShard) -> None:
+        """Look for expired offsets one interval from now."""
+        key = TimerKey(Timer.RETENTION, shard.partition)
+        self.deadlines.set(key, self.now_ms + self.config.offsets_retention_check_interval_ms)
 
     def _give_up(self, shard: GroupShard) -> None:
-        lifecycle.give_up(self, shard)
+        self.deadlines.cancel(TimerKey(Timer.RETENTION, shard.partition))
+        for group in shard.groups.values():
+            del self.groups[group.group_id]
+            self.drop_weight(group)
+            self.cancel_timers(group)
+            _dismiss(self, group)
 
     def _note_ownership(self, shard: GroupShard, state: ShardState) -> None:
         notes.ownership(self, shard, state)
 
     def _note_appended(self, write: Write[Any], error: ErrorCode) -> None:
         notes.appended(self, write, error)
-
-    def durable_state(self) -> dict[str, GroupFacts]:
-        """The state that a coordinator must arrive at when it replays the log; see `replay.differences`."""
-        return durable_state(self)
 
     # Guards
 
@@ -383,3 +397,20 @@ class GroupCoordinator(Machine):
         if self._started and not any(shard.refusal for shard in self.shards):
             return {}  # without a look at the names: hashing a thousand long ones takes seconds
         return {group_id: error for group_id in group_ids if (error := self._unavailable(group_id))}
+
+
+def _is_unassigned(group: Group) -> bool:
+    """Whether the generation was logged when it was formed, and its assignments never were."""
+    return bool(group.members) and not any(member.assignment for member in group.members.values())
+
+
+def _dismiss(m: Machine, group: Group) -> None:
+    """Answer all parked requests of a group that is given up with NOT_COORDINATOR."""
+    m.move(group, DEAD)
+    for member in group.members.values():
+        if (ctx := group.unpark_join(member)) is not None:
+            response = join_error(ctx, ErrorCode.NOT_COORDINATOR, member.member_id)
+            m.reply(ctx, response, group.group_id, member.member_id)
+        if (ctx := member.parked_sync) is not None:
+            member.parked_sync = None
+            m.reply(ctx, sync_error(ErrorCode.NOT_COORDINATOR), group.group_id, member.member_id)

@@ -6,13 +6,14 @@ The modules around this one are functions that take the machine first. Each is a
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from ottla.broker.core.coordination.machine import CoordinatorMachine, TimerKey
-from ottla.broker.core.coordination.shard import Write
+from ottla.broker.core.coordination.shard import Waiter, Write, append_error
 from ottla.broker.core.effects import Asker, Reply
 from ottla.broker.core.events import (
+    UNOBSERVED,
     Event,
     GroupCreated,
     GroupRemoved,
@@ -29,13 +30,15 @@ from ottla.broker.core.groups.committed import CommittedOffsets
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.shard import GroupShard
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.groups import DEFAULT_PARTITION_COUNT
 
 ERROR_NAMES = {int(code): code.name for code in ErrorCode}
 """Names of error codes; looking them up in the enumeration takes longer than the rest of an event."""
 
-
 ISSUED_BYTES = 512
 """Bytes that an issued id takes besides its text, roughly."""
+
+R = TypeVar("R")
 
 
 class Timer(enum.StrEnum):
@@ -68,8 +71,8 @@ class GroupWrite(Write["Machine"]):
         if self.group.recorded is Recorded.CURRENT:
             self.group.recorded = Recorded.STALE
 
-    def ended(self, m: Machine, error: ErrorCode) -> None:
-        """Called once its outcome is known.
+    def done(self, m: Machine, error: ErrorCode) -> None:
+        """Note what the log says of the group now.
 
         If memory has moved on, either its state says so or a later record is on its way; only a static member that
         was replaced, or whose replacement was taken back, shows in the revision alone.
@@ -88,7 +91,11 @@ class Machine(CoordinatorMachine[GroupShard]):
     """See the module."""
 
     def __init__(
-        self, config: GroupConfig, new_id: Callable[[], str], partition_count: int, observer: Observer
+        self,
+        config: GroupConfig,
+        new_id: Callable[[], str],
+        partition_count: int = DEFAULT_PARTITION_COUNT,
+        observer: Observer = UNOBSERVED,
     ) -> None:
         super().__init__(map(GroupShard, range(partition_count)))
         self.config = config
@@ -302,3 +309,30 @@ class Machine(CoordinatorMachine[GroupShard]):
             self.disarm(timer, group)
         for member_id in [*group.members, *group.pending_members]:
             self.cancel_session(group, member_id)
+
+
+class HeldAnswer(Waiter[Machine]):
+    """An answer that is held until some writes are over; the error of one that fails takes its place."""
+
+    __slots__ = ("ctx", "group_id", "response", "waiting")
+
+    def __init__(self, ctx: Asker, group_id: str, response: Any, waiting: int) -> None:
+        self.ctx = ctx
+        self.group_id = group_id
+        self.response = response
+        self.waiting = waiting
+
+    def done(self, m: Machine, error: ErrorCode) -> None:
+        if error:
+            self.response = type(self.response)(error_code=append_error(error))
+        self.waiting -= 1
+        if not self.waiting:
+            m.reply(self.ctx, self.response, self.group_id, "")
+
+
+def held_until(writes: Sequence[Write[Machine]], ctx: Asker, group_id: str, response: R) -> R | None:
+    """Hold a response until writes are over; it is returned if there are none."""
+    waiter = HeldAnswer(ctx, group_id, response, len(writes))
+    for write in writes:
+        write.waiters.append(waiter)
+    return None if writes else response

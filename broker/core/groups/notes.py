@@ -52,6 +52,12 @@ NONE = CommittedOffset(-1, -1, "", -1)
 """Stands for an offset that does not count any more."""
 
 
+def _came(m: Machine, kind: type[Any], group_id: str, *, cause: int = 0, **said: Any) -> None:
+    """An input came; ``said`` are the further fields of its kind."""
+    if m.observed:
+        m.emit(kind(group_id=group_id, cause=cause, number=m.cause, **said))
+
+
 def received(
     m: Machine,
     api: str,
@@ -66,23 +72,19 @@ def received(
     **said: Any,
 ) -> None:
     """A request came in; ``said`` are the further fields of its kind."""
-    if not m.observed:
-        return
-    m.emit(
-        kind(
-            group_id=group_id,
-            cause=0,
-            number=m.cause,
-            api=api,
-            api_version=-1 if ctx is None else ctx.api_version,
-            client_id="" if ctx is None else ctx.client_id,
-            client_host="" if ctx is None else ctx.client_host,
-            member_id=member_id,
-            group_instance_id=group_instance_id,
-            generation=generation,
-            reason=reason,
-            **said,
-        )
+    _came(
+        m,
+        kind,
+        group_id,
+        api=api,
+        api_version=-1 if ctx is None else ctx.api_version,
+        client_id="" if ctx is None else ctx.client_id,
+        client_host="" if ctx is None else ctx.client_host,
+        member_id=member_id,
+        group_instance_id=group_instance_id,
+        generation=generation,
+        reason=reason,
+        **said,
     )
 
 
@@ -292,66 +294,32 @@ def commit_refused(m: Machine, request: OffsetCommitRequest, answer: OffsetCommi
 
 def fired(m: Machine, key: TimerKey, cause: int = 0) -> None:
     """A deadline passed."""
-    if m.observed:
-        group_id, shard = ("", key.subject) if key.timer is Timer.RETENTION else (str(key.subject), -1)
-        m.emit(
-            TimerFired(
-                group_id=group_id,
-                cause=cause,
-                number=m.cause,
-                timer=key.timer,
-                member_id=key.member_id,
-                shard=int(shard),
-            )
-        )
+    group_id, shard = ("", key.subject) if key.timer is Timer.RETENTION else (str(key.subject), -1)
+    _came(m, TimerFired, group_id, cause=cause, timer=key.timer, member_id=key.member_id, shard=int(shard))
 
 
 def session_extended(m: Machine, group_id: str, member: Member) -> None:
     """A member was to be looked after, and had been heard of since."""
     if m.observed:
         m.begin(m.now_ms)
-        m.emit(
-            SessionExtended(
-                group_id=group_id,
-                cause=0,
-                number=m.cause,
-                member_id=member.member_id,
-                last_heard_ms=m.last_heard_ms(member),
-                deadline_ms=member.session_deadline_ms,
-            )
-        )
+        heard_ms, deadline_ms = m.last_heard_ms(member), member.session_deadline_ms
+        member_id = member.member_id
+        _came(m, SessionExtended, group_id, member_id=member_id, last_heard_ms=heard_ms, deadline_ms=deadline_ms)
 
 
 def disconnected(m: Machine, group_id: str, member_id: str, client_id: str, client_host: str) -> None:
     """The connection of a member is gone."""
-    if m.observed:
-        m.emit(
-            Disconnected(
-                group_id=group_id,
-                cause=0,
-                number=m.cause,
-                member_id=member_id,
-                client_id=client_id,
-                client_host=client_host,
-            )
-        )
+    _came(m, Disconnected, group_id, member_id=member_id, client_id=client_id, client_host=client_host)
 
 
 def topic_deleted(m: Machine, topic: str, topic_id: UUID) -> None:
     """A topic is gone."""
-    if m.observed:
-        known = topic_id.bytes if topic_id.int else b""
-        m.emit(TopicDeleted(group_id="", cause=0, number=m.cause, topic=topic, topic_id=known))
+    _came(m, TopicDeleted, "", topic=topic, topic_id=topic_id.bytes if topic_id.int else b"")
 
 
 def transaction_ended(m: Machine, partition: int, producer_id: int, commit: bool) -> None:
     """A transaction ended in a partition of the offsets."""
-    if m.observed:
-        m.emit(
-            TransactionEnded(
-                group_id="", cause=0, number=m.cause, partition=partition, producer_id=producer_id, commit=commit
-            )
-        )
+    _came(m, TransactionEnded, "", partition=partition, producer_id=producer_id, commit=commit)
 
 
 def appended(m: Machine, write: Write[Machine], error: ErrorCode) -> None:

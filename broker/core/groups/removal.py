@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
+from typing import Any
 from uuid import UUID
 
 from ottla.broker.core.coordination.shard import Shard, Waiter, Write, append_error
@@ -10,8 +12,8 @@ from ottla.broker.core.effects import Asker
 from ottla.broker.core.events import OffsetsRemoved, WriteFailed
 from ottla.broker.core.groups.classic.group import Group, Recorded
 from ottla.broker.core.groups.classic.state import DEAD, EMPTY
-from ottla.broker.core.groups.machine import Machine
-from ottla.broker.core.groups.offsets.commit import NO_PARTITION, Refusals
+from ottla.broker.core.groups.machine import Machine, held_until
+from ottla.broker.core.groups.offsets.commit import Refusals, decide_by_topic, put_undecided
 from ottla.broker.core.groups.records import group_tombstone, offset_tombstone
 from ottla.broker.core.groups.shard import GroupShard
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
@@ -123,25 +125,6 @@ class Tombstones:
 # OffsetDelete
 
 
-class DeleteOffsetsAnswer(Waiter[Machine]):
-    """The answer to an OffsetDelete, held until the tombstones are durable."""
-
-    __slots__ = ("ctx", "group_id", "response", "waiting")
-
-    def __init__(self, ctx: Asker, group_id: str, response: OffsetDeleteResponse, waiting: int) -> None:
-        self.ctx = ctx
-        self.group_id = group_id
-        self.response = response
-        self.waiting = waiting
-
-    def done(self, m: Machine, error: ErrorCode) -> None:
-        if error:
-            self.response = OffsetDeleteResponse(error_code=append_error(error))
-        self.waiting -= 1
-        if not self.waiting:
-            m.reply(self.ctx, self.response, self.group_id, "")
-
-
 def delete_offsets(
     m: Machine, request: OffsetDeleteRequest, ctx: Asker, refused: Refusals
 ) -> OffsetDeleteResponse | None:
@@ -153,59 +136,32 @@ def delete_offsets(
         return OffsetDeleteResponse(error_code=ErrorCode.NON_EMPTY_GROUP)
     tombstones = Tombstones(m, group.shard, "OffsetDelete")
     response, undecided = _delete_response(request, refused)
-    for name, answer in undecided:
-        if group.is_subscribed(name):
+    for topic, _, answer in undecided:
+        if group.is_subscribed(topic.name):
             answer.error_code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-        elif group.offsets.is_known(name, answer.partition_index):
-            tombstones.add_offset(group, name, answer.partition_index)
-    writes = tombstones.flush()
-    if not writes:
-        return response
-    waiter = DeleteOffsetsAnswer(ctx, group.group_id, response, len(writes))
-    for write in writes:
-        write.waiters.append(waiter)
-    return None
+        elif group.offsets.is_known(topic.name, answer.partition_index):
+            tombstones.add_offset(group, topic.name, answer.partition_index)
+    return held_until(tombstones.flush(), ctx, group.group_id, response)
 
 
 def _delete_response(
     request: OffsetDeleteRequest, refused: Refusals
-) -> tuple[OffsetDeleteResponse, list[tuple[str, PartitionOutcome]]]:
-    """An answer, and its partitions, with their topic, that the group has to decide on.
-
-    As in Kafka what is refused comes first; then each topic has one entry, even if the request has several. Where
-    nothing is refused the answer is as the request.
-    """
+) -> tuple[OffsetDeleteResponse, list[tuple[Any, Any, PartitionOutcome]]]:
+    """An answer, and its partitions that the group has to decide on; see `commit_response`."""
     response = OffsetDeleteResponse()
-    undecided: list[tuple[str, PartitionOutcome]] = []
-    if not refused:
-        for topic in request.topics:
-            if topic.partitions:
-                rows = [PartitionOutcome(partition_index=p.partition_index) for p in topic.partitions]
-                response.topics.append(TopicOutcome(name=topic.name, partitions=rows))
-                undecided.extend((topic.name, row) for row in rows)
-        return response, undecided
-    entries: dict[str, TopicOutcome] = {}
+
+    def entry(name: str) -> TopicOutcome:
+        response.topics.append(TopicOutcome(name=name))
+        return response.topics[-1]
+
+    if refused:
+        known = cache(entry)
+        return response, decide_by_topic(request.topics, refused, lambda topic: known(topic.name))
+    undecided: list[tuple[Any, Any, PartitionOutcome]] = []
     for topic in request.topics:
-        errors = [(p.partition_index, refused.get((topic.name, p.partition_index))) for p in topic.partitions]
-        rows = [PartitionOutcome(partition_index=p, error_code=e) for p, e in errors if e]
-        if rows or (not topic.partitions and (topic.name, NO_PARTITION) in refused):
-            _delete_entry(response, entries, topic.name).partitions.extend(rows)
-    for topic in request.topics:
-        indexes = [p.partition_index for p in topic.partitions if (topic.name, p.partition_index) not in refused]
-        if indexes:
-            rows = [PartitionOutcome(partition_index=index) for index in indexes]
-            _delete_entry(response, entries, topic.name).partitions.extend(rows)
-            undecided.extend((topic.name, row) for row in rows)
+        if topic.partitions:
+            put_undecided(topic, topic.partitions, entry(topic.name), undecided)
     return response, undecided
-
-
-def _delete_entry(response: OffsetDeleteResponse, entries: dict[str, TopicOutcome], name: str) -> TopicOutcome:
-    """The entry of a topic, added to the response if it is not among these."""
-    entry = entries.get(name)
-    if entry is None:
-        entry = entries[name] = TopicOutcome(name=name)
-        response.topics.append(entry)
-    return entry
 
 
 # DeleteGroups

@@ -48,23 +48,21 @@ class QuotaChange(NamedTuple):
     values: Sequence[tuple[str, float | None]]
 
 
-class Planned(NamedTuple):
-    """The quotas with every change that can be made, and for each entity why it cannot be changed, or None."""
-
-    quotas: Quotas
-    refusals: Mapping[Entity, Refusal | None]
-
-
 def entity_of(parts: Iterable[tuple[str, str | None]]) -> Entity:
     """An entity of parts as they come; of two parts of a type the last one counts."""
     return tuple(sorted(dict(parts).items(), key=lambda part: (_ORDER.get(part[0], len(_ORDER)), part[0])))
 
 
-def plan(quotas: Quotas, changes: Iterable[QuotaChange], addresses: Collection[str]) -> Planned:
+def plan(
+    quotas: Quotas, changes: Iterable[QuotaChange], addresses: Collection[str]
+) -> tuple[Quotas, Mapping[Entity, Refusal | None]]:
     """Carry out every change that is allowed.
 
     Args:
         addresses: those names of ``ip`` entities that stand for an address.
+
+    Returns:
+        The quotas as they are then, and for each entity why it cannot be changed, or None.
     """
     changed = dict(quotas)
     refusals: dict[Entity, Refusal | None] = {}
@@ -75,7 +73,7 @@ def plan(quotas: Quotas, changes: Iterable[QuotaChange], addresses: Collection[s
         refusals[entity] = refusal = _invalid(entity, values, addresses)
         if refusal is None:
             _apply(changed, entity, values)
-    return Planned(changed, refusals)
+    return changed, refusals
 
 
 def _apply(

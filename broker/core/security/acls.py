@@ -109,22 +109,8 @@ Acls = Sequence[Acl]
 """In the order in which they came, each once. Not to be changed."""
 
 
-class Created(NamedTuple):
-    """The rules with those that could be added, and for each wanted one why it could not, or None."""
-
-    acls: Acls
-    refusals: list[Refusal | None]
-
-
-class Deleted(NamedTuple):
-    """The rules that are left, and for each filter those that it removed, or why it removed none."""
-
-    acls: Acls
-    outcomes: list[list[Acl] | Refusal]
-
-
-def add(acls: Acls, wanted: Iterable[Acl]) -> Created:
-    """Add every rule that may be; one that is there already is none the more."""
+def add(acls: Acls, wanted: Iterable[Acl]) -> tuple[Acls, list[Refusal | None]]:
+    """Add every rule that may be; and for each why it may not, or None. One that is there already is none the more."""
     present = dict.fromkeys(acls)
     refusals = []
     for acl in wanted:
@@ -132,11 +118,11 @@ def add(acls: Acls, wanted: Iterable[Acl]) -> Created:
         refusals.append(bad_request(problem) if problem else None)
         if not problem:
             present[acl] = None
-    return Created(tuple(present), refusals)
+    return tuple(present), refusals
 
 
-def remove(acls: Acls, filters: Iterable[AclFilter]) -> Deleted:
-    """Remove what filters fit. What two of them fit, both have removed."""
+def remove(acls: Acls, filters: Iterable[AclFilter]) -> tuple[Acls, list[list[Acl] | Refusal]]:
+    """The rules that no filter fits; and for each what it removed, or why nothing. What two fit, both have removed."""
     outcomes: list[list[Acl] | Refusal] = []
     gone: set[Acl] = set()
     for wanted in filters:
@@ -146,7 +132,7 @@ def remove(acls: Acls, filters: Iterable[AclFilter]) -> Deleted:
         fitting = [acl for acl in acls if wanted.fits(acl)]
         gone.update(fitting)
         outcomes.append(fitting)
-    return Deleted(tuple(acl for acl in acls if acl not in gone), outcomes)
+    return tuple(acl for acl in acls if acl not in gone), outcomes
 
 
 def names_unknown(rule: Acl | AclFilter) -> bool:

@@ -70,6 +70,7 @@ class TransactionMarker:
     """The order of a transaction coordinator to end the transaction of a producer in a partition.
 
     Attributes:
+        producer_epoch: with transaction version 2 it is one higher than the records'.
         transaction_version: 2 where every transaction ends with a newer epoch (KIP-890), else 0 or 1.
     """
 

@@ -6,19 +6,15 @@ deadlines and ``wall_ms`` for what is written down.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ottla.broker.core.coordination.machine import TimerKey
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.transactions import initialising, listing, requests, sweeps
-from ottla.broker.core.transactions.config import TransactionConfig
-from ottla.broker.core.transactions.machine import Machine, Marker, Note, Timer, TransactionShard, no_note
+from ottla.broker.core.transactions.machine import Machine, Marker, Timer, TransactionShard
 from ottla.broker.core.transactions.markers import begin_markers, marker_written, retry
 from ottla.broker.core.transactions.records import snapshot
 from ottla.broker.core.transactions.state import ONGOING, PREPARED
-from ottla.broker.core.transactions.transaction import Entry, Snapshot
+from ottla.broker.core.transactions.transaction import Entry
 from ottla.protocol.errors import ErrorCode, MalformedFrame
-from ottla.protocol.groups import DEFAULT_PARTITION_COUNT
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
@@ -27,7 +23,7 @@ from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, Init
 from ottla.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from ottla.protocol.offsets_topic import CoordinatorRecord
 from ottla.protocol.records import TopicPartition
-from ottla.protocol.transaction_log import NO_PRODUCER_EPOCH, decode_transaction_key
+from ottla.protocol.transaction_log import decode_transaction_key
 
 NOTHING_REFUSED: requests.Refused = {}
 
@@ -44,15 +40,6 @@ class TransactionCoordinator(Machine):
 
     turn_deadlines = 100
     sweeps = frozenset({Timer.EXPIRY})
-
-    def __init__(
-        self,
-        config: TransactionConfig,
-        take_producer_id: Callable[[], int | None],
-        partition_count: int = DEFAULT_PARTITION_COUNT,
-        note: Note = no_note,
-    ) -> None:
-        super().__init__(config, take_producer_id, partition_count, note)
 
     def start(self, now_ms: int) -> None:
         """Set the moment from which the intervals of the sweeps count."""
@@ -179,12 +166,3 @@ class TransactionCoordinator(Machine):
             waiters += entry.waiters
         for waiter in waiters:
             waiter.again()  # and finds that the partition is gone
-
-    def durable_state(self) -> dict[str, Snapshot]:
-        """The state that a coordinator must arrive at when it replays the log, but for ``last_producer_epoch``."""
-        return {
-            entry.transactional_id: entry.current
-            for shard in self.shards
-            for entry in shard.entries.values()
-            if entry.current.producer_epoch != NO_PRODUCER_EPOCH
-        }

@@ -12,11 +12,13 @@ from typing import Any
 from ottla.broker.core.coordination.machine import CoordinatorMachine, TimerKey
 from ottla.broker.core.coordination.shard import Shard, ShardState, Write, append_error
 from ottla.broker.core.effects import WriteMarker
+from ottla.broker.core.topics.producers import TransactionMarker
 from ottla.broker.core.transactions.config import TransactionConfig
 from ottla.broker.core.transactions.records import record
 from ottla.broker.core.transactions.state import ONGOING, TransactionState
 from ottla.broker.core.transactions.transaction import Entry, Snapshot, Waiter
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.groups import DEFAULT_PARTITION_COUNT
 from ottla.protocol.records import TopicPartition
 
 LONG_ID = 1_000
@@ -91,8 +93,8 @@ class Machine(CoordinatorMachine[TransactionShard]):
         self,
         config: TransactionConfig,
         take_producer_id: Callable[[], int | None],
-        partition_count: int,
-        note: Note,
+        partition_count: int = DEFAULT_PARTITION_COUNT,
+        note: Note = no_note,
     ) -> None:
         super().__init__(map(TransactionShard, range(partition_count)))
         self.config = config
@@ -178,17 +180,14 @@ class Machine(CoordinatorMachine[TransactionShard]):
         """Ask for the marker of a decided transaction in one partition."""
         tx = entry.current
         token = entry.markers[tp] = Marker(entry, tp)
-        self.effects.append(
-            WriteMarker(
-                tp=tp,
-                producer_id=tx.producer_id,
-                producer_epoch=tx.producer_epoch,
-                coordinator_epoch=entry.shard.epoch,
-                commit=tx.state is TransactionState.PREPARE_COMMIT,
-                transaction_version=tx.client_version,
-                token=token,
-            )
+        marker = TransactionMarker(
+            producer_id=tx.producer_id,
+            producer_epoch=tx.producer_epoch,
+            coordinator_epoch=entry.shard.epoch,
+            commit=tx.state is TransactionState.PREPARE_COMMIT,
+            transaction_version=tx.client_version,
         )
+        self.effects.append(WriteMarker(tp, marker, token))
 
     # Timers
 

@@ -13,13 +13,7 @@ from ottla.broker.storage.local.changes import Change, Delete
 from ottla.broker.storage.local.committer import Committer
 from ottla.broker.storage.local.damage import find_damage
 from ottla.broker.storage.local.directory import make_data_directory, read_meta, take_lock
-from ottla.broker.storage.local.files import (
-    Files,
-    OsFiles,
-    SyncFailed,
-    engine_error,
-    read_file,
-)
+from ottla.broker.storage.local.files import Files, OsFiles, SyncFailed, engine_error, read_file
 from ottla.broker.storage.local.journal import KEPT_SUFFIX, Journal
 from ottla.broker.storage.local.keeper import Keeper, Materialise, StoreCatalog, TakeCheckpoint
 from ottla.broker.storage.local.kept_log import KeptLog
@@ -164,19 +158,10 @@ class LocalEngine:
         for log in self._logs.values():
             log.shut(Unavailable("the engine is closed"))
         self._gate.open()
-        # A failure was reported as it happened; what there is to let go of is let go of all the same.
-        with contextlib.suppress(EngineError):
-            committed = Close()
-            to_committer.submit(committed)
-            await committed.future
-        to_committer.join()
+        await _end(to_committer)
         self._hand_over()
         self._to_keeper = None
-        with contextlib.suppress(EngineError):
-            kept = Close()
-            to_keeper.submit(kept)
-            await kept.future
-        to_keeper.join()
+        await _end(to_keeper)
         self._logs.clear()
         self._release()
 
@@ -495,3 +480,12 @@ class LocalEngine:
             self._checkpoint_lsn = max(self._checkpoint_lsn, checkpoint.lsn)
         self._checkpoint_at = self._monotonic()
         self._arm()
+
+
+async def _end(lane: Lane) -> None:
+    """Let go of what there is to let go of, whatever fails: a failure was reported as it happened."""
+    with contextlib.suppress(EngineError):
+        last = Close()
+        lane.submit(last)
+        await last.future
+    lane.join()

@@ -29,12 +29,7 @@ from ottla.broker.storage.local.segment import Readers, Segment
 from ottla.broker.storage.lookup import search
 from ottla.broker.storage.replacement import check_replacement
 from ottla.protocol.compression import Buffer
-from ottla.protocol.records import (
-    LOG_OVERHEAD,
-    MAGIC_AT,
-    NO_TIMESTAMP,
-    TopicPartition,
-)
+from ottla.protocol.records import LOG_OVERHEAD, MAGIC_AT, NO_TIMESTAMP, TopicPartition
 from ottla.protocol.steps import Steps
 
 _BEFORE_MAGIC: Final = struct.Struct(">qii")

@@ -23,16 +23,9 @@ from ottla.broker.storage.local.segment import remove_segment, segment_bases
 from ottla.protocol.compression import Buffer
 from ottla.protocol.records import MAGIC
 from ottla.protocol.stored.checkpoint import BadCheckpoint, Checkpoint, decode_checkpoint
-from ottla.protocol.stored.frames import (
-    NEW_SEGMENT,
-    Frame,
-    Kind,
-)
+from ottla.protocol.stored.frames import NEW_SEGMENT, Frame, Kind
 from ottla.protocol.stored.journal import JournalReader
-from ottla.protocol.stored.names import (
-    METADATA_NAME,
-    decode_metadata,
-)
+from ottla.protocol.stored.names import METADATA_NAME, decode_metadata
 
 _GULP_BYTES: Final = 8 * 1024 * 1024
 _MOST_NAMED: Final = 10

@@ -25,10 +25,8 @@ RATE = "producer_byte_rate"
 
 
 def change(*changes: QuotaChange, quotas: Quotas | None = None) -> tuple[Quotas, dict[object, int]]:
-    planned = plan(quotas or {}, changes, {"10.0.0.1", "::1"})
-    return planned.quotas, {
-        entity: refusal.error_code if refusal else 0 for entity, refusal in planned.refusals.items()
-    }
+    changed, refusals = plan(quotas or {}, changes, {"10.0.0.1", "::1"})
+    return changed, {entity: refusal.error_code if refusal else 0 for entity, refusal in refusals.items()}
 
 
 def test_parts_have_an_order_and_the_last_of_a_type_counts() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from ottla.protocol.errors import MalformedFrame
 from ottla.protocol.offsets_topic import CoordinatorRecord
+from tests.core.durable import durable_transactions
 from tests.core.transactions.txn_world import World
 
 
@@ -35,4 +36,4 @@ def test_a_record_that_cannot_be_read(world: World, record: CoordinatorRecord) -
 def test_a_record_of_another_kind_is_skipped(world: World) -> None:
     world.coordinator.replay(0, CoordinatorRecord(b"\0\1whatever", b"x"), 0)
     world.finish_load()
-    assert world.coordinator.durable_state() == {}
+    assert durable_transactions(world.coordinator) == {}

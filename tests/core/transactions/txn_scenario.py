@@ -53,9 +53,10 @@ class TransactionPlay(Steps):
 
     def asked_for(self, world: World) -> Iterator[str]:
         for marker in world.asked_markers:
-            outcome = "commit" if marker.commit else "abort"
-            who = f"{marker.producer_id}:{marker.producer_epoch}"
-            kind = f"v{marker.transaction_version} by {marker.coordinator_epoch}"
+            ends = marker.marker
+            outcome = "commit" if ends.commit else "abort"
+            who = f"{ends.producer_id}:{ends.producer_epoch}"
+            kind = f"v{ends.transaction_version} by {ends.coordinator_epoch}"
             yield f"! {outcome} {place_text(marker.tp)} {who} {kind}"
 
     def forget(self, world: World) -> None:

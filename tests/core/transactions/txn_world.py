@@ -16,6 +16,7 @@ from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition
 from ottla.protocol.records import TopicPartition
+from tests.core.durable import durable_transactions
 from tests.core.world import CoordinatorWorld, Ctx
 from tests.support.requests import Producer, add_partitions_fields, init_producer_fields, of_transaction
 
@@ -45,9 +46,9 @@ class World(CoordinatorWorld):
         return TransactionCoordinator(self.config, lambda: None, self.partition_count)
 
     def durable_differences(self, replica: TransactionCoordinator) -> object:
-        state = self.coordinator.durable_state()
+        state = durable_transactions(self.coordinator)
         mine = {name: replace(tx, last_producer_epoch=-1) for name, tx in state.items()}
-        return mine.items() ^ replica.durable_state().items()
+        return mine.items() ^ durable_transactions(replica).items()
 
     def check_log(self) -> None:
         super().check_log()
@@ -102,7 +103,7 @@ class World(CoordinatorWorld):
         self.coordinator.marker_written(marker.token, error, self.now_ms, self.wall_ms)
 
     def snapshot(self, name: str) -> Snapshot:
-        return self.coordinator.durable_state()[name]
+        return durable_transactions(self.coordinator)[name]
 
     def rewrite(self, name: str, **changes: Any) -> None:
         """Let the log say of an id what would take long to reach."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from ottla.broker.core.coordination.shard import Shard
 from ottla.broker.core.effects import Asker
@@ -49,6 +50,7 @@ class Recorded(enum.Enum):
     """A coordinator that replays the log has what this one has."""
 
 
+@dataclass(slots=True, eq=False)
 class Group:
     """Members, generation and protocol of one group, and its committed offsets.
 
@@ -73,66 +75,37 @@ class Group:
         revision: counts the changes of a generation that was formed already (static members replaced).
     """
 
-    __slots__ = (
-        "assigning",
-        "generation",
-        "group_id",
-        "group_writes",
-        "heartbeat_answer",
-        "held_bytes",
-        "initial_delay",
-        "leader_id",
-        "members",
-        "new_member_added",
-        "noted_bytes",
-        "offsets",
-        "parked_joins",
-        "pending_members",
-        "pending_sync",
-        "previous_state",
-        "protocol_name",
-        "protocol_support",
-        "protocol_type",
-        "rebalance_cause",
-        "recorded",
-        "revision",
-        "shard",
-        "state",
-        "state_timestamp_ms",
-        "static_members",
-        "topics",
-        "unannounced",
-    )
+    group_id: str
+    shard: Shard
+    offsets: CommittedOffsets
+    state_timestamp_ms: int | None
+    state: GroupState = field(default=EMPTY, init=False)
+    previous_state: GroupState = field(default=EMPTY, init=False)
+    generation: int = field(default=0, init=False)
+    protocol_type: str | None = field(default=None, init=False)
+    protocol_name: str | None = field(default=None, init=False)
+    leader_id: str | None = field(default=None, init=False)
+    members: dict[str, Member] = field(default_factory=dict, init=False)
+    static_members: dict[str, str] = field(default_factory=dict, init=False)
+    pending_members: dict[str, None] = field(default_factory=dict, init=False)
+    pending_sync: dict[str, None] = field(default_factory=dict, init=False)
+    parked_joins: int = field(default=0, init=False)
+    protocol_support: dict[str, int] = field(default_factory=dict, init=False)
+    topics: frozenset[str] | None = field(default=None, init=False)
+    new_member_added: bool = field(default=False, init=False)
+    initial_delay: tuple[int, int] = field(default=(0, 0), init=False)
+    heartbeat_answer: int = field(default=HEARTBEAT_ANSWER[EMPTY], init=False)
+    unannounced: bool = field(default=False, init=False)
+    assigning: bool = field(default=False, init=False)
+    rebalance_cause: int = field(default=0, init=False)
+    recorded: Recorded = field(default=Recorded.NOTHING, init=False)
+    group_writes: int = field(default=0, init=False)
+    revision: int = field(default=0, init=False)
+    held_bytes: int = field(init=False)
+    noted_bytes: int = field(default=0, init=False)
 
-    def __init__(self, group_id: str, shard: Shard, offsets: CommittedOffsets, state_timestamp_ms: int | None) -> None:
-        self.group_id = group_id
-        self.shard = shard
-        self.state = EMPTY
-        self.previous_state = EMPTY
-        self.state_timestamp_ms = state_timestamp_ms
-        self.generation = 0
-        self.protocol_type: str | None = None
-        self.protocol_name: str | None = None
-        self.leader_id: str | None = None
-        self.members: dict[str, Member] = {}
-        self.static_members: dict[str, str] = {}
-        self.pending_members: dict[str, None] = {}
-        self.pending_sync: dict[str, None] = {}
-        self.parked_joins = 0
-        self.protocol_support: dict[str, int] = {}
-        self.topics: frozenset[str] | None = None
-        self.new_member_added = False
-        self.initial_delay = (0, 0)
-        self.heartbeat_answer: int = HEARTBEAT_ANSWER[EMPTY]
-        self.unannounced = False
-        self.assigning = False
-        self.rebalance_cause = 0
-        self.offsets = offsets
-        self.recorded = Recorded.NOTHING
-        self.group_writes = 0
-        self.revision = 0
-        self.held_bytes = group_bytes(group_id)
-        self.noted_bytes = 0
+    def __post_init__(self) -> None:
+        self.held_bytes = group_bytes(self.group_id)
 
     # State
 
@@ -200,16 +173,10 @@ class Group:
         Unlike a plain commit, one in a transaction is taken whatever the group does, and from somebody who names no
         member, as older versions could not. It keeps nobody's session alive.
         """
-        if self.state is DEAD:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        if generation < 0 and self.state is EMPTY:
+        if generation < 0 and not member_id and group_instance_id is None and self.state is not DEAD:
             return ErrorCode.NONE
-        if generation >= 0 or member_id or group_instance_id is not None:
-            if error := self.fence(member_id, group_instance_id):
-                return error
-            if generation != self.generation:
-                return ErrorCode.ILLEGAL_GENERATION
-        return ErrorCode.NONE
+        error = self.refuse_commit(member_id, group_instance_id, generation)
+        return ErrorCode.NONE if error is ErrorCode.REBALANCE_IN_PROGRESS else error
 
     def add(self, member: Member) -> None:
         """Insert a new member. The first one brings the protocol type, and leads if nobody does."""
@@ -382,15 +349,6 @@ class Group:
     def has_sessions(self) -> bool:
         """Whether commits of members keep their sessions alive in this state."""
         return self.state is STABLE or self.state is PREPARING_REBALANCE
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether the log must say of the group exactly what memory says."""
-        return (
-            (self.state is STABLE or self.state is EMPTY)
-            and self.recorded is Recorded.CURRENT
-            and not self.group_writes
-        )
 
     def __repr__(self) -> str:
         return f"<Group {self.group_id} {self.state} generation {self.generation}>"

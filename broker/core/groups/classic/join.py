@@ -303,7 +303,7 @@ class NewGroupWrite(GroupWrite):
 
     def done(self, m: Machine, error: ErrorCode) -> None:
         group = self.group
-        self.ended(m, error)
+        GroupWrite.done(self, m, error)
         if not error or group.generation or m.groups.get(group.group_id) is not group:
             return
         for member in group.members.values():
@@ -335,7 +335,7 @@ class ReplacementWrite(GroupWrite):
 
     def done(self, m: Machine, error: ErrorCode) -> None:
         group, member, ctx = self.group, self.member, self.ctx
-        self.ended(m, error)
+        GroupWrite.done(self, m, error)
         if member.parked_join is not ctx or group.members.get(member.member_id) is not member:
             return
         if group.unannounced:

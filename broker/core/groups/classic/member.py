@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
 
 from ottla.broker.core.effects import Asker
 
@@ -22,6 +23,7 @@ def protocols_bytes(protocols: Sequence[tuple[str, bytes]]) -> int:
     return sum(128 + text_bytes(name) + len(metadata) for name, metadata in protocols)
 
 
+@dataclass(slots=True, eq=False)
 class Member:
     """A member: its identity, the protocols that it supports, its assignment, and its parked request.
 
@@ -34,48 +36,20 @@ class Member:
             heartbeat only stores this integer.
     """
 
-    __slots__ = (
-        "assignment",
-        "client_host",
-        "client_id",
-        "group_instance_id",
-        "is_new",
-        "member_id",
-        "parked_join",
-        "parked_sync",
-        "protocol_type",
-        "protocols",
-        "rebalance_timeout_ms",
-        "session_deadline_ms",
-        "session_timeout_ms",
-    )
-
-    def __init__(
-        self,
-        member_id: str,
-        *,
-        group_instance_id: str | None,
-        client_id: str,
-        client_host: str,
-        rebalance_timeout_ms: int,
-        session_timeout_ms: int,
-        protocol_type: str,
-        protocols: Sequence[tuple[str, bytes]],
-        assignment: bytes = NO_ASSIGNMENT,
-    ) -> None:
-        self.member_id = member_id
-        self.group_instance_id = group_instance_id
-        self.client_id = client_id
-        self.client_host = client_host
-        self.rebalance_timeout_ms = rebalance_timeout_ms
-        self.session_timeout_ms = session_timeout_ms
-        self.protocol_type = protocol_type
-        self.protocols = list(protocols)
-        self.assignment = assignment
-        self.parked_join: Asker | None = None
-        self.parked_sync: Asker | None = None
-        self.is_new = False
-        self.session_deadline_ms = 0
+    member_id: str
+    _: KW_ONLY
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocol_type: str
+    protocols: list[tuple[str, bytes]]
+    assignment: bytes = NO_ASSIGNMENT
+    parked_join: Asker | None = field(default=None, init=False)
+    parked_sync: Asker | None = field(default=None, init=False)
+    is_new: bool = field(default=False, init=False)
+    session_deadline_ms: int = field(default=0, init=False)
 
     @property
     def held_bytes(self) -> int:
@@ -111,17 +85,7 @@ class Member:
 
         Client id and host stay those of the old connection, as in Kafka.
         """
-        return Member(
-            member_id,
-            group_instance_id=self.group_instance_id,
-            client_id=self.client_id,
-            client_host=self.client_host,
-            rebalance_timeout_ms=self.rebalance_timeout_ms,
-            session_timeout_ms=self.session_timeout_ms,
-            protocol_type=self.protocol_type,
-            protocols=self.protocols,
-            assignment=self.assignment,
-        )
+        return replace(self, member_id=member_id)
 
     def __repr__(self) -> str:
         return f"<Member {self.member_id}>"

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 from ottla.broker.core.coordination.machine import TimerKey
-from ottla.broker.core.coordination.shard import Waiter, append_error
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.events import MemberLeft, PendingMemberExpired, SessionExpired
 from ottla.broker.core.events.reasons import NOT_PROVIDED, Began, Reason
 from ottla.broker.core.groups.classic.group import Group
-from ottla.broker.core.groups.classic.rebalance import (
-    drop_parked_join,
-    finish_if_all_joined,
-    rebalance_or_finish,
-)
+from ottla.broker.core.groups.classic.rebalance import drop_parked_join, finish_if_all_joined, rebalance_or_finish
 from ottla.broker.core.groups.classic.state import COMPLETING_REBALANCE, DEAD, EMPTY, STABLE
-from ottla.broker.core.groups.machine import GroupWrite, Machine
+from ottla.broker.core.groups.machine import GroupWrite, Machine, held_until
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
-from ottla.protocol.messages.leave_group import (
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    MemberIdentity,
-    MemberResponse,
-)
+from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 
 LEAVES_IN_BATCHES = 3
 """From this version on LeaveGroup names several members, by instance id too (KIP-345)."""
@@ -38,21 +28,6 @@ def refuse_heartbeat(m: Machine, request: HeartbeatRequest) -> ErrorCode:
     if error := group.fence(request.member_id, request.group_instance_id):
         return error
     return ErrorCode.ILLEGAL_GENERATION
-
-
-class LeaveAnswer(Waiter[Machine]):
-    """The answer to a LeaveGroup that made the group Empty: held until that is logged."""
-
-    __slots__ = ("ctx", "group_id", "response")
-
-    def __init__(self, ctx: Asker, group_id: str, response: LeaveGroupResponse) -> None:
-        self.ctx = ctx
-        self.group_id = group_id
-        self.response = response
-
-    def done(self, m: Machine, error: ErrorCode) -> None:
-        response = LeaveGroupResponse(error_code=append_error(error)) if error else self.response
-        m.reply(self.ctx, response, self.group_id, "")
 
 
 def leave(m: Machine, request: LeaveGroupRequest, ctx: Asker) -> LeaveGroupResponse | None:
@@ -81,8 +56,7 @@ def leave(m: Machine, request: LeaveGroupRequest, ctx: Asker) -> LeaveGroupRespo
         response.error_code = errors[0] if errors else ErrorCode.NONE
     if write is None:
         return response
-    write.waiters.append(LeaveAnswer(ctx, request.group_id, response))
-    return None
+    return held_until([write], ctx, request.group_id, response)
 
 
 def _leave_one(m: Machine, group: Group, entry: MemberIdentity, removed: list[str]) -> ErrorCode:

@@ -11,12 +11,7 @@ from ottla.broker.core.events.reasons import Began, Reason
 from ottla.broker.core.groups.classic.group import Group
 from ottla.broker.core.groups.classic.member import Member
 from ottla.broker.core.groups.classic.replies import join_error, join_success, sync_error, sync_success
-from ottla.broker.core.groups.classic.state import (
-    COMPLETING_REBALANCE,
-    EMPTY,
-    PREPARING_REBALANCE,
-    can_rebalance,
-)
+from ottla.broker.core.groups.classic.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, can_rebalance
 from ottla.broker.core.groups.machine import GroupWrite, Machine, Timer
 from ottla.broker.core.groups.records import group_record, unassigned_group_record
 from ottla.protocol.errors import ErrorCode
@@ -28,9 +23,6 @@ class EmptyGroupWrite(GroupWrite):
     __slots__ = ()
     what = "empty generation"
 
-    def done(self, m: Machine, error: ErrorCode) -> None:
-        self.ended(m, error)
-
 
 class GenerationWrite(GroupWrite):
     """The record of a generation that its members have not been told of (``group.generation.persist=join``)."""
@@ -40,7 +32,7 @@ class GenerationWrite(GroupWrite):
 
     def done(self, m: Machine, error: ErrorCode) -> None:
         group = self.group
-        self.ended(m, error)
+        GroupWrite.done(self, m, error)
         if group.state is not COMPLETING_REBALANCE or group.generation != self.generation:
             return
         group.unannounced = False

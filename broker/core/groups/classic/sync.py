@@ -114,7 +114,7 @@ class AssignmentWrite(GroupWrite):
         """Publish the assignments, or take the generation back, unless something else moved the group on."""
         group = self.group
         in_time = group.state is COMPLETING_REBALANCE and group.generation == self.generation
-        self.ended(m, error)
+        GroupWrite.done(self, m, error)
         if not in_time:
             return
         group.assigning = False

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 from uuid import UUID
 
@@ -147,8 +148,8 @@ Undecided = tuple[OffsetCommitRequestTopic, OffsetCommitRequestPartition, Partit
 def commit_response(request: OffsetCommitRequest, refused: Refusals) -> tuple[OffsetCommitResponse, list[Undecided]]:
     """An answer, and its partitions that the coordinator has to decide on.
 
-    As in Kafka what is refused comes first; then each topic has one entry, even if the request has several. Where
-    nothing is refused the answer is as the request.
+    Where something is refused, each topic has one entry, even if the request has several. Where nothing is refused the
+    answer is as the request.
     """
     response = OffsetCommitResponse()
     undecided: list[Undecided] = []
@@ -157,44 +158,47 @@ def commit_response(request: OffsetCommitRequest, refused: Refusals) -> tuple[Of
             if topic.partitions:
                 answered = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
                 response.topics.append(answered)
-                _accept(topic, topic.partitions, answered, undecided)
+                put_undecided(topic, topic.partitions, answered, undecided)
         return response, undecided
-    entries: dict[tuple[str, UUID], OffsetCommitResponseTopic] = {}
-    for topic in request.topics:
+
+    @cache
+    def entry(name: str, topic_id: UUID) -> OffsetCommitResponseTopic:
+        response.topics.append(OffsetCommitResponseTopic(name=name, topic_id=topic_id))
+        return response.topics[-1]
+
+    return response, decide_by_topic(request.topics, refused, lambda topic: entry(topic.name, topic.topic_id))
+
+
+def decide_by_topic(
+    topics: Sequence[Any], refused: Refusals, entry_of: Callable[[Any], Any]
+) -> list[tuple[Any, Any, PartitionOutcome]]:
+    """Answer what is refused, and return the partitions that are to be decided on: topic, partition, its answer.
+
+    As in Kafka what is refused comes first.
+
+    Args:
+        entry_of: gives the entry of a topic in the answer, which is added when it is first asked for.
+    """
+    for topic in topics:
         errors = [(p.partition_index, refused.get((topic.name, p.partition_index))) for p in topic.partitions]
         rows = [PartitionOutcome(partition_index=p, error_code=e) for p, e in errors if e]
         if rows or (not topic.partitions and (topic.name, NO_PARTITION) in refused):
-            _commit_entry(response, entries, topic).partitions.extend(rows)
-    for topic in request.topics:
+            entry_of(topic).partitions.extend(rows)
+    undecided: list[tuple[Any, Any, PartitionOutcome]] = []
+    for topic in topics:
         if accepted := [p for p in topic.partitions if (topic.name, p.partition_index) not in refused]:
-            _accept(topic, accepted, _commit_entry(response, entries, topic), undecided)
-    return response, undecided
+            put_undecided(topic, accepted, entry_of(topic), undecided)
+    return undecided
 
 
-def _accept(
-    topic: OffsetCommitRequestTopic,
-    partitions: Sequence[OffsetCommitRequestPartition],
-    answered: OffsetCommitResponseTopic,
-    undecided: list[Undecided],
+def put_undecided(
+    topic: Any, partitions: Sequence[Any], answered: Any, undecided: list[tuple[Any, Any, PartitionOutcome]]
 ) -> None:
+    """Put partitions into the entry of their topic, with an outcome that is still to be decided."""
     for partition in partitions:
         answer = PartitionOutcome(partition_index=partition.partition_index)
         answered.partitions.append(answer)
         undecided.append((topic, partition, answer))
-
-
-def _commit_entry(
-    response: OffsetCommitResponse,
-    entries: dict[tuple[str, UUID], OffsetCommitResponseTopic],
-    topic: OffsetCommitRequestTopic,
-) -> OffsetCommitResponseTopic:
-    """The entry of a topic, added to the response if it is not among these."""
-    key = topic.name, topic.topic_id
-    entry = entries.get(key)
-    if entry is None:
-        entry = entries[key] = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
-        response.topics.append(entry)
-    return entry
 
 
 def commit(
