@@ -1,7 +1,5 @@
 """The client's view of the cluster."""
 
-from __future__ import annotations
-
 from uuid import UUID
 
 from ottla.clients.cluster import ClusterMetadata

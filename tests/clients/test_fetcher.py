@@ -1,7 +1,5 @@
 """The fetcher and the lookup of positions, with scripted answers."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Events that cross a member's way into a generation: pauses, late answers, changes of mind."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

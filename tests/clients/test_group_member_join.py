@@ -1,7 +1,5 @@
 """A member's way into a generation, by scripted answers."""
 
-from __future__ import annotations
-
 import pytest
 
 from ottla.clients.errors import (

@@ -1,7 +1,5 @@
 """A member in its generation: heartbeats, sessions, the poll interval, leaving, and looking for the coordinator."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

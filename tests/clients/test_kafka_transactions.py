@@ -2,8 +2,6 @@
 (or Maven, to fetch them).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

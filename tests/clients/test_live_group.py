@@ -1,7 +1,5 @@
 """Consumers in groups against a broker: sharing, handing over, leaving, coming back."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import AsyncExitStack
 

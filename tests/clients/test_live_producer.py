@@ -1,7 +1,5 @@
 """The producer against a broker."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from typing import Any

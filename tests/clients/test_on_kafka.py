@@ -2,8 +2,6 @@
 connections that break. Needs Java, and Kafka's jars (or Maven, to fetch them).
 """
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The promises of a transactional producer, as scenarios for Ottla and for Apache Kafka alike."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any

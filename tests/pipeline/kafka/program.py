@@ -1,7 +1,5 @@
 """Apache Kafka with stock Java consumers that come and go, and what they and Kafka's AdminClient say of it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections import Counter

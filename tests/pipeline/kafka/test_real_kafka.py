@@ -3,8 +3,6 @@
 Needs Java, and Kafka's jars (or Maven, to fetch them).
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections import Counter

@@ -1,7 +1,5 @@
 """`ottla lake` killed with SIGKILL, driver and JVM, in the middle of its work: every record once in the end."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the commands say when they cannot, and how they end."""
 
-from __future__ import annotations
-
 import json
 import sys
 import time

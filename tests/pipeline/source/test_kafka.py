@@ -1,7 +1,5 @@
 """Apache Kafka over TCP and its log directory give the same rows. Needs Java, and Kafka's jars or Maven."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from types import SimpleNamespace
 
