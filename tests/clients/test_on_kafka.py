@@ -19,7 +19,7 @@ from tests.clients import (
 )
 from tests.clients.flaky import FlakyProxy
 from tests.clients.live import PATIENCE_S
-from tests.differential.real_kafka import NoJava, RealKafka, jars
+from tests.differential.real_kafka import RealKafka, skip_without_kafka
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.asyncio]
 
@@ -35,10 +35,7 @@ SETTINGS = {
 
 @pytest.fixture(scope="module", autouse=True)
 def java() -> None:
-    try:
-        jars()
-    except NoJava as missing:
-        pytest.skip(f"Apache Kafka cannot be started: {missing}")
+    skip_without_kafka()
 
 
 @pytest.fixture(scope="module")

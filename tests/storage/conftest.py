@@ -123,6 +123,12 @@ async def opened(harness):
 
 
 @pytest_asyncio.fixture
+async def log(opened):
+    """A log of such an engine, with nothing in it."""
+    return await opened.log()
+
+
+@pytest_asyncio.fixture
 async def sim(new_uuid):
     """An engine on a simulated disk, open."""
     simulated = Simulated(new_uuid)

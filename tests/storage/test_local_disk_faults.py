@@ -173,8 +173,7 @@ async def test_a_checkpoint_that_cannot_be_synced_ends_the_engine_too(sim, appen
     assert [type(error) for error in sim.fatal] == [Unknown]
     sim.work_again()
     assert isinstance(await appends.outcome(log, b"refused"), Unavailable)
-    sim.disk.kill()
-    await sim.open()
+    await sim.reopen(kill=True)
     assert values(await sim.log()) == [b"value 0", b"value 1"]
 
 

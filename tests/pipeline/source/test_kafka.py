@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql.datasource import EqualTo
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from tests.differential.real_kafka import CLUSTER_ID, NoJava, RealKafka, jars
+from tests.differential.real_kafka import CLUSTER_ID, RealKafka, skip_without_kafka
 from tests.pipeline.source.reading import commit, create, join, produce, read, read_between, stream_reader, transact
 from tests.pipeline.source.test_equality import CODECS, READS, everything
 from tests.support.waiting import wait_for
@@ -24,10 +24,7 @@ SETTINGS = {
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[RealKafka]:
-    try:
-        jars()
-    except NoJava as missing:
-        pytest.skip(f"Apache Kafka cannot be started: {missing}")
+    skip_without_kafka()
     with RealKafka(SETTINGS) as running:
         yield running
 
