@@ -46,8 +46,7 @@ async def test_append_gives_offsets_at_once_and_reports_later(log, appends):
 
 async def test_stored_batches_carry_offset_and_epoch_and_keep_their_crc(log, appends):
     appends.add(log, b"a")
-    appends.add(log, b"b", b"c", producer_id=5, producer_epoch=1, base_sequence=9)
-    await appends.reported(2)
+    await appends.outcome(log, b"b", b"c", producer_id=5, producer_epoch=1, base_sequence=9)
     headers = [header for header, batch in iter_batches(await read(log, 0, max_bytes=1000)) if decode_batch(batch)]
     assert [header.base_offset for header in headers] == [0, 1]
     assert {header.partition_leader_epoch for header in headers} == {log.leader_epoch}
@@ -175,8 +174,7 @@ async def test_a_callback_that_raises_does_not_silence_the_others(log, appends):
 async def test_offset_for_timestamp_is_exact_inside_batches(log, appends):
     appends.add(log, b"a", b"b", timestamp_ms=100)
     appends.add(log, b"c", b"d", timestamp_ms=50)
-    appends.add(log, b"e", b"f", timestamp_ms=200)
-    await appends.reported(3)
+    await appends.outcome(log, b"e", b"f", timestamp_ms=200)
     assert await in_turns(log.offset_for_timestamp(0)) == OffsetAndTimestamp(0, 100)
     assert await in_turns(log.offset_for_timestamp(101)) == OffsetAndTimestamp(1, 101)
     assert await in_turns(log.offset_for_timestamp(102)) == OffsetAndTimestamp(4, 200)
@@ -198,15 +196,13 @@ async def test_timestamps_of_compressed_and_broker_stamped_batches(log, appends)
 
 async def test_the_largest_timestamp_may_come_first(log, appends):
     appends.add(log, b"late", timestamp_ms=900)
-    appends.add(log, b"early", timestamp_ms=100)
-    await appends.reported(2)
+    await appends.outcome(log, b"early", timestamp_ms=100)
     assert await in_turns(log.max_timestamp()) == OffsetAndTimestamp(0, 900)
 
 
 async def test_trim_moves_the_start_and_hides_what_lies_before(log, appends):
     appends.add(log, b"a", b"b", timestamp_ms=900)
-    appends.add(log, b"c", b"d", timestamp_ms=100)
-    await appends.reported(2)
+    await appends.outcome(log, b"c", b"d", timestamp_ms=100)
     assert await log.trim(1) == 1
     assert log.log_start_offset == 1
     with pytest.raises(OffsetOutOfRange):

@@ -149,8 +149,7 @@ async def test_a_failed_sync_ends_the_engine_and_acknowledges_nothing(sim, appen
     log, other = await sim.log(0), await sim.log(1)
     sim.fail("sync", times=1)
     appends.add(log, b"a")
-    appends.add(other, b"b")
-    await appends.reported(2)
+    await appends.outcome(other, b"b")
     assert [type(error) for _, error in appends.reports] == [Unknown, Unknown]
     assert [type(error) for error in sim.fatal] == [Unknown]
     assert (log.high_watermark, other.high_watermark) == (0, 0)
