@@ -1,7 +1,5 @@
 """Groups for the assignors: made up by hypothesis, and in the shape that other clients' assignors take."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any

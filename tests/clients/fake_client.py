@@ -1,7 +1,5 @@
 """A client without connections: requests are caught, and answered when the test says."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

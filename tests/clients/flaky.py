@@ -1,7 +1,5 @@
 """A broker behind a proxy that cuts connections, at a byte chosen by a seeded random generator."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import random

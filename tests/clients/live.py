@@ -1,7 +1,5 @@
 """Shared by the live tests: quick options, filled topics, waiting for conditions, a listener that notes."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any

@@ -86,6 +86,16 @@ class Script:
     def wait(self, ms: float) -> None:
         self.at(self.now + ms)
 
+    def quiet(self, ms: float) -> None:
+        """So much time passes, and nothing happens."""
+        self.wait(ms)
+        self.nothing()
+
+    def after(self, ms: float, kind: type[Any]) -> Any:
+        """So much time passes, and then a request of this kind is sent."""
+        self.wait(ms)
+        return self.sent(kind)
+
     # answers
 
     def answer(self, answer: Any) -> None:
@@ -196,10 +206,14 @@ class Script:
         assert isinstance(find, FindCoordinator)
         return lost
 
+    def beats(self) -> HeartbeatRequest:
+        """The heartbeat that is due is sent."""
+        request: HeartbeatRequest = self.after(3_000, HeartbeatRequest)
+        return request
+
     def heartbeat(self, error_code: int = 0) -> HeartbeatRequest:
-        """The heartbeat that is due is sent and answered."""
-        self.wait(3_000)
-        request: HeartbeatRequest = self.sent(HeartbeatRequest)
+        """The same, and it is answered."""
+        request = self.beats()
         self.answer(HeartbeatResponse(error_code=error_code))
         return request
 

@@ -1,7 +1,5 @@
 """The accumulator: batching, order, sequence numbers, retries, gaps, time limits, memory."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The accumulator of a transactional producer: its epoch is the coordinator's, and a gap ends the transaction."""
 
-from __future__ import annotations
-
 import pytest
 
 from ottla.clients.accumulator import CONCURRENT_PAUSE_MS, Accumulator, Batch

@@ -1,7 +1,5 @@
 """Options: a bad one names the key, the value and what is allowed."""
 
-from __future__ import annotations
-
 import ssl
 from typing import Any
 

@@ -1,45 +1,36 @@
 """The client's view of the cluster."""
 
-from __future__ import annotations
-
+from typing import Any
 from uuid import UUID
 
 from ottla.clients.cluster import ClusterMetadata
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.metadata import (
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
 from ottla.protocol.records import TopicPartition
+from tests.support.requests import response
 
 T0 = TopicPartition("t", 0)
 
 
-def answer(*topics: MetadataResponseTopic, brokers: tuple[int, ...] = (1, 2)) -> MetadataResponse:
-    return MetadataResponse(
-        brokers=[MetadataResponseBroker(node_id=n, host=f"h{n}", port=9000 + n) for n in brokers],
-        cluster_id="c",
-        controller_id=1,
-        topics=list(topics),
-    )
+def answer(*topics: dict[str, Any], brokers: tuple[int, ...] = (1, 2)) -> Any:
+    nodes = [{"node_id": n, "host": f"h{n}", "port": 9000 + n} for n in brokers]
+    return response(ApiKey.METADATA, {"brokers": nodes, "cluster_id": "c", "controller_id": 1, "topics": topics})
 
 
-def topic(name: str, *leaders: tuple[int, int], topic_id: int = 1, error: int = 0) -> MetadataResponseTopic:
+def topic(name: str, *leaders: tuple[int, int], topic_id: int = 1, error: int = 0) -> dict[str, Any]:
     """A topic whose partitions have these leaders and epochs."""
     partitions = [
-        MetadataResponsePartition(partition_index=index, leader_id=leader, leader_epoch=epoch)
+        {"partition_index": index, "leader_id": leader, "leader_epoch": epoch}
         for index, (leader, epoch) in enumerate(leaders)
     ]
-    return MetadataResponseTopic(name=name, topic_id=UUID(int=topic_id), partitions=partitions, error_code=error)
+    return {"name": name, "topic_id": UUID(int=topic_id), "partitions": partitions, "error_code": error}
 
 
-def seen(*topics: MetadataResponseTopic) -> ClusterMetadata:
+def seen(*topics: dict[str, Any]) -> ClusterMetadata:
     """A view made of one answer after another, each of one topic."""
     cluster = ClusterMetadata()
     for one in topics:
-        cluster.update(answer(one), [one.name or ""])
+        cluster.update(answer(one), [one["name"]])
     return cluster
 
 

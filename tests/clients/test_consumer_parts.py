@@ -1,7 +1,5 @@
 """The consumer's parts without I/O: where it stands, what a fetch brought, whether the user is at work."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The fetcher and the lookup of positions, with scripted answers."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -14,22 +12,14 @@ from ottla.clients.options import ConsumerOptions
 from ottla.clients.positions import Positions
 from ottla.clients.structs import EARLIEST, OffsetAndMetadata
 from ottla.clients.subscription import PartitionState, SubscriptionState
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
-from ottla.protocol.messages.list_offsets import (
-    ListOffsetsPartitionResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopicResponse,
-)
-from ottla.protocol.messages.offset_for_leader_epoch import (
-    EpochEndOffset,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-    OffsetForLeaderTopicResult,
-)
+from ottla.protocol.messages.fetch import FetchRequest
+from ottla.protocol.messages.list_offsets import ListOffsetsRequest
+from ottla.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from ottla.protocol.records import Record, TopicPartition, build_batch
 from tests.clients.fake_client import FakeClient, turn
+from tests.support.requests import response
 
 pytestmark = pytest.mark.asyncio
 
@@ -96,10 +86,10 @@ async def world() -> AsyncIterator[World]:
     await made.close()
 
 
-def fetched(tp: TopicPartition, *values: bytes, at: int = 0, **more: Any) -> FetchResponse:
+def fetched(tp: TopicPartition, *values: bytes, at: int = 0, **more: Any) -> Any:
     records = build_batch([Record(value=v) for v in values], base_offset=at, leader_epoch=5) if values else b""
-    data = PartitionData(partition_index=tp.partition, high_watermark=9, records=records, **more)
-    return FetchResponse(responses=[FetchableTopicResponse(topic=tp.topic, partitions=[data])])
+    data = {"partition_index": tp.partition, "high_watermark": 9, "records": records} | more
+    return response(ApiKey.FETCH, {"responses": [{"topic": tp.topic, "partitions": [data]}]})
 
 
 def asked(request: FetchRequest) -> dict[TopicPartition, tuple[int, int]]:
@@ -282,11 +272,9 @@ async def test_out_of_range_is_looked_up_by_the_policy(world: World) -> None:
     assert asked((await world.client.one()).request) == {T0: (4, 5)}
 
 
-def ends(tp: TopicPartition, offset: int, error: int = 0) -> ListOffsetsResponse:
-    partition = ListOffsetsPartitionResponse(
-        partition_index=tp.partition, offset=offset, leader_epoch=5, error_code=error
-    )
-    return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name=tp.topic, partitions=[partition])])
+def ends(tp: TopicPartition, offset: int, error: int = 0) -> Any:
+    place = {"partition_index": tp.partition, "offset": offset, "leader_epoch": 5, "error_code": error}
+    return response(ApiKey.LIST_OFFSETS, {"topics": [{"name": tp.topic, "partitions": [place]}]})
 
 
 async def test_a_nearer_replica_is_read_until_it_fails(world: World) -> None:
@@ -399,9 +387,9 @@ async def test_a_cut_without_a_policy_is_told() -> None:
     await world.close()
 
 
-def epoch_end(tp: TopicPartition, epoch: int, offset: int) -> OffsetForLeaderEpochResponse:
-    end = EpochEndOffset(partition=tp.partition, leader_epoch=epoch, end_offset=offset)
-    return OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(topic=tp.topic, partitions=[end])])
+def epoch_end(tp: TopicPartition, epoch: int, offset: int) -> Any:
+    end = {"partition": tp.partition, "leader_epoch": epoch, "end_offset": offset}
+    return response(ApiKey.OFFSET_FOR_LEADER_EPOCH, {"topics": [{"topic": tp.topic, "partitions": [end]}]})
 
 
 async def test_a_lookup_that_is_denied_is_told(world: World) -> None:

@@ -1,7 +1,5 @@
 """Arguments of calls: a wrong one is refused at once, in words that say what is allowed."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Any
 

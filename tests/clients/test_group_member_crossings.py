@@ -1,7 +1,5 @@
 """Events that cross a member's way into a generation: pauses, late answers, changes of mind."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -27,8 +25,7 @@ def test_an_answer_to_an_abandoned_join_is_ignored() -> None:
     s.no_answer()
     s.effects()
     s.member.coordinator_found(1, s.now)
-    s.wait(100)
-    s.sent(JoinGroupRequest)
+    s.after(100, JoinGroupRequest)
     answer: Any = JoinGroupResponse(generation_id=9, protocol_name="range", leader="o", member_id="old")
     s.member.answered(old.sent, answer, s.now)
     s.nothing()
@@ -57,8 +54,7 @@ def test_subscribing_to_the_same_again_changes_nothing() -> None:
 
 def test_requests_go_out_in_the_name_of_the_member() -> None:
     s = Script(group_instance_id="i").stable()
-    s.wait(3_000)
-    beat = s.sent(HeartbeatRequest)
+    beat = s.beats()
     assert (beat.group_id, beat.generation_id, beat.member_id, beat.group_instance_id) == ("g", 1, "m1", "i")
     sent = [effect.request for effect in s.log if isinstance(effect, Send)]
     assert all(getattr(request, "group_instance_id", "i") == "i" for request in sent)
@@ -83,13 +79,11 @@ def test_pauses_begin_small_again_after_a_success() -> None:
     s = Script().joining()
     for pause in (100, 200):
         s.answer(JoinGroupResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
-        s.wait(pause)
-        s.sent(JoinGroupRequest)
+        s.after(pause, JoinGroupRequest)
     s.enter(1)
     s.rejoins()
     s.answer(JoinGroupResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
-    s.wait(100)
-    s.sent(JoinGroupRequest)
+    s.after(100, JoinGroupRequest)
 
 
 def test_a_join_during_another_rebalance_is_tried_again_after_a_pause() -> None:
@@ -97,8 +91,7 @@ def test_a_join_during_another_rebalance_is_tried_again_after_a_pause() -> None:
     s.answer(JoinGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
     assert s.member.state is MemberState.UNJOINED
     s.nothing()
-    s.wait(100)
-    s.sent(JoinGroupRequest)
+    s.after(100, JoinGroupRequest)
 
 
 def test_a_user_that_comes_back_at_once_after_an_error_waits_for_the_pause() -> None:
@@ -107,8 +100,7 @@ def test_a_user_that_comes_back_at_once_after_an_error_waits_for_the_pause() -> 
     s.one(Fail)
     s.member.resume(s.now)
     s.nothing()
-    s.wait(100)
-    s.sent(JoinGroupRequest)
+    s.after(100, JoinGroupRequest)
 
 
 def test_the_session_counts_from_the_assignment() -> None:
@@ -119,8 +111,7 @@ def test_the_session_counts_from_the_assignment() -> None:
     s.completed()
     s.at(s.now)
     s.sent(HeartbeatRequest)
-    s.wait(9_999)
-    s.nothing()
+    s.quiet(9_999)
     assert s.member.coordinator == 1
 
 
@@ -147,8 +138,7 @@ def test_the_end_of_an_old_connection_does_not_disturb_the_new_one() -> None:
     s.no_answer()
     s.effects()
     s.member.coordinator_found(2, s.now)
-    s.wait(100)
-    s.sent(JoinGroupRequest)
+    s.after(100, JoinGroupRequest)
     s.member.not_answered(old.sent, KafkaConnectionError("the old one"), s.now)
     s.nothing()
     assert s.member.coordinator == 2

@@ -1,7 +1,5 @@
 """A member's way into a generation, by scripted answers."""
 
-from __future__ import annotations
-
 import pytest
 
 from ottla.clients.errors import (
@@ -96,8 +94,7 @@ def test_heartbeats_go_on_while_the_leader_divides() -> None:
     s = Script().joining()
     s.joined(1, leader=True)
     s.one(Lead)
-    s.wait(3_000)
-    assert s.sent(HeartbeatRequest).generation_id == 1
+    assert s.after(3_000, HeartbeatRequest).generation_id == 1
 
 
 def test_a_static_leader_that_came_back_need_not_divide() -> None:
@@ -115,11 +112,9 @@ def test_a_static_leader_that_came_back_need_not_divide() -> None:
 
 def test_no_heartbeats_before_a_generation_nor_behind_a_sync() -> None:
     s = Script().joining()
-    s.wait(30_000)
-    s.nothing()
+    s.quiet(30_000)
     s.syncing()
-    s.wait(20_000)
-    s.nothing()
+    s.quiet(20_000)
     assert s.member.coordinator == 1, "no session ends while the broker holds the answer back"
 
 
@@ -180,10 +175,8 @@ def test_what_passes_is_tried_again_after_a_pause(at_sync: bool, code: ErrorCode
     for pause in (100, 200, 400, 400):
         s.refused(at_sync, code)
         s.nothing()
-        s.wait(pause - 1)
-        s.nothing()
-        s.wait(1)
-        s.sent(JoinGroupRequest)
+        s.quiet(pause - 1)
+        s.after(1, JoinGroupRequest)
 
 
 @pytest.mark.parametrize("at_sync", [False, True], ids=["join", "sync"])
@@ -194,8 +187,7 @@ def test_a_coordinator_that_moved_is_looked_up(at_sync: bool, code: ErrorCode) -
     assert s.looked_for().node_id == 1
     s.member.coordinator_found(2, s.now)
     s.nothing()
-    s.wait(100)
-    assert s.sent(JoinGroupRequest).member_id == ("m1" if at_sync else "")
+    assert s.after(100, JoinGroupRequest).member_id == ("m1" if at_sync else "")
 
 
 @pytest.mark.parametrize("at_sync", [False, True], ids=["join", "sync"])
@@ -207,8 +199,7 @@ def test_a_broken_connection_is_a_lost_coordinator(at_sync: bool, error: KafkaEr
     s.no_answer(error)
     s.looked_for()
     s.member.coordinator_found(1, s.now)
-    s.wait(100)
-    s.sent(JoinGroupRequest)
+    s.after(100, JoinGroupRequest)
 
 
 @pytest.mark.parametrize("at_sync", [False, True], ids=["join", "sync"])
@@ -229,8 +220,7 @@ def test_what_the_user_must_know_is_raised_and_tried_again_when_it_comes_back(at
     s.refused(at_sync, code)
     assert s.one(Fail).error.code is code
     assert s.member.state is MemberState.UNJOINED
-    s.wait(100_000)
-    s.nothing()
+    s.quiet(100_000)
     s.member.resume(s.now)
     s.sent(JoinGroupRequest)
 
@@ -241,8 +231,7 @@ def test_a_fenced_instance_is_fenced_for_good(at_sync: bool) -> None:
     s.refused(at_sync, ErrorCode.FENCED_INSTANCE_ID)
     assert isinstance(s.one(Fail).error, FencedInstance)
     s.member.resume(s.now)
-    s.wait(100_000)
-    s.nothing()
+    s.quiet(100_000)
     with pytest.raises(FencedInstance):
         s.member.identity()
 

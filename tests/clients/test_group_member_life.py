@@ -1,7 +1,5 @@
 """A member in its generation: heartbeats, sessions, the poll interval, leaving, and looking for the coordinator."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest
@@ -18,10 +16,8 @@ from tests.clients.member_script import T0, T1, Script, subscriptions
 def test_heartbeats_at_their_interval() -> None:
     s = Script().stable()
     for beat in range(1, 5):
-        s.wait(2_999)
-        s.nothing()
-        s.wait(1)
-        s.sent(HeartbeatRequest)
+        s.quiet(2_999)
+        s.after(1, HeartbeatRequest)
         assert s.now == 1_000 + beat * 3_000
         s.answer(HeartbeatResponse())
         s.nothing()
@@ -29,16 +25,12 @@ def test_heartbeats_at_their_interval() -> None:
 
 def test_one_heartbeat_at_a_time() -> None:
     s = Script().stable()
-    s.wait(3_000)
-    s.sent(HeartbeatRequest)
+    s.beats()
     assert s.send.timeout_ms == pytest.approx(6_666, abs=1), "a second try fits into the session"
-    s.wait(5_000)
-    s.nothing()
+    s.quiet(5_000)
     s.answer(HeartbeatResponse())
-    s.wait(2_999)
-    s.nothing()
-    s.wait(1)
-    s.sent(HeartbeatRequest)
+    s.quiet(2_999)
+    s.after(1, HeartbeatRequest)
 
 
 def test_a_rebalance_is_joined() -> None:
@@ -90,8 +82,7 @@ def test_a_heartbeat_tells_that_the_instance_is_fenced() -> None:
     s = Script(group_instance_id="i").stable(T0)
     s.heartbeat(ErrorCode.FENCED_INSTANCE_ID)
     assert isinstance(s.one(Fail).error, FencedInstance)
-    s.wait(100_000)
-    s.nothing()
+    s.quiet(100_000)
 
 
 @pytest.mark.parametrize("code", [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, None])
@@ -99,14 +90,12 @@ def test_a_heartbeat_tells_that_the_coordinator_moved(code: ErrorCode | None) ->
     """Or none is answered."""
     s = Script().stable(T0)
     if code is None:
-        s.wait(3_000)
-        s.sent(HeartbeatRequest)
+        s.beats()
         s.no_answer()
     else:
         s.heartbeat(code)
     s.looked_for()
-    s.wait(5_000)
-    s.nothing()
+    s.quiet(5_000)
     s.member.coordinator_found(2, s.now)
     s.at(s.now)
     s.sent(HeartbeatRequest)
@@ -124,8 +113,7 @@ def test_a_coordinator_that_is_loading_is_asked_again_at_the_next_beat() -> None
 
 def test_a_silent_coordinator_is_looked_for_elsewhere_when_the_session_is_over() -> None:
     s = Script().stable(T0)
-    s.wait(3_000)
-    s.sent(HeartbeatRequest)
+    s.beats()
     s.at(10_999)
     s.nothing()
     s.at(11_000)
@@ -139,8 +127,7 @@ def test_a_silent_coordinator_is_looked_for_elsewhere_when_the_session_is_over()
 
 def test_the_answer_to_a_heartbeat_of_an_earlier_generation_is_ignored() -> None:
     s = Script().stable(T0)
-    s.wait(3_000)
-    s.sent(HeartbeatRequest)
+    s.beats()
     old = s.send
     s.rejoins()
     s.enter(2, T0)
@@ -198,8 +185,7 @@ def test_a_member_that_is_not_polled_leaves_and_comes_back() -> None:
     assert (leave.member_id, leave.members[0].member_id) == ("m1", "m1")
     assert leave.members[0].reason == "consumer poll timeout has expired."
     assert (s.member.state, s.member.lost) == (MemberState.UNJOINED, True)
-    s.wait(100_000)
-    s.nothing()
+    s.quiet(100_000)
     s.member.entered_poll(s.now)
     join = s.join()
     assert (join.member_id, join.reason) == ("", "the consumer is polled again")
@@ -216,11 +202,9 @@ def test_a_call_that_waits_long_is_no_absence() -> None:
 
 def test_a_static_member_that_is_not_polled_goes_silently() -> None:
     s = Script(group_instance_id="i", max_poll_interval_ms=2_000).stable(T0)
-    s.wait(2_000)
-    s.nothing()
+    s.quiet(2_000)
     assert s.member.state is MemberState.UNJOINED
-    s.wait(100_000)
-    s.nothing()
+    s.quiet(100_000)
 
 
 def test_a_member_away_during_the_join_leaves_on_a_connection_of_its_own() -> None:
@@ -228,8 +212,7 @@ def test_a_member_away_during_the_join_leaves_on_a_connection_of_its_own() -> No
     s = Script(max_poll_interval_ms=2_000).stable(T0)
     s.rejoins()
     join = s.send
-    s.wait(2_000)
-    s.sent(LeaveGroupRequest)
+    s.after(2_000, LeaveGroupRequest)
     assert s.send.fresh
     s.member.not_answered(join.sent, KafkaConnectionError("the connection was dropped"), s.now)
     s.effects()
@@ -247,8 +230,7 @@ def test_unsubscribing_leaves() -> None:
     leave = s.sent(LeaveGroupRequest)
     assert leave.members[0].reason == "the consumer unsubscribed"
     assert (s.member.state, s.member.generation_id, s.member.member_id) == (MemberState.UNJOINED, -1, "")
-    s.wait(100_000)
-    s.nothing()
+    s.quiet(100_000)
     s.subscribe("t")
     assert s.join().member_id == ""
 
@@ -315,8 +297,7 @@ def test_a_lookup_that_fails_is_tried_again_ever_more_slowly() -> None:
     for pause in (100, 200, 400, 400):
         s.one(FindCoordinator)
         s.member.coordinator_not_found(KafkaError("no", ErrorCode.COORDINATOR_NOT_AVAILABLE), s.now)
-        s.wait(pause - 1)
-        s.nothing()
+        s.quiet(pause - 1)
         s.wait(1)
     s.found()
     s.one(Prepare)
@@ -419,7 +400,5 @@ def test_the_poll_interval_counts_from_the_subscription() -> None:
     s = Script(max_poll_interval_ms=2_000)
     s.now = 1_000_000.0
     s.stable(T0)
-    s.wait(1_999)
-    s.nothing()
-    s.wait(1)
-    s.sent(LeaveGroupRequest)
+    s.quiet(1_999)
+    s.after(1, LeaveGroupRequest)

@@ -1,7 +1,5 @@
 """The admin client against a broker."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """The consumer against a broker, alone: reading, positions, waiting, being cancelled."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

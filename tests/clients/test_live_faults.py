@@ -1,7 +1,5 @@
 """The clients against a broker whose connections break, and one that is restarted."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import socket

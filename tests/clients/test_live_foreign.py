@@ -4,8 +4,6 @@ Its ApiVersions refuses newer versions in a form of its own, and its JoinGroup t
 tested elsewhere.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 

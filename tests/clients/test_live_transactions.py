@@ -1,7 +1,5 @@
 """The transactional producer against a broker, by the same scenarios as against Apache Kafka."""
 
-from __future__ import annotations
-
 import pytest
 
 from ottla.testing import Broker

@@ -2,8 +2,6 @@
 connections that break. Needs Java, and Kafka's jars (or Maven, to fetch them).
 """
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 from collections.abc import Iterator
@@ -21,7 +19,7 @@ from tests.clients import (
 )
 from tests.clients.flaky import FlakyProxy
 from tests.clients.live import PATIENCE_S
-from tests.differential.real_kafka import NoJava, RealKafka, jars
+from tests.differential.real_kafka import RealKafka, skip_without_kafka
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.asyncio]
 
@@ -37,10 +35,7 @@ SETTINGS = {
 
 @pytest.fixture(scope="module", autouse=True)
 def java() -> None:
-    try:
-        jars()
-    except NoJava as missing:
-        pytest.skip(f"Apache Kafka cannot be started: {missing}")
+    skip_without_kafka()
 
 
 @pytest.fixture(scope="module")

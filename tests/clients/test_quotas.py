@@ -1,7 +1,5 @@
 """The admin client sets quotas; the example of docs/quotas.md is run as it stands there."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from pathlib import Path

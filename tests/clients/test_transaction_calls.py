@@ -20,20 +20,15 @@ from ottla.clients.transaction_calls import TransactionCalls
 from ottla.clients.transactions import Transaction, TransactionState
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.message_parts import PartitionOutcome, TopicOutcome
-from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from ottla.protocol.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnPartitionResult,
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnTopicResult,
-)
-from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from ottla.protocol.messages.end_txn import EndTxnRequest
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
+from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ottla.protocol.records import TopicPartition
 from tests.clients.fake_client import FakeClient, turn
+from tests.support.requests import response
 
 pytestmark = pytest.mark.asyncio
 
@@ -74,33 +69,28 @@ class Coordinators(FakeClient):
         code = int(outcome)
         match request:
             case FindCoordinatorRequest():
-                found = Coordinator(key=request.key, node_id=request.key_type + 1, host="h", port=1, error_code=code)
-                return FindCoordinatorResponse(coordinators=[found])
+                found = {"key": request.key, "node_id": request.key_type + 1, "host": "h", "port": 1}
+                return response(ApiKey.FIND_COORDINATOR, {"coordinators": [found | {"error_code": code}]})
             case InitProducerIdRequest():
                 self.epoch += 0 if code or request.producer_id < 0 else 1
-                return InitProducerIdResponse(error_code=code, producer_id=7, producer_epoch=self.epoch)
+                fields = {"error_code": code, "producer_id": 7, "producer_epoch": self.epoch}
+                return response(ApiKey.INIT_PRODUCER_ID, fields)
             case AddPartitionsToTxnRequest():
-                results = [
-                    AddPartitionsToTxnTopicResult(
-                        name=topic.name,
-                        results_by_partition=[
-                            AddPartitionsToTxnPartitionResult(partition_index=p, partition_error_code=code)
-                            for p in topic.partitions
-                        ],
-                    )
-                    for topic in request.v3_and_below_topics
-                ]
-                return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
+                results = []
+                for topic in request.v3_and_below_topics:
+                    places = [{"partition_index": p, "partition_error_code": code} for p in topic.partitions]
+                    results.append({"name": topic.name, "results_by_partition": places})
+                return response(ApiKey.ADD_PARTITIONS_TO_TXN, {"results_by_topic_v3_and_below": results})
             case AddOffsetsToTxnRequest():
-                return AddOffsetsToTxnResponse(error_code=code)
+                return response(ApiKey.ADD_OFFSETS_TO_TXN, {"error_code": code})
             case TxnOffsetCommitRequest():
-                place = PartitionOutcome(partition_index=0, error_code=code)
-                return TxnOffsetCommitResponse(topics=[TopicOutcome(name="t", partitions=[place])])
+                rows = [{"name": "t", "partitions": [{"partition_index": 0, "error_code": code}]}]
+                return response(ApiKey.TXN_OFFSET_COMMIT, {"topics": rows})
             case EndTxnRequest():
                 if options["low"] >= 5 and not code:
                     self.epoch += 1
-                    return EndTxnResponse(producer_id=7, producer_epoch=self.epoch)
-                return EndTxnResponse(error_code=code)
+                    return response(ApiKey.END_TXN, {"producer_id": 7, "producer_epoch": self.epoch})
+                return response(ApiKey.END_TXN, {"error_code": code})
         raise AssertionError(request)
 
 

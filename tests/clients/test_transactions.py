@@ -1,7 +1,5 @@
 """A transactional producer's state: what may follow what, and what each error code means at each step."""
 
-from __future__ import annotations
-
 import pytest
 
 from ottla.clients.errors import (

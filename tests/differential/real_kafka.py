@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
+import pytest
+
 HERE = Path(__file__).parent
 CACHE = Path(os.environ.get("OTTLA_DIFFERENTIAL_CACHE", Path.home() / ".cache" / "ottla-differential"))
 CLUSTER_ID = "abcdefghijklmnopqrstuQ"
@@ -66,6 +68,14 @@ def jars() -> Path:
                 raise NoJava(f"Kafka's jars could not be fetched: {failed}") from failed
             complete.touch()
     return target
+
+
+def skip_without_kafka() -> None:
+    """Skip the test where Apache Kafka cannot be started."""
+    try:
+        jars()
+    except NoJava as missing:
+        pytest.skip(f"Apache Kafka cannot be started: {missing}")
 
 
 def version() -> str:

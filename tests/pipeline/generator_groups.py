@@ -1,7 +1,5 @@
 """Groups that behave well, that only look as if they did not, and that do not."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any

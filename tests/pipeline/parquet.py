@@ -1,7 +1,5 @@
 """Files of tables, as Spark leaves them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from datetime import date
 from pathlib import Path

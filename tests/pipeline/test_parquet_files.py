@@ -1,7 +1,5 @@
 """Which files of a folder are the table: the file sink's, Delta's and Iceberg's, and no orphans."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from datetime import UTC, date, datetime

@@ -24,6 +24,7 @@ class Appends:
 
     def __init__(self):
         self.reports = []
+        self._added = 0
         self._waiting = []
 
     def batch(self, values, timestamp_ms=1000, **options):
@@ -33,6 +34,7 @@ class Appends:
 
     def add(self, log, *values, timestamp_ms=1000, **options):
         """Append a batch of ``values``; return its base offset."""
+        self._added += 1
         return log.append(
             self.batch(values, timestamp_ms, **options),
             count=len(values),
@@ -41,10 +43,9 @@ class Appends:
         )
 
     async def outcome(self, log, *values, **options):
-        """Append a batch when all before it were reported; tell why it failed, None if it did not."""
-        count = len(self.reports) + 1
+        """Append a batch and wait until all were reported; tell why it failed, None if it did not."""
         self.add(log, *values, **options)
-        await self.reported(count)
+        await self.reported(self._added)
         return self.reports[-1][1]
 
     def done(self, base_offset, error):
@@ -120,6 +121,12 @@ async def opened(harness):
     await harness.open()
     yield harness
     await harness.engine.close()
+
+
+@pytest_asyncio.fixture
+async def log(opened):
+    """A log of such an engine, with nothing in it."""
+    return await opened.log()
 
 
 @pytest_asyncio.fixture

@@ -23,8 +23,7 @@ def values(data):
     return [record.value for _, batch in iter_batches(data) for record in decode_batch(batch)]
 
 
-async def test_an_empty_log(opened):
-    log = await opened.log()
+async def test_an_empty_log(log):
     assert (log.log_start_offset, log.log_end_offset, log.high_watermark, log.size_bytes) == (0, 0, 0, 0)
     assert log.tp == TopicPartition("t", 0)
     assert await read(log, 0, max_bytes=100) == b""
@@ -33,8 +32,7 @@ async def test_an_empty_log(opened):
     assert log.retention_offset(oldest_ms=10**15, max_bytes=0) == 0
 
 
-async def test_append_gives_offsets_at_once_and_reports_later(opened, appends):
-    log = await opened.log()
+async def test_append_gives_offsets_at_once_and_reports_later(log, appends):
     assert appends.add(log, b"a", b"b", b"c") == 0
     assert appends.add(log, b"d") == 3
     assert (log.log_end_offset, log.high_watermark, appends.reports) == (4, 0, [])
@@ -46,19 +44,16 @@ async def test_append_gives_offsets_at_once_and_reports_later(opened, appends):
     assert values(await read(log, 0, max_bytes=1000)) == [b"a", b"b", b"c", b"d"]
 
 
-async def test_stored_batches_carry_offset_and_epoch_and_keep_their_crc(opened, appends):
-    log = await opened.log()
+async def test_stored_batches_carry_offset_and_epoch_and_keep_their_crc(log, appends):
     appends.add(log, b"a")
-    appends.add(log, b"b", b"c", producer_id=5, producer_epoch=1, base_sequence=9)
-    await appends.reported(2)
+    await appends.outcome(log, b"b", b"c", producer_id=5, producer_epoch=1, base_sequence=9)
     headers = [header for header, batch in iter_batches(await read(log, 0, max_bytes=1000)) if decode_batch(batch)]
     assert [header.base_offset for header in headers] == [0, 1]
     assert {header.partition_leader_epoch for header in headers} == {log.leader_epoch}
     assert (headers[1].producer_id, headers[1].base_sequence) == (5, 9)
 
 
-async def test_a_batch_may_come_in_pieces(opened, appends):
-    log = await opened.log()
+async def test_a_batch_may_come_in_pieces(log, appends):
     whole = appends.batch([b"x" * 100, b"y" * 100])
     for cut in (HEADER_SIZE, HEADER_SIZE + 7, len(whole)):
         pieces = [memoryview(whole)[:cut], bytearray(whole[cut:-3]), whole[max(cut, len(whole) - 3) :]]
@@ -68,8 +63,7 @@ async def test_a_batch_may_come_in_pieces(opened, appends):
     assert log.size_bytes == 3 * len(whole)
 
 
-async def test_reading_starts_at_the_batch_that_contains_the_offset(opened, appends):
-    log = await opened.log()
+async def test_reading_starts_at_the_batch_that_contains_the_offset(log, appends):
     for start in range(0, 30, 3):
         appends.add(log, *(b"%d" % (start + index) for index in range(3)))
     await appends.reported(10)
@@ -78,8 +72,7 @@ async def test_reading_starts_at_the_batch_that_contains_the_offset(opened, appe
     assert await read(log, 30, max_bytes=10**6) == b""
 
 
-async def test_reading_never_goes_beyond_max_bytes_but_for_one_batch(opened, appends):
-    log = await opened.log()
+async def test_reading_never_goes_beyond_max_bytes_but_for_one_batch(log, appends):
     for _ in range(5):
         appends.add(log, b"v" * 100)
     await appends.reported(5)
@@ -92,8 +85,7 @@ async def test_reading_never_goes_beyond_max_bytes_but_for_one_batch(opened, app
     assert offsets(await read(log, 1, max_bytes=size, min_one_batch=False)) == [1]
 
 
-async def test_reading_stops_before_upto_offset(opened, appends):
-    log = await opened.log()
+async def test_reading_stops_before_upto_offset(log, appends):
     for _ in range(4):
         appends.add(log, b"a", b"b")
     await appends.reported(4)
@@ -105,8 +97,7 @@ async def test_reading_stops_before_upto_offset(opened, appends):
     assert offsets(await read(log, 6, max_bytes=10**6, upto_offset=99)) == [6, 7]
 
 
-async def test_offsets_outside_are_refused(opened, appends):
-    log = await opened.log()
+async def test_offsets_outside_are_refused(log, appends):
     appends.add(log, b"a", b"b")
     with pytest.raises(OffsetOutOfRange):
         await read(log, 3, max_bytes=100)
@@ -153,8 +144,7 @@ async def test_nobody_is_woken_for_a_log_that_is_deleted_meanwhile(opened, appen
     assert woken == [kept.tp]
 
 
-async def test_appending_from_done_is_a_new_append(opened, appends):
-    log = await opened.log()
+async def test_appending_from_done_is_a_new_append(log, appends):
 
     def again(base_offset, error):
         appends.done(base_offset, error)
@@ -167,8 +157,7 @@ async def test_appending_from_done_is_a_new_append(opened, appends):
     assert appends.reports == [(offset, None) for offset in range(6)]
 
 
-async def test_a_callback_that_raises_does_not_silence_the_others(opened, appends):
-    log = await opened.log()
+async def test_a_callback_that_raises_does_not_silence_the_others(log, appends):
     raised = []
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: raised.append(context))
 
@@ -182,12 +171,10 @@ async def test_a_callback_that_raises_does_not_silence_the_others(opened, append
     assert "LookupError" in repr(raised)
 
 
-async def test_offset_for_timestamp_is_exact_inside_batches(opened, appends):
-    log = await opened.log()
+async def test_offset_for_timestamp_is_exact_inside_batches(log, appends):
     appends.add(log, b"a", b"b", timestamp_ms=100)
     appends.add(log, b"c", b"d", timestamp_ms=50)
-    appends.add(log, b"e", b"f", timestamp_ms=200)
-    await appends.reported(3)
+    await appends.outcome(log, b"e", b"f", timestamp_ms=200)
     assert await in_turns(log.offset_for_timestamp(0)) == OffsetAndTimestamp(0, 100)
     assert await in_turns(log.offset_for_timestamp(101)) == OffsetAndTimestamp(1, 101)
     assert await in_turns(log.offset_for_timestamp(102)) == OffsetAndTimestamp(4, 200)
@@ -196,8 +183,7 @@ async def test_offset_for_timestamp_is_exact_inside_batches(opened, appends):
     assert await in_turns(log.max_timestamp()) == OffsetAndTimestamp(5, 201)
 
 
-async def test_timestamps_of_compressed_and_broker_stamped_batches(opened, appends):
-    log = await opened.log()
+async def test_timestamps_of_compressed_and_broker_stamped_batches(log, appends):
     appends.add(log, b"a", b"b", b"c", timestamp_ms=100, codec=4)
     stamped = appends.batch([b"d", b"e"], 500, timestamp_type=TimestampType.LOG_APPEND_TIME)
     log.append(stamped, count=2, max_timestamp_ms=501, done=appends.done)
@@ -208,19 +194,15 @@ async def test_timestamps_of_compressed_and_broker_stamped_batches(opened, appen
     assert await in_turns(log.max_timestamp()) == OffsetAndTimestamp(3, 501)
 
 
-async def test_the_largest_timestamp_may_come_first(opened, appends):
-    log = await opened.log()
+async def test_the_largest_timestamp_may_come_first(log, appends):
     appends.add(log, b"late", timestamp_ms=900)
-    appends.add(log, b"early", timestamp_ms=100)
-    await appends.reported(2)
+    await appends.outcome(log, b"early", timestamp_ms=100)
     assert await in_turns(log.max_timestamp()) == OffsetAndTimestamp(0, 900)
 
 
-async def test_trim_moves_the_start_and_hides_what_lies_before(opened, appends):
-    log = await opened.log()
+async def test_trim_moves_the_start_and_hides_what_lies_before(log, appends):
     appends.add(log, b"a", b"b", timestamp_ms=900)
-    appends.add(log, b"c", b"d", timestamp_ms=100)
-    await appends.reported(2)
+    await appends.outcome(log, b"c", b"d", timestamp_ms=100)
     assert await log.trim(1) == 1
     assert log.log_start_offset == 1
     with pytest.raises(OffsetOutOfRange):
@@ -239,8 +221,7 @@ async def test_trim_moves_the_start_and_hides_what_lies_before(opened, appends):
     assert values(await read(log, 4, max_bytes=1000)) == [b"e"]
 
 
-async def test_a_restart_keeps_everything_and_begins_an_epoch(opened, appends):
-    log = await opened.log()
+async def test_a_restart_keeps_everything_and_begins_an_epoch(opened, log, appends):
     cluster_id, epoch = opened.engine.cluster_id, opened.engine.leader_epoch
     await appends.outcome(log, b"a", b"b")
     appends.add(log, b"c")
@@ -255,8 +236,7 @@ async def test_a_restart_keeps_everything_and_begins_an_epoch(opened, appends):
     assert [header.partition_leader_epoch for header in headers] == [epoch, epoch, epoch + 1]
 
 
-async def test_epochs_end_where_the_next_one_begins(opened, appends):
-    log = await opened.log()
+async def test_epochs_end_where_the_next_one_begins(opened, log, appends):
     first = log.leader_epoch
     appends.add(log, b"a", b"b")
     await opened.restart()
@@ -274,8 +254,7 @@ async def test_epochs_end_where_the_next_one_begins(opened, appends):
     assert log.epoch_end(-1) == EpochEnd(-1, -1)
 
 
-async def test_the_log_start_survives_a_restart(opened, appends):
-    log = await opened.log()
+async def test_the_log_start_survives_a_restart(opened, log, appends):
     await appends.outcome(log, b"a", b"b", b"c")
     await log.trim(2)
     await opened.restart()
@@ -288,8 +267,7 @@ async def test_the_log_start_survives_a_restart(opened, appends):
     assert appends.add(log, b"d") == 3
 
 
-async def test_timestamps_survive_a_restart(opened, appends):
-    log = await opened.log()
+async def test_timestamps_survive_a_restart(opened, log, appends):
     for number in range(20):
         appends.add(log, b"a", b"b", timestamp_ms=100 * number)
     await appends.reported(20)
@@ -299,8 +277,7 @@ async def test_timestamps_survive_a_restart(opened, appends):
     assert await in_turns(log.offset_for_timestamp(1001)) == OffsetAndTimestamp(21, 1001)
 
 
-async def test_a_deleted_log_is_gone(opened, appends):
-    log = await opened.log()
+async def test_a_deleted_log_is_gone(opened, log, appends):
     await appends.outcome(log, b"a")
     await opened.engine.delete_log(log.tp)
     assert log.tp not in opened.engine.logs
@@ -315,8 +292,7 @@ async def test_a_deleted_log_is_gone(opened, appends):
     await opened.engine.delete_log(TopicPartition("never", 3))
 
 
-async def test_deleting_fails_what_is_queued_or_reports_it_done(opened, appends):
-    log = await opened.log()
+async def test_deleting_fails_what_is_queued_or_reports_it_done(opened, log, appends):
     appends.add(log, b"a")
     deleting = asyncio.ensure_future(opened.engine.delete_log(log.tp))
     await appends.reported(1)
@@ -373,8 +349,7 @@ async def test_the_cluster_id_is_one(opened):
     assert re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]{21}", opened.engine.cluster_id)
 
 
-async def test_after_close_nothing_is_accepted(opened, appends):
-    log = await opened.log()
+async def test_after_close_nothing_is_accepted(opened, log, appends):
     appends.add(log, b"a")
     await opened.engine.close()
     assert appends.reports == [(0, None)]

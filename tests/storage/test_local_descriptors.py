@@ -71,8 +71,7 @@ async def test_whichever_file_cannot_be_opened_nothing_is_lost(new_uuid, appends
         acknowledged = len(appends.acknowledged())
         assert log.high_watermark + other.high_watermark == acknowledged
         assert len(values(other)) == other.high_watermark
-        sim.disk.kill()
-        await sim.open()
+        await sim.reopen(kill=True)
         assert (await sim.log(0)).high_watermark + (await sim.log(1)).high_watermark == acknowledged
         await sim.engine.close()
         if left[0] >= 0:

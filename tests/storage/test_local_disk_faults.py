@@ -149,8 +149,7 @@ async def test_a_failed_sync_ends_the_engine_and_acknowledges_nothing(sim, appen
     log, other = await sim.log(0), await sim.log(1)
     sim.fail("sync", times=1)
     appends.add(log, b"a")
-    appends.add(other, b"b")
-    await appends.reported(2)
+    await appends.outcome(other, b"b")
     assert [type(error) for _, error in appends.reports] == [Unknown, Unknown]
     assert [type(error) for error in sim.fatal] == [Unknown]
     assert (log.high_watermark, other.high_watermark) == (0, 0)
@@ -173,8 +172,7 @@ async def test_a_checkpoint_that_cannot_be_synced_ends_the_engine_too(sim, appen
     assert [type(error) for error in sim.fatal] == [Unknown]
     sim.work_again()
     assert isinstance(await appends.outcome(log, b"refused"), Unavailable)
-    sim.disk.kill()
-    await sim.open()
+    await sim.reopen(kill=True)
     assert values(await sim.log()) == [b"value 0", b"value 1"]
 
 

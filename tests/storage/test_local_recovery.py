@@ -137,8 +137,7 @@ async def test_segments_are_the_same_after_a_crash(sim, appends):
         appends.add(log, b"%d" % number)
     await appends.reported(14)
     before = list(log.segments())
-    sim.disk.kill()
-    await sim.open()
+    await sim.reopen(kill=True)
     assert list((await sim.log(segment_bytes=200)).segments()) == before
 
 

@@ -38,6 +38,11 @@ def request(key: ApiKey, values: Values) -> Any:
     return message_of(api(key).request, values)
 
 
+def response(key: ApiKey, values: Values) -> Any:
+    """A response with these fields."""
+    return message_of(api(key).response, values)
+
+
 def by_topic(rows: Iterable[tuple[Topic, Any]]) -> dict[Topic, list[Any]]:
     """Items grouped by topic, in the order in which topics are first named."""
     found: dict[Topic, list[Any]] = {}

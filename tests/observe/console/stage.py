@@ -96,7 +96,7 @@ class Show:
         return msgspec.json.encode(
             build(
                 group_id,
-                await self.history.told(group_id, pause, last=last),
+                [one async for one in self.history.each(group_id, pause, last=last)],
                 traffic=self.traffic.get(group_id),
                 state=self.groups.get(group_id),
                 now_ms=now_ms(),

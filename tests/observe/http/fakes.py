@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 from msgspec.structs import replace
@@ -123,7 +123,7 @@ class FakeHistory:
         self.on_episode: list[Callable[[Episode], None]] = []
         self.kept: list[Episode] = []
 
-    async def told(
+    async def each(
         self,
         group_id: str,
         pause: Pause,
@@ -131,9 +131,10 @@ class FakeHistory:
         last: int | None = None,
         since_ms: int | None = None,
         generation: int | None = None,
-    ) -> list[Episode]:
+    ) -> AsyncIterator[Episode]:
         found = [one for one in self.kept if one.group_id == group_id]
-        return found if last is None else found[-last:]
+        for one in found if last is None else found[-last:]:
+            yield one
 
     def knows(self, group_id: str) -> bool:
         return any(one.group_id == group_id for one in self.kept)

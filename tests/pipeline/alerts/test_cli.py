@@ -1,7 +1,5 @@
 """`ottla pipeline alerts`, as far as it goes without Spark."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A live broker, a group that churns and one that stops: the alerts come, and are resolved."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

@@ -1,7 +1,5 @@
 """The processors with Spark's own tester: state, timers, order; no session, no clock but the test's."""
 
-from __future__ import annotations
-
 import json
 
 import pyarrow as pa

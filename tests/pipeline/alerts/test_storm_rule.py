@@ -1,7 +1,5 @@
 """Storms, by the rule alone: time is what the turns say."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

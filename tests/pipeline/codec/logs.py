@@ -1,7 +1,5 @@
 """Logs for tests, and what the reference for single records makes of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Committed offsets: all versions, and what is not one of them, against the reference for single records."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from uuid import UUID
 

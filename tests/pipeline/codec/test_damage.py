@@ -1,7 +1,5 @@
 """Logs that are not as they should be: everything sound is read, and of the rest it is said what and where."""
 
-from __future__ import annotations
-
 import random
 import struct
 

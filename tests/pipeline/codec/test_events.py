@@ -1,7 +1,5 @@
 """Events of groups out of their JSON, and what is none."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Generations of groups: all versions, members with what they said and got, and what of it cannot be read."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Records as they are: the row of Spark's own connector, and that of the log."""
 
-from __future__ import annotations
-
 import pytest
 
 from ottla.pipeline import tables

@@ -1,7 +1,5 @@
 """Aborted transactions, as Fetch names them and as a log of files shows them."""
 
-from __future__ import annotations
-
 import random
 
 from ottla.pipeline.codec import Aborted, Transactions, walk

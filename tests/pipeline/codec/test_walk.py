@@ -1,7 +1,5 @@
 """Records found in the bytes of a log: what is taken, what is left out, and where it goes on."""
 
-from __future__ import annotations
-
 import importlib
 import random
 

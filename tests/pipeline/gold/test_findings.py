@@ -1,7 +1,5 @@
 """All that was planted is found, and nothing else: with the event topic and without it."""
 
-from __future__ import annotations
-
 from datetime import date
 from pathlib import Path
 

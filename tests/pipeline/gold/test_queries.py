@@ -3,8 +3,6 @@
 ``OTTLA_RECORD_ANSWERS=1`` records the answers anew; look at what changes.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from datetime import UTC, datetime, timedelta

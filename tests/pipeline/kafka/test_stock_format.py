@@ -3,8 +3,6 @@
 Needs Maven (or what it fetched before) for the connector's jars, and pyspark of their version.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

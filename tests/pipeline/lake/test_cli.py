@@ -1,7 +1,5 @@
 """`ottla lake` and its commands, as far as they go without Spark."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

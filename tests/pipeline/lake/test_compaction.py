@@ -1,7 +1,5 @@
 """Compaction: fewer files, the same rows, at every moment and whenever it is killed."""
 
-from __future__ import annotations
-
 import errno
 import os
 import threading

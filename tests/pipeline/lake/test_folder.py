@@ -1,7 +1,5 @@
 """Batches get into a folder exactly once, whenever the process is killed."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

@@ -1,31 +1,22 @@
 """`ottla lake` killed with SIGKILL, driver and JVM, in the middle of its work: every record once in the end."""
 
-from __future__ import annotations
-
-import asyncio
 import time
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from ottla.clients import Producer
 from ottla.pipeline.topic_lake.folder import TopicFolder
 from ottla.testing import BrokerProcess
 from tests.pipeline.lake.lakes import rows
 from tests.pipeline.modes.acknowledged import Process
+from tests.pipeline.source.reading import produce
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 KILLS = 3
 RECORDS = 20_000
 PATIENCE_S = 240.0
-
-
-async def _fill(bootstrap: str) -> None:
-    async with Producer(bootstrap_servers=bootstrap, linger_ms=5) as producer:
-        for n in range(RECORDS):
-            await producer.send("orders", b"value %d" % n, partition=n % 3)
 
 
 def words(bootstrap: str, mode: str) -> list[str]:
@@ -56,7 +47,7 @@ def batches(to: Path) -> list[Path]:
 def test_after_kills_every_record_is_there_once(tmp_path: Path) -> None:
     to, random = tmp_path / "orders", Random(7)
     with BrokerProcess(tmp_path / "data", topics={"orders": 3}) as broker:
-        asyncio.run(_fill(broker.bootstrap_servers))
+        produce(broker.bootstrap_servers, "orders", RECORDS)
         said = [kill_in_the_middle(broker.bootstrap_servers, to, random) for _ in range(KILLS)]
         seen = rows(to)
         assert 0 < len(seen) < RECORDS, said

@@ -1,7 +1,5 @@
 """A topic of a live broker into a folder, again and again, exactly once."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A broker whose groups commit and rebalance without an end, and a pipeline that is killed meanwhile."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

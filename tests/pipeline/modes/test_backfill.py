@@ -1,7 +1,5 @@
 """Backfills: again and again without a row twice, and streams that go on where they end."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from pathlib import Path

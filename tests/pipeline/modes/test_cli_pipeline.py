@@ -1,7 +1,5 @@
 """What the commands say when they cannot, and how they end."""
 
-from __future__ import annotations
-
 import json
 import sys
 import time
@@ -15,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ottla.cli import pipeline as cli
+from ottla.cli import pipeline_runs
 from ottla.cli.main import command
 from ottla.cli.pipeline_alerts import _last_words
 from ottla.cli.pipeline_show import Bars, print_rows
@@ -53,7 +52,7 @@ def test_without_java(lake: Path, monkeypatch: Any) -> None:
 
 
 def test_without_the_extra(lake: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("ottla.cli.pipeline_runs.find_spec", lambda name: None if name == "pyspark" else object())
+    monkeypatch.setattr(pipeline_runs, "find_spec", lambda name: None if name == "pyspark" else object())
     refused("The pipeline needs pyspark.\n  pip install 'ottla[spark]'", "gold", "--lake", str(lake))
 
 

@@ -1,7 +1,5 @@
 """The configuration: a file and options, each value checked and named when it is refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

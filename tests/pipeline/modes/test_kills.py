@@ -1,7 +1,5 @@
 """Driver and JVM are killed at random points while groups commit: every row is there once."""
 
-from __future__ import annotations
-
 import os
 import random
 import time

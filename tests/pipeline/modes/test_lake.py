@@ -1,7 +1,5 @@
 """The lake's notes: what it is, who writes, which columns it has since when, and what changed since gold was built."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import multiprocessing

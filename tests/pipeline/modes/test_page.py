@@ -1,7 +1,5 @@
 """docs/pipeline.md has the keys and the tables that the code has, and what it shows can be typed."""
 
-from __future__ import annotations
-
 import re
 import runpy
 import shlex

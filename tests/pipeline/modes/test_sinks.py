@@ -1,7 +1,5 @@
 """Delta and Iceberg: a batch that comes twice counts once, and Spark reads back what was written."""
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Gold tables of made-up clusters, with planted trouble: small ones that a person can read, and one of 500 groups."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Lakes that are not there, are empty, or of another time; one group; one span."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from datetime import UTC, date, datetime, timedelta

@@ -1,7 +1,5 @@
 """The page: well-formed, of itself, safe, and its figures are the tables'."""
 
-from __future__ import annotations
-
 import re
 from datetime import datetime, timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the source gives, read as Spark's tasks read it, without Spark; and clients that give it something to read."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The batch reader over TCP: which partitions and offsets are read, and what happens when brokers do not answer."""
 
-from __future__ import annotations
-
 import logging
 import socket
 from collections.abc import Collection, Iterator

@@ -1,7 +1,5 @@
 """Log files that are damaged, cut off or in the way, and what becomes of the rest."""
 
-from __future__ import annotations
-
 import logging
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A cluster over TCP and its log directory give the same rows, bit by bit."""
 
-from __future__ import annotations
-
 import logging
 import shutil
 from collections.abc import Iterator

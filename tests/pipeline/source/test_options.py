@@ -1,7 +1,5 @@
 """Options are checked before anything is read; what is refused says what is allowed."""
 
-from __future__ import annotations
-
 import pytest
 
 from ottla.clients.errors import OptionError

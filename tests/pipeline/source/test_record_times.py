@@ -1,7 +1,5 @@
 """How old unread records are, asked of a broker, and noted in the lake once."""
 
-from __future__ import annotations
-
 import tracemalloc
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """The stream reader without Spark: what is in its offsets, and what it says when the log is not what it was."""
 
-from __future__ import annotations
-
 import json
 import logging
 import socket

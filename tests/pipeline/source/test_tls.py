@@ -1,7 +1,5 @@
 """TLS between the source and a cluster: a proxy ends it before a broker that has none."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import ssl
