@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.json import Encoder
 
 from ottla.broker.core import events
+from ottla.broker.core.events import Emit
 from ottla.broker.core.events.reasons import NOT_PROVIDED
 
 if TYPE_CHECKING:
@@ -72,14 +73,19 @@ class GroupEvents(events.Observer):
     def wants(self, kind: type[events.Event]) -> bool:
         return kind in self._by_type
 
+    def taker(self, kind: type[events.Event]) -> Emit:
+        return self._by_type[kind]
+
     def __call__(self, event: events.Event) -> None:
         handle = self._by_type.get(event.__class__)
-        if handle is not None and event.group_id:
+        if handle is not None:
             handle(event)
 
     # Requests
 
     def _join_received(self, event: events.JoinReceived) -> None:
+        if not event.group_id:
+            return  # it is refused, and there is no such group
         self._input = event
         self._add(
             "join_received",
@@ -96,7 +102,8 @@ class GroupEvents(events.Observer):
         )
 
     def _leave_received(self, event: events.LeaveReceived) -> None:
-        self._input = event
+        if event.group_id:
+            self._input = event
 
     # Members go
 

@@ -87,7 +87,10 @@ class Observers(Observer):
         if takers is None:
             takers = self._choose(kind)
         for take in takers:
-            self._tell(take, event)
+            try:
+                take(event)
+            except Exception:  # what is observed must not depend on who looks
+                self._report(event)
         waiting = self._waiting
         waiting.append(event)
         is_large = _LARGE.get(kind)
@@ -104,7 +107,10 @@ class Observers(Observer):
         if takers is None:
             takers = self._choose(tuple)
         for take in takers:
-            self._tell(take, note)
+            try:
+                take(note)
+            except Exception:  # as above
+                self._report(note)
         waiting = self._waiting
         waiting.append(note)
         if not 0 < len(note[6]) <= FEW_BYTES:
@@ -119,7 +125,7 @@ class Observers(Observer):
         for count in self._counting:
             try:
                 count(group_id, partitions, wall_ms)
-            except Exception:  # what is observed must not depend on who looks
+            except Exception:  # as above
                 self._log.error("an observer failed", of="a commit", exc_info=True)
 
     def tell(self, *, with_large: bool = False) -> None:
@@ -148,12 +154,6 @@ class Observers(Observer):
                     take(one)
                 except Exception:  # as above
                     self._report(one)
-
-    def _tell(self, take: Callable[[Any], None], told: Any) -> None:
-        try:
-            take(told)
-        except Exception:  # as above
-            self._report(told)
 
     def _report(self, told: Event | CommitNote | list[Event | CommitNote]) -> None:
         if isinstance(told, list):

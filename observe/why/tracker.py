@@ -248,8 +248,10 @@ def on_published(account: Account, event: events.AssignmentsPublished) -> None:
         if known.owned:
             for one in known.partitions(again=True):
                 owner_before[one] = member_id
-        partitions = known.assign(data, is_readable=is_consumer)
-        is_known = is_known and partitions is not None
+        partitions = known.read
+        if partitions is None or data != known.assignment:
+            partitions = known.assign(data, is_readable=is_consumer)
+            is_known = is_known and partitions is not None
         given[member_id] = partitions or []
         run.part(known).after = known.owned
     run.episode.partitions_known = is_known

@@ -33,7 +33,7 @@ UNTOLD = frozenset(
 """Fields that one line about an event leaves out: what every event has, and what a request says at length."""
 
 
-class Event(Struct, kw_only=True, tag=True, tag_field="event", omit_defaults=True):
+class Event(Struct, kw_only=True, tag=True, tag_field="event", omit_defaults=True, gc=False):
     """Something that happened to a group.
 
     Attributes:

@@ -53,7 +53,7 @@ class GroupRemoved(Event, kw_only=True):
         return f"Group {self.group_id} transitioned to Dead in generation {self.generation} (reason: {self.reason})"
 
 
-class LoadedMember(Struct, array_like=True):
+class LoadedMember(Struct, array_like=True, gc=False):
     """A member as the log has it."""
 
     member_id: str
@@ -66,7 +66,7 @@ class LoadedMember(Struct, array_like=True):
     assignment: bytes
 
 
-class PendingCommit(Struct, array_like=True):
+class PendingCommit(Struct, array_like=True, gc=False):
     """An offset of an open transaction; ``is_overtaken`` if a later one of the partition has taken its place."""
 
     producer_id: int

@@ -26,7 +26,7 @@ class RequestReceived(Input, kw_only=True):
     reason: str | None
 
 
-class NamedBytes(Struct, array_like=True):
+class NamedBytes(Struct, array_like=True, gc=False):
     """Bytes by a name: a protocol and a member's metadata for it, or a member id and its assignment."""
 
     name: str
@@ -50,7 +50,7 @@ class SyncReceived(RequestReceived, kw_only=True):
     assignments: list[NamedBytes]
 
 
-class Leaving(Struct, array_like=True):
+class Leaving(Struct, array_like=True, gc=False):
     """One entry of a LeaveGroup (KIP-345)."""
 
     member_id: str
@@ -64,7 +64,7 @@ class LeaveReceived(RequestReceived, kw_only=True):
     leaving: list[Leaving]
 
 
-class Commit(Struct, array_like=True):
+class Commit(Struct, array_like=True, gc=False):
     """One offset that is to be committed, or is.
 
     Attributes:
@@ -106,7 +106,7 @@ class FetchParked(RequestReceived, kw_only=True):
     wanted: list[str]
 
 
-class OffsetDeletion(Struct, array_like=True):
+class OffsetDeletion(Struct, array_like=True, gc=False):
     """One offset that is to be deleted. ``error`` as in `Commit`."""
 
     topic: str
