@@ -113,10 +113,10 @@ class World:
         self.load()
         self.settle()
 
-    def ask(self, client: str, api: str, request: Message, version: int) -> Ctx:
+    def ask(self, client: str, api: str, request: Message, version: int, host: str = "/127.0.0.1") -> Ctx:
         """Send a request; the answer is in ``ctx.answer`` at once or after some later step."""
         layout = type(request).layout(version)
-        ctx = Ctx(client, version, layout.decode(layout.encode(request)))
+        ctx = Ctx(client, version, layout.decode(layout.encode(request)), host)
         entry = getattr(self.coordinator, api)
         answer = entry(ctx.request, ctx, self.now_ms, self.wall_ms)
         if answer is not None:

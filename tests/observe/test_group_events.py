@@ -113,7 +113,7 @@ def test_a_rebalance_that_waits(story: Told) -> None:
 def test_a_member_leaves(story: Told) -> None:
     story.forget()
     member_id = story["b2"].member_id
-    story.leave("b2", "the consumer is being closed")
+    story.leave("b2", reason="the consumer is being closed")
     left = story.row("member_left")
     assert (left["member"], left["client"], left["host"]) == (member_id, "b2", "/10.0.0.0")
     assert (left["how"], left["reason"], left["generation"]) == ("left", "the consumer is being closed", 2)
@@ -126,14 +126,14 @@ def test_a_member_leaves(story: Told) -> None:
 
 def test_an_administrator_removes_a_member(story: Told) -> None:
     story.forget()
-    story.leave("b2", "member was removed by an admin: 12 of them", by="tool")
+    story.leave("b2", reason="member was removed by an admin: 12 of them", by="tool")
     assert story.row("member_left")["client"] == "b2"
     assert story.row("rebalance_started")["client"] == "tool"
 
 
 def test_without_a_client_s_words(story: Told) -> None:
     story.forget()
-    story.leave("b2", None)
+    story.leave("b2", reason=None)
     assert story.row("member_left")["reason"] == ""
     story.join("a1")
     story.sync("a1")

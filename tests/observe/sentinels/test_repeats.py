@@ -12,8 +12,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from tests.observe.sentinels.stage import GROUP, Stage
 from tests.observe.sentinels.test_sentinels import FAIR, MINUTE
-from tests.observe.why.scenarios import flapping, rolling_restart
-from tests.observe.why.story import GROUP as EXPLAINED
+from tests.observe.why.stories import played
 
 
 @pytest.fixture
@@ -89,12 +88,12 @@ def test_groups_that_are_none_have_no_alarms_and_leave_nothing_behind(stage: Sta
 
 def test_a_member_that_comes_and_goes_is_an_alarm_until_it_stays(stage: Stage) -> None:
     """As often as an explanation says so: the sentinel has no second opinion."""
-    for one in rolling_restart().history.episodes(EXPLAINED):
+    for one in played("rolling restart").episodes():
         one.group_id = GROUP
         stage.sentinels.on_episode(one)
     stage.wait(2_000)
     assert stage.active == []
-    told = [one for one in flapping().history.episodes(EXPLAINED) if one.triggers[-1].cause == "flapping-member"]
+    told = [one for one in played("flapping").episodes() if one.triggers[-1].cause == "flapping-member"]
     assert told
     for one in told:
         one.group_id = GROUP
