@@ -148,6 +148,7 @@ VERBS: dict[str, Callable[..., Any]] = {
     "stable": Story.stable,
     "start": Story.start,
     "again": Story.again,
+    "live": Story.live,
     "join": Story.join,
     "join-once": Story.join_once,
     "sync": Story.sync,
@@ -172,7 +173,8 @@ def accounts(episode: Episode, settings: dict[str, str]) -> list[str]:
     """What it cost whom; times are in milliseconds, and those of members are from the beginning on."""
     names = [one.client_id for one in episode.members]
     stood = f"stood {episode.stood_ms}, the longest {episode.longest_ms}, stopped {episode.stopped}"
-    lines = [f"{episode.kind} {episode.outcome}: {verdict(episode)}", f"{stood}, unowned {episode.unowned}"]
+    head = f"{episode.kind} {episode.number} {episode.outcome}: {verdict(episode)}"
+    lines = [head, f"{stood}, unowned {episode.unowned}"]
     for trigger in episode.triggers:
         lines.append(f"trigger {trigger.cause} {names[trigger.member] if trigger.member >= 0 else '-'}")
     for wait in episode.waits:

@@ -293,6 +293,14 @@ class Story:
                 self.beat(*names)
         self.settle()
 
+    def live(self, *names: str, for_ms: int, busy: str = "") -> None:
+        """They heartbeat and commit once a second; who is busy heartbeats only."""
+        for _ in range(for_ms // 1000):
+            self.wait(1000)
+            for name in names:
+                if self.beat(name) == [ErrorCode.NONE] and name != busy:
+                    self[name].commit([("orders", 0, self.world.now_ms)], metadata=None)
+
     def stable(self, *names: str) -> None:
         """A group of these that has been Stable for a minute."""
         self.start(*names)

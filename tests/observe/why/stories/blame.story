@@ -21,7 +21,7 @@ tell
       4 partitions changed hands: 1 from w1 to w2, 1 from w1 to w3, 1 from w2 to w1, 1 from w2 to w3.
       > w2 took 28.8 s to rejoin, which a member does when it calls poll(). Let it poll more often: hand it fewer records at a time with max.poll.records. The others wait for it up to max.poll.interval.ms (300000 now).
 accounts
-    rebalance stable: cause member-joined, triggered by w3, culprit w2
+    rebalance 2 stable: cause member-joined, triggered by w3, culprit w2
     stood 83400, the longest 27800, stopped 3, unowned 0
     trigger member-joined w3
     barrier join: 0 to 28800, nobody is missing
@@ -36,7 +36,7 @@ stable w1 w2
 join w3
 wait 2s
 accounts
-    rebalance running: cause member-joined, triggered by w3, no culprit
+    rebalance 2 running: cause member-joined, triggered by w3, no culprit
     stood 0, the longest 0, stopped 0, unowned 0
     trigger member-joined w3
     barrier join: 0 to -1, nobody is missing
@@ -48,7 +48,7 @@ join w1
 wait 3s w2
 join w4
 accounts
-    rebalance running: cause member-joined, triggered by w3, culprit w2
+    rebalance 2 running: cause member-joined, triggered by w3, culprit w2
     stood 9000, the longest 3000, stopped 3, unowned 0
     trigger member-joined w3
     trigger member-joined w4
@@ -83,7 +83,7 @@ tell
       3 partitions changed hands: 3 from w2 to w3.
       > Let w2 call poll() more often: hand it fewer records at a time with max.poll.records, or do long work outside of the poll loop; raise max.poll.interval.ms (300000 now) only if its work really takes so long.
 accounts
-    rebalance stable: cause member-joined, triggered by w3, culprit w2
+    rebalance 2 stable: cause member-joined, triggered by w3, culprit w2
     stood 168000, the longest 56000, stopped 3, unowned 0
     trigger member-joined w3
     trigger left-poll-timeout w2
@@ -138,7 +138,7 @@ tell
       3 partitions changed hands: 3 from w1 to w2.
       > Let w2 call poll() more often: hand it fewer records at a time with max.poll.records, or do long work outside of the poll loop; raise max.poll.interval.ms (300000 now) only if its work really takes so long.
 accounts
-    rebalance stable: cause flapping-member, triggered by w2, culprit w2
+    rebalance 9 stable: cause flapping-member, triggered by w2, culprit w2
     stood 120, the longest 20, stopped 6, unowned 0
     trigger member-returned w2
     trigger flapping-member w2
@@ -161,7 +161,7 @@ tell
       22:15:13.271 the group was Stable with 1 member, 0 ms after it began.
       No partition is known to have stood still.
 accounts
-    rebalance stable: cause leader-rejoined, triggered by w1, culprit w1
+    rebalance 11 stable: cause leader-rejoined, triggered by w1, culprit w1
     stood 0, the longest 0, stopped 0, unowned 0
     trigger leader-rejoined w1
     barrier sync: 0 to 0, nobody is missing
@@ -193,7 +193,7 @@ wait 20s w2
 leave w2 version=1
 sync w1 w3
 accounts
-    rebalance stable: cause flapping-member, triggered by w3, culprit w2
+    rebalance 8 stable: cause flapping-member, triggered by w3, culprit w2
     stood 60000, the longest 20000, stopped 3, unowned 0
     trigger member-joined w3
     trigger left-poll-timeout w2
@@ -207,7 +207,7 @@ accounts
 wait 50ms
 disconnect w2
 accounts
-    rebalance stable: cause flapping-member, triggered by w3, culprit w2
+    rebalance 8 stable: cause flapping-member, triggered by w3, culprit w2
     stood 60000, the longest 20000, stopped 3, unowned 0
     trigger member-joined w3
     trigger left-closed w2
@@ -226,7 +226,7 @@ wait 20s w2
 leave w2 version=1
 sync w1 w3
 accounts
-    rebalance stable: cause member-joined, triggered by w3, culprit w2
+    rebalance 2 stable: cause member-joined, triggered by w3, culprit w2
     stood 60000, the longest 20000, stopped 3, unowned 0
     trigger member-joined w3
     trigger left-poll-timeout w2
@@ -239,7 +239,7 @@ accounts
 wait 50ms
 disconnect w2
 accounts
-    rebalance stable: cause member-joined, triggered by w3, culprit w2
+    rebalance 2 stable: cause member-joined, triggered by w3, culprit w2
     stood 60000, the longest 20000, stopped 3, unowned 0
     trigger member-joined w3
     trigger left-closed w2
@@ -259,7 +259,7 @@ wait 1400ms
 join w3
 sync w1 w2 w3 w4
 accounts
-    rebalance stable: cause member-joined, triggered by w4, culprit w4
+    rebalance 2 stable: cause member-joined, triggered by w4, culprit w4
     stood 8600, the longest 2900, stopped 4, unowned 0
     trigger member-joined w4
     barrier join: 0 to 2900, nobody is missing
@@ -278,7 +278,7 @@ wait 28800ms w1
 join w1
 sync w1 w2
 accounts
-    rebalance stable: cause member-joined, triggered by w2, culprit w1
+    rebalance 2 stable: cause member-joined, triggered by w2, culprit w1
     stood 0, the longest 0, stopped 0, unowned 0
     trigger member-joined w2
     barrier join: 0 to 28800, nobody is missing
@@ -299,7 +299,7 @@ sync w1 w2 w3 w4
 blamed w2 9000
 blamed w3 9000+4*4000
 accounts
-    rebalance stable: cause member-joined, triggered by w4, culprit w3
+    rebalance 2 stable: cause member-joined, triggered by w4, culprit w3
     stood 34000, the longest 13000, stopped 4, unowned 0
     trigger member-joined w4
     barrier join: 0 to 13000, nobody is missing
@@ -316,7 +316,7 @@ disconnect w2
 wait 46s w1 w3
 again w1 w3 after_ms=0ms
 accounts
-    rebalance stable: cause session-expired-connection-lost, triggered by w2, culprit w2
+    rebalance 2 stable: cause session-expired-connection-lost, triggered by w2, culprit w2
     stood 92120, the longest 46020, stopped 6, unowned 0
     trigger session-expired-connection-lost w2
     barrier join: 0 to 1000, nobody is missing
@@ -336,7 +336,7 @@ join w2
 sync w1 w2
 blamed w2 2*20500+2*20000
 accounts
-    rebalance stable: cause left-closed, triggered by w3, culprit w2
+    rebalance 2 stable: cause left-closed, triggered by w3, culprit w2
     stood 81000, the longest 20500, stopped 4, unowned 0
     trigger left-closed w3
     barrier join: 0 to 20500, nobody is missing
@@ -354,7 +354,7 @@ sync w2 w3
 sync w1
 blamed w1 6*10000
 accounts
-    rebalance stable: cause member-joined, triggered by w3, culprit w1
+    rebalance 2 stable: cause member-joined, triggered by w3, culprit w1
     stood 60000, the longest 10000, stopped 6, unowned 0
     trigger member-joined w3
     barrier join: 0 to 0, nobody is missing
@@ -372,7 +372,7 @@ join w2 w3
 wait 6s
 sync w1 w2 w3
 accounts
-    rebalance stable: cause group-started, triggered by w1, no culprit
+    rebalance 1 stable: cause group-started, triggered by w1, no culprit
     stood 0, the longest 0, stopped 0, unowned 0
     trigger group-started w1
     trigger member-joined w2
@@ -388,7 +388,7 @@ accounts
 stable w1
 leave w1 reason="the consumer is being closed"
 accounts
-    rebalance empty: cause left-closed, triggered by w1, no culprit
+    rebalance 2 empty: cause left-closed, triggered by w1, no culprit
     stood 0, the longest 0, stopped 0, unowned 6
     trigger left-closed w1
     w1 left: 6 to 0, stood 0, blamed 0, last signs at [-18000]
@@ -398,7 +398,7 @@ accounts
 stable w1
 wait 1m
 accounts
-    rebalance empty: cause session-expired-silent, triggered by w1, culprit w1
+    rebalance 2 empty: cause session-expired-silent, triggered by w1, culprit w1
     stood 270000, the longest 45000, stopped 6, unowned 6
     trigger session-expired-silent w1
     w1 expired: 6 to 0, stood 270000, blamed 270000, last signs at [-45000]
@@ -411,7 +411,7 @@ wait 2900ms
 again w1 w3 after_ms=0ms
 stood 2*2920+4*20
 accounts
-    rebalance stable: cause removed-by-admin, triggered by w2, no culprit
+    rebalance 2 stable: cause removed-by-admin, triggered by w2, no culprit
     stood 5920, the longest 2920, stopped 6, unowned 0
     trigger removed-by-admin w2
     barrier join: 0 to 2900, nobody is missing
@@ -429,7 +429,7 @@ sync w3
 join w2 reason="need to revoke partitions and re-join"
 again w1 w3
 accounts 2
-    rebalance stable: cause member-joined, triggered by w3, culprit w3
+    rebalance 2 stable: cause member-joined, triggered by w3, culprit w3
     stood 0, the longest 0, stopped 0, unowned 4
     trigger member-joined w3
     barrier join: 0 to 2000, nobody is missing
@@ -437,7 +437,7 @@ accounts 2
     w1 stayed: 3 to 1, stood 0, blamed 0
     w2 stayed: 3 to 1, stood 0, blamed 0
     w3 new: 0 to 0, stood 0, blamed 0
-    rebalance stable: cause cooperative-follow-up, triggered by w2, no culprit
+    rebalance 3 stable: cause cooperative-follow-up, triggered by w2, no culprit
     stood 8120, the longest 2030, stopped 4, unowned 0
     trigger cooperative-follow-up w2
     barrier join: 0 to 2000, nobody is missing
@@ -456,7 +456,7 @@ forget w2
 join w2
 blamed w2 3*4000
 accounts
-    replacement replaced: cause static-member-replaced, triggered by i2, culprit i2
+    replacement 2 replaced: cause static-member-replaced, triggered by i2, culprit i2
     stood 12000, the longest 4000, stopped 3, unowned 0
     trigger static-member-replaced w2
     w2 replaced: 3 to 0, stood 12000, blamed 12000
@@ -474,7 +474,7 @@ blamed w1 1*12000
 blamed w2 1*12000
 blamed w3 6*20
 accounts
-    rebalance stable: cause left-closed, triggered by w3, culprit i1
+    rebalance 2 stable: cause left-closed, triggered by w3, culprit i1
     stood 24120, the longest 12020, stopped 6, unowned 0
     trigger left-closed w3
     trigger nobody-rejoined -
@@ -497,7 +497,7 @@ sync w1 w3
 # What w2 had stood still from its last heartbeat on, what w1 had from its JoinGroup on.
 stood 3*310000+3*13000
 accounts
-    rebalance stable: cause member-joined, triggered by w3, culprit w2
+    rebalance 2 stable: cause member-joined, triggered by w3, culprit w2
     stood 969000, the longest 310000, stopped 6, unowned 0
     trigger member-joined w3
     trigger join-barrier-missed w2

@@ -4,7 +4,7 @@ disconnect w2
 wait 90s w1 w2
 wait 46s w1
 accounts
-    rebalance running: cause session-expired-silent, triggered by w2, culprit w2
+    rebalance 2 running: cause session-expired-silent, triggered by w2, culprit w2
     stood 135000, the longest 45000, stopped 3, unowned 0
     trigger session-expired-silent w2
     barrier join: 0 to -1, nobody is missing
@@ -34,7 +34,7 @@ tell
       3 partitions changed hands: 3 from w1 to w2.
       > Look for pauses of w2: garbage collection, a stopped container, a blocked event loop, too little CPU. If such pauses are normal, raise session.timeout.ms (45000 now).
 accounts
-    rebalance stable: cause member-returned, triggered by w2, culprit w2
+    rebalance 3 stable: cause member-returned, triggered by w2, culprit w2
     stood 120, the longest 20, stopped 6, unowned 0
     trigger member-returned w2
     barrier join: 0 to 2000, nobody is missing
@@ -56,7 +56,7 @@ tell
       3 partitions stand still, the longest for 45.0 s: 135.0 partition-seconds in which nobody consumes, all of them on the account of w2.
       > See what keeps w1 from rejoining, which a member does when it calls poll(). If that takes long, hand it fewer records at a time with max.poll.records, and keep short what is done when partitions are revoked. The others wait for it up to max.poll.interval.ms (300000 now).
 accounts
-    rebalance running: cause session-expired, triggered by w2, culprit w2
+    rebalance 3 running: cause session-expired, triggered by w2, culprit w2
     stood 135000, the longest 45000, stopped 3, unowned 0
     trigger session-expired w2
     barrier join: 0 to -1, nobody is missing

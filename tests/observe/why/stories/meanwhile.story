@@ -12,7 +12,7 @@ tell
       The rebalance is running.
       > A new group waits for group.initial.rebalance.delay.ms (3000 now) so that its members start together; set it to 0 where that does not matter, as in tests.
 accounts
-    rebalance running: cause group-started, triggered by w1, no culprit
+    rebalance 1 running: cause group-started, triggered by w1, no culprit
     stood 0, the longest 0, stopped 0, unowned 0
     trigger group-started w1
     trigger member-joined w2
@@ -36,7 +36,7 @@ tell
       The rebalance is running and waits for w1.
       > See what w1 does between JoinGroup and SyncGroup: as leader it computes the assignments there, and its rebalance listener or assignor is blocked. Others wait for it up to max.poll.interval.ms (60000 now).
 accounts
-    rebalance running: cause group-started, triggered by w1, no culprit
+    rebalance 1 running: cause group-started, triggered by w1, no culprit
     stood 0, the longest 0, stopped 0, unowned 0
     trigger group-started w1
     trigger member-joined w2
@@ -59,7 +59,7 @@ tell
       The rebalance is running and waits for w2.
       > See what keeps w2 from rejoining, which a member does when it calls poll(). If that takes long, hand it fewer records at a time with max.poll.records, and keep short what is done when partitions are revoked. The others wait for it up to max.poll.interval.ms (300000 now).
 accounts
-    rebalance running: cause member-joined, triggered by w3, no culprit
+    rebalance 2 running: cause member-joined, triggered by w3, no culprit
     stood 0, the longest 0, stopped 0, unowned 0
     trigger member-joined w3
     barrier join: 0 to -1, nobody is missing
@@ -81,7 +81,7 @@ tell
       The rebalance is running and waits for w2.
       > Find out why w2 ended without leaving. Let it call close() when it is stopped; a lower session.timeout.ms (45000 now) lets the group notice a crash sooner.
 accounts
-    rebalance running: cause member-joined, triggered by w3, no culprit
+    rebalance 2 running: cause member-joined, triggered by w3, no culprit
     stood 0, the longest 0, stopped 0, unowned 0
     trigger member-joined w3
     barrier join: 0 to -1, nobody is missing
@@ -105,7 +105,7 @@ tell
       What stood still is unknown: the members' assignments cannot be read.
       > See what kept c1 from rejoining: the group waits for it up to the rebalance timeout that it asked for (60000 now), with Kafka Connect rebalance.timeout.ms.
 accounts
-    rebalance running: cause left-without-reason, triggered by c2, culprit c2
+    rebalance 2 running: cause left-without-reason, triggered by c2, culprit c2
     stood 0, the longest 0, stopped 0, unowned 0
     trigger left-without-reason c2
     barrier join: 0 to -1, nobody is missing
@@ -119,7 +119,7 @@ new w1 w2 poll_ms=1m
 join w1 w2
 wait 67s w1 w2
 accounts
-    rebalance empty: cause leader-never-synced, triggered by w1, culprit w1
+    rebalance 2 empty: cause leader-never-synced, triggered by w1, culprit w1
     stood 0, the longest 0, stopped 0, unowned 0
     trigger leader-never-synced w1
     trigger sync-timeout w2

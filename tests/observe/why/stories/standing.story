@@ -12,7 +12,7 @@ sync w1 w2 w3
 # w1's three from 1.0 s, w2's three from 3.0 s, both until 3.5 s.
 stood 3*2500+3*500
 accounts
-    rebalance stable: cause member-joined, triggered by w3, culprit w3
+    rebalance 2 stable: cause member-joined, triggered by w3, culprit w3
     stood 9000, the longest 2500, stopped 6, unowned 0
     trigger member-joined w3
     barrier join: 0 to 3000, nobody is missing
@@ -32,7 +32,7 @@ start w1 after_ms=100ms
 stood w1 3*100
 stood w2 3*48100
 accounts
-    rebalance stable: cause session-expired-silent, triggered by w2, culprit w2
+    rebalance 2 stable: cause session-expired-silent, triggered by w2, culprit w2
     stood 144600, the longest 48100, stopped 6, unowned 0
     trigger session-expired-silent w2
     barrier join: 0 to 3000, nobody is missing
@@ -51,7 +51,7 @@ wait 46s w1
 start w1 after_ms=10ms
 # It stood still since the connection was lost, which was 2 s after its last heartbeat.
 accounts
-    rebalance stable: cause session-expired-connection-lost, triggered by w2, culprit w2
+    rebalance 2 stable: cause session-expired-connection-lost, triggered by w2, culprit w2
     stood 138060, the longest 46010, stopped 6, unowned 0
     trigger session-expired-connection-lost w2
     barrier join: 0 to 3000, nobody is missing
@@ -70,7 +70,7 @@ start w1 after_ms=10ms
 stood w1 3*10
 stood w2 3*1510
 accounts
-    rebalance stable: cause left-without-reason, triggered by w2, culprit w2
+    rebalance 2 stable: cause left-without-reason, triggered by w2, culprit w2
     stood 4560, the longest 1510, stopped 6, unowned 0
     trigger left-without-reason w2
     barrier join: 0 to 1500, nobody is missing
@@ -90,7 +90,7 @@ again w1 w3
 # In the first rebalance nothing stands still; it ends with two partitions of each given up, for the new member.
 # They stand still until the second is over.
 accounts 2
-    rebalance stable: cause member-joined, triggered by w3, culprit w3
+    rebalance 2 stable: cause member-joined, triggered by w3, culprit w3
     stood 0, the longest 0, stopped 0, unowned 4
     trigger member-joined w3
     barrier join: 0 to 2000, nobody is missing
@@ -98,7 +98,7 @@ accounts 2
     w1 stayed: 3 to 1, stood 0, blamed 0
     w2 stayed: 3 to 1, stood 0, blamed 0
     w3 new: 0 to 0, stood 0, blamed 0
-    rebalance stable: cause cooperative-follow-up, triggered by w2, no culprit
+    rebalance 3 stable: cause cooperative-follow-up, triggered by w2, no culprit
     stood 8120, the longest 2030, stopped 4, unowned 0
     trigger cooperative-follow-up w2
     barrier join: 0 to 2000, nobody is missing
@@ -122,14 +122,14 @@ sync w1 w2 w3
 # The first stands still for 6*1000.
 stood 6*2000
 accounts 2
-    rebalance superseded: cause leader-rejoined, triggered by w1, culprit w1
+    rebalance 2 superseded: cause leader-rejoined, triggered by w1, culprit w1
     stood 6000, the longest 1000, stopped 6, unowned 0
     trigger leader-rejoined w1
     barrier join: 0 to 0, nobody is missing
     barrier sync: 0 to 1000, nobody is missing
     w1 stayed: 3 to 0, stood 3000, blamed 6000
     w2 stayed: 3 to 0, stood 3000, blamed 0
-    rebalance stable: cause member-joined, triggered by w3, culprit w3
+    rebalance 3 stable: cause member-joined, triggered by w3, culprit w3
     stood 12000, the longest 2000, stopped 6, unowned 0
     trigger member-joined w3
     barrier join: 0 to 0, nobody is missing
@@ -145,7 +145,7 @@ start w1
 wait 30s w1
 leave w1
 accounts
-    rebalance empty: cause left-without-reason, triggered by w1, no culprit
+    rebalance 2 empty: cause left-without-reason, triggered by w1, no culprit
     stood 0, the longest 0, stopped 0, unowned 6
     trigger left-without-reason w1
     w1 left: 6 to 0, stood 0, blamed 0, last signs at [-30000]
@@ -154,7 +154,7 @@ wait 60m
 start w2
 # A group that nobody was in for an hour did not stand still: nobody wanted anything.
 accounts
-    rebalance stable: cause group-started, triggered by w2, no culprit
+    rebalance 3 stable: cause group-started, triggered by w2, no culprit
     stood 0, the longest 0, stopped 0, unowned 0
     trigger group-started w2
     barrier initial delay: 0 to 0, nobody is missing
@@ -169,7 +169,7 @@ wait 10s w1
 change w1 topics=orders
 start w1 after_ms=1s
 accounts
-    rebalance stable: cause subscription-changed, triggered by w1, culprit w1
+    rebalance 2 stable: cause subscription-changed, triggered by w1, culprit w1
     stood 4000, the longest 1000, stopped 4, unowned 0
     trigger subscription-changed w1
     barrier sync: 0 to 1000, nobody is missing
@@ -179,7 +179,7 @@ wait 9s w1
 start w1 after_ms=10ms
 stood 2*10
 accounts
-    rebalance stable: cause leader-rejoined, triggered by w1, culprit w1
+    rebalance 3 stable: cause leader-rejoined, triggered by w1, culprit w1
     stood 20, the longest 10, stopped 2, unowned 0
     trigger leader-rejoined w1
     barrier sync: 0 to 10, nobody is missing
@@ -196,7 +196,7 @@ start w1 w2 after_ms=10ms
 # late, but in time
 stood 6*10
 accounts
-    rebalance stable: cause leader-rejoined, triggered by w1, culprit w1
+    rebalance 2 stable: cause leader-rejoined, triggered by w1, culprit w1
     stood 60, the longest 10, stopped 6, unowned 0
     trigger leader-rejoined w1
     barrier join: 0 to 0, nobody is missing
@@ -213,7 +213,7 @@ wait 4s w1
 forget w2
 join w2
 accounts
-    replacement replaced: cause static-member-replaced, triggered by i2, culprit i2
+    replacement 2 replaced: cause static-member-replaced, triggered by i2, culprit i2
     stood 12000, the longest 4000, stopped 3, unowned 0
     trigger static-member-replaced w2
     w2 replaced: 3 to 0, stood 12000, blamed 12000
@@ -224,7 +224,7 @@ wait 2s w1 w2
 join w3
 again w1 w2 after_ms=10ms
 accounts
-    rebalance stable: cause member-joined, triggered by w3, culprit w3
+    rebalance 3 stable: cause member-joined, triggered by w3, culprit w3
     stood 120, the longest 20, stopped 6, unowned 0
     trigger member-joined w3
     barrier join: 0 to 10, nobody is missing
@@ -250,7 +250,7 @@ tell
       22:13:23.011 the group was Stable with 1 member, 10 ms after it began.
       What stood still is unknown: the members' assignments cannot be read.
 accounts
-    rebalance stable: cause left-without-reason, triggered by c2, culprit c2
+    rebalance 2 stable: cause left-without-reason, triggered by c2, culprit c2
     stood 0, the longest 0, stopped 0, unowned 0
     trigger left-without-reason c2
     barrier join: 0 to 0, nobody is missing

@@ -16,7 +16,7 @@ tell
       6 partitions stood still, the longest for 2.0 s: 6.1 partition-seconds in which nobody consumed.
       3 partitions were handed out: 2 to w1, 1 to w2.
 accounts
-    rebalance stable: cause topic-metadata-changed, triggered by w1, no culprit
+    rebalance 2 stable: cause topic-metadata-changed, triggered by w1, no culprit
     stood 6120, the longest 2020, stopped 6, unowned 0
     trigger topic-metadata-changed w1
     barrier join: 0 to 2000, nobody is missing
@@ -36,7 +36,7 @@ tell
       22:14:24.051 the group was Stable with 2 members, 2.0 s after it began.
       9 partitions stood still, the longest for 2.0 s: 10.2 partition-seconds in which nobody consumed, all of them on the account of w1.
 accounts
-    rebalance stable: cause leader-rejoined, triggered by w1, culprit w1
+    rebalance 3 stable: cause leader-rejoined, triggered by w1, culprit w1
     stood 10180, the longest 2020, stopped 9, unowned 0
     trigger leader-rejoined w1
     barrier join: 0 to 2000, nobody is missing
@@ -58,7 +58,7 @@ tell
       9 partitions stood still, the longest for 2.0 s: 10.2 partition-seconds in which nobody consumed.
       3 partitions were handed out: 2 to w2, 1 to w1.
 accounts
-    rebalance stable: cause topic-metadata-changed, triggered by w1, no culprit
+    rebalance 4 stable: cause topic-metadata-changed, triggered by w1, no culprit
     stood 10180, the longest 2020, stopped 9, unowned 0
     trigger topic-metadata-changed w1
     barrier join: 0 to 2000, nobody is missing
@@ -72,7 +72,7 @@ topic refunds 8
 join w1
 again w2
 accounts
-    rebalance stable: cause leader-rejoined, triggered by w1, culprit w1
+    rebalance 2 stable: cause leader-rejoined, triggered by w1, culprit w1
     stood 6120, the longest 2020, stopped 6, unowned 0
     trigger leader-rejoined w1
     barrier join: 0 to 2000, nobody is missing
@@ -87,7 +87,7 @@ wait 601s w1 w2
 join w1
 again w2
 accounts
-    rebalance stable: cause leader-rejoined, triggered by w1, culprit w1
+    rebalance 2 stable: cause leader-rejoined, triggered by w1, culprit w1
     stood 6120, the longest 2020, stopped 6, unowned 0
     trigger leader-rejoined w1
     barrier join: 0 to 2000, nobody is missing
@@ -114,7 +114,7 @@ tell
       4 partitions stood still, the longest for 2.0 s: 4.1 partition-seconds in which nobody consumed; 2 partitions have no owner and stand still afterwards.
       2 partitions changed hands: 1 from w1 to nobody, 1 from w2 to nobody.
 accounts
-    rebalance stable: cause topic-metadata-changed, triggered by w1, no culprit
+    rebalance 2 stable: cause topic-metadata-changed, triggered by w1, no culprit
     stood 4080, the longest 2020, stopped 4, unowned 2
     trigger topic-metadata-changed w1
     barrier join: 0 to 2000, nobody is missing
@@ -134,7 +134,7 @@ tell
       22:14:24.051 the group was Stable with 2 members, 2.0 s after it began.
       4 partitions stood still, the longest for 2.0 s: 6.1 partition-seconds in which nobody consumed, all of them on the account of w1; 2 partitions have no owner and stand still afterwards.
 accounts
-    rebalance stable: cause leader-rejoined, triggered by w1, culprit w1
+    rebalance 3 stable: cause leader-rejoined, triggered by w1, culprit w1
     stood 6100, the longest 2030, stopped 4, unowned 2
     trigger leader-rejoined w1
     barrier join: 0 to 2000, nobody is missing
@@ -169,7 +169,7 @@ change w2 topics=orders+orders-eu+refunds
 join w2
 again w1
 accounts
-    rebalance stable: cause subscription-changed, triggered by w2, culprit w2
+    rebalance 2 stable: cause subscription-changed, triggered by w2, culprit w2
     stood 6120, the longest 2020, stopped 6, unowned 0
     trigger subscription-changed w2
     barrier join: 0 to 2000, nobody is missing
@@ -185,7 +185,7 @@ change w2 topics=orders+orders-eu
 join w2
 again w1
 accounts
-    rebalance stable: cause subscription-changed, triggered by w2, culprit w2
+    rebalance 2 stable: cause subscription-changed, triggered by w2, culprit w2
     stood 6120, the longest 2020, stopped 6, unowned 0
     trigger subscription-changed w2
     barrier join: 0 to 2000, nobody is missing

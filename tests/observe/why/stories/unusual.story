@@ -8,7 +8,7 @@ wait 100ms
 wait 10s
 start w1 w2 after_ms=3s
 accounts
-    rebalance stable: cause group-started, triggered by w1, no culprit
+    rebalance 3 stable: cause group-started, triggered by w1, no culprit
     stood 0, the longest 0, stopped 0, unowned 0
     trigger group-started w1
     trigger member-returned w2
@@ -29,7 +29,7 @@ wait 3s w1
 join w2
 again w1
 accounts
-    rebalance stable: cause member-returned, triggered by w2, culprit w2
+    rebalance 4 stable: cause member-returned, triggered by w2, culprit w2
     stood 120, the longest 20, stopped 6, unowned 0
     trigger member-returned w2
     barrier join: 0 to 2000, nobody is missing

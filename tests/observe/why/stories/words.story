@@ -16,7 +16,7 @@ tell
       3 partitions changed hands: 3 from w2 to w1.
       > See whether w2 still runs: it ended while the broker was down or just after, or it does not reach the broker any more. If it was stopped on purpose there is nothing to mend.
 accounts
-    rebalance stable: cause session-expired, triggered by w2, culprit w2
+    rebalance 3 stable: cause session-expired, triggered by w2, culprit w2
     stood 144120, the longest 48020, stopped 6, unowned 0
     trigger session-expired w2
     barrier join: 0 to 3000, nobody is missing
@@ -39,7 +39,7 @@ tell
       3 partitions stand still, the longest for 45.0 s: 135.0 partition-seconds in which nobody consumes, all of them on the account of w2.
       > See what keeps w1 from rejoining, which a member does when it calls poll(). If that takes long, hand it fewer records at a time with max.poll.records, and keep short what is done when partitions are revoked. The others wait for it up to max.poll.interval.ms (300000 now).
 accounts
-    rebalance running: cause session-expired, triggered by w2, culprit w2
+    rebalance 3 running: cause session-expired, triggered by w2, culprit w2
     stood 135000, the longest 45000, stopped 3, unowned 0
     trigger session-expired w2
     barrier join: 0 to -1, nobody is missing
@@ -68,7 +68,7 @@ tell
       3 partitions changed hands: 3 from w2 to w3.
       > See whether w2 still runs: it ended while the broker was down or just after, or it does not reach the broker any more. If it was stopped on purpose there is nothing to mend.
 accounts
-    rebalance stable: cause member-joined, triggered by w3, culprit w2
+    rebalance 3 stable: cause member-joined, triggered by w3, culprit w2
     stood 126000, the longest 21000, stopped 6, unowned 0
     trigger member-joined w3
     trigger join-barrier-missed w2
@@ -104,7 +104,7 @@ tell
       5 partitions changed hands: 1 from w3 to w1, 1 from w4 to w1, 1 from w5 to w1, 1 from w6 to w1, 1 from w2 to w1.
       > Find out why w2 ended without leaving. Let it call close() when it is stopped; a lower session.timeout.ms (45000 now) lets the group notice a crash sooner.
 accounts
-    rebalance stable: cause session-expired-connection-lost, triggered by w2, w3, w4 and 5 others, culprit w2
+    rebalance 2 stable: cause session-expired-connection-lost, triggered by w2, w3, w4 and 5 others, culprit w2
     stood 240120, the longest 48020, stopped 6, unowned 0
     trigger session-expired-connection-lost w2
     trigger session-expired-connection-lost w3
