@@ -54,6 +54,8 @@ class Ctx:
     client_host: str = "/127.0.0.1"
     encoded: bytes = b""
     answer: Any = None
+    is_gone: bool = False
+    """The client has gone away while it waits."""
 
     @property
     def client_id(self) -> str:

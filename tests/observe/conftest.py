@@ -1,4 +1,4 @@
-"""The flag that writes the texts of stories instead of comparing them."""
+"""The flag that writes the texts of stories and scenes instead of comparing them."""
 
 from __future__ import annotations
 
