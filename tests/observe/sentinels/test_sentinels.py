@@ -12,7 +12,7 @@ from ottla.broker.settings import Settings
 from ottla.observe.sentinels import SENTINELS, Sentinels
 from ottla.observe.snapshot import GroupState, OffsetProgress
 from ottla.observe.view import View
-from tests.core.scenario_text import Scenario, read_scenarios, written
+from tests.core.scenario_text import compare, read_scenarios
 from tests.observe.sentinels.scenes import SCENES, Scene
 from tests.observe.sentinels.stage import Stage
 
@@ -27,13 +27,8 @@ def stage() -> Stage:
 
 
 @pytest.mark.parametrize("index", range(len(CASES)), ids=[one.title for one in CASES])
-def test_scene(index: int, pytestconfig: pytest.Config) -> None:
-    scenarios = read_scenarios(SCENES)
-    outcome = Scene().play(scenarios[index])
-    if pytestconfig.getoption("--record-stories", default=False):
-        scenarios[index] = Scenario(scenarios[index].title, outcome)
-        SCENES.write_text(written(scenarios), encoding="utf-8")
-    assert read_scenarios(SCENES)[index].lines == outcome
+def test_scene(index: int, record: bool) -> None:
+    compare(SCENES, index, Scene().play(CASES[index]), record=record)
 
 
 def test_a_group_in_order_is_left_in_peace(stage: Stage) -> None:

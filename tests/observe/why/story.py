@@ -213,11 +213,9 @@ class Story:
     def join(self, *names: str, reason: str | None = None) -> None:
         """JoinGroup, and again with the id if one is issued."""
         for name in names:
-            for _ in range(2):
-                joining = self.join_once(name, reason)
-                if joining.answer is None or joining.answer.error_code != ErrorCode.MEMBER_ID_REQUIRED:
-                    break
-                reason = f"need to re-join with the given member-id: {self[name].member_id}"
+            joining = self.join_once(name, reason)
+            if joining.answer is not None and joining.answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+                self.join_once(name, f"need to re-join with the given member-id: {self[name].member_id}")
 
     def join_once(self, name: str, reason: str | None = None) -> Ctx:
         """JoinGroup without coming back."""
@@ -316,6 +314,10 @@ class Story:
         self.wait(10)
 
     # Asking
+
+    def outcome(self) -> list[str]:
+        """What is told after each step of a text, of those who tell."""
+        return []
 
     def episodes(self) -> list[Episode]:
         return self.history.episodes(GROUP)

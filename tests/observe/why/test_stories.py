@@ -8,7 +8,7 @@ import pytest
 
 from ottla.observe.why.blame import LATE_MS
 from ottla.observe.why.causes import Cause
-from tests.core.scenario_text import Scenario, read_scenarios, written
+from tests.core.scenario_text import compare, read_scenarios, written
 from tests.observe.why.stories import CAUSES, FILES, play, played
 from tests.observe.why.stories import Cause as CauseStory
 
@@ -17,13 +17,9 @@ EACH_CAUSE = pytest.mark.parametrize("one", CAUSES, ids=lambda one: one.title)
 
 
 @pytest.mark.parametrize(("path", "index", "title"), CASES, ids=[f"{path.stem}: {title}" for path, _, title in CASES])
-def test_story(path: Path, index: int, title: str, pytestconfig: pytest.Config) -> None:
-    scenarios = read_scenarios(path)
-    _, outcome = play(scenarios[index])
-    if pytestconfig.getoption("--record-stories", default=False):
-        scenarios[index] = Scenario(title, outcome)
-        path.write_text(written(scenarios), encoding="utf-8")
-    assert read_scenarios(path)[index].lines == outcome
+def test_story(path: Path, index: int, title: str, record: bool) -> None:
+    _, outcome = play(read_scenarios(path)[index])
+    compare(path, index, outcome, record=record)
 
 
 @EACH_CAUSE
