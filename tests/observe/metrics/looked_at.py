@@ -18,43 +18,18 @@ from ottla.observe.snapshot import (
     PartitionState,
     TopicState,
 )
+from tests.observe.timeline.synthetic import member as any_member
+from tests.observe.timeline.synthetic import state as any_group
 
 
 def member(name: str, assignment: dict[str, list[int]], **changes: object) -> MemberState:
-    fields: dict[str, object] = {
-        "member_id": f"{name}-1",
-        "group_instance_id": None,
-        "client_id": name,
-        "client_host": "/10.0.0.7",
-        "is_leader": False,
-        "session_timeout_ms": 45_000,
-        "rebalance_timeout_ms": 300_000,
-        "heard_ms": 1_000,
-        "slack_ms": 44_000,
-        "waits_for": "",
-        "is_gone": False,
-        "protocols": ["range"],
-        "topics": ["orders"],
-        "assignment": assignment,
-    }
-    return MemberState(**{**fields, **changes})  # type: ignore[arg-type]
+    own = {"member_id": f"{name}-1", "client_host": "/10.0.0.7", "assignment": assignment}
+    return any_member(name, heard_ms=1_000, **own | changes)
 
 
 def group(group_id: str, state: str, *members: MemberState, protocol_type: str | None = "consumer") -> GroupState:
-    return GroupState(
-        group_id=group_id,
-        partition=0,
-        state=state,
-        generation=7,
-        protocol_type=protocol_type,
-        protocol_name="range" if members else None,
-        state_since_ms=0,
-        members=list(members),
-        pending_members=[],
-        barrier="",
-        barrier_age_ms=0,
-        awaited=[],
-    )
+    name = "range" if members else None
+    return any_group(group_id, list(members), state=state, protocol_type=protocol_type, protocol_name=name)
 
 
 def offset(
