@@ -20,6 +20,7 @@ from ottla.protocol.apis import ApiKey
 from ottla.protocol.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
 from ottla.protocol.primitives import ZERO_UUID
 from tests.core.world import Ctx, World
+from tests.observe.http.fakes import Lines
 from tests.observe.why.story import ENTRIES, held
 from tests.support.group_member import GroupMember
 
@@ -56,24 +57,6 @@ class Topics:
 
     def partition_count(self, name: str) -> int:
         return len(self.topics[name].partitions) if name in self.topics else 0
-
-
-class Lines:
-    """A log that keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.warnings: list[tuple[str, dict[str, Any]]] = []
-        self.infos: list[tuple[str, dict[str, Any]]] = []
-        self.errors: list[tuple[str, dict[str, Any]]] = []
-
-    def warning(self, event: str, **fields: Any) -> None:
-        self.warnings.append((event, fields))
-
-    def info(self, event: str, **fields: Any) -> None:
-        self.infos.append((event, fields))
-
-    def error(self, event: str, **fields: Any) -> None:
-        self.errors.append((event, fields))
 
 
 class WatchedWorld(World):

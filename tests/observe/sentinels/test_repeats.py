@@ -57,7 +57,7 @@ def test_a_member_that_is_turned_away_now_and_then_is_none(stage: Stage) -> None
     for _ in range(12):
         knock(stage)
         stage.wait(3 * MINUTE)
-    assert stage.log.warnings == []
+    assert stage.log.of("warning") == []
 
 
 def test_what_belongs_to_the_life_of_clients_is_no_refusal(stage: Stage) -> None:

@@ -38,8 +38,13 @@ def test_a_group_in_order_is_left_in_peace(stage: Stage) -> None:
             stage.write(partition, 10)
         stage.commit("a", {0: 1, 1: 1})
         stage.wait(MINUTE)
-    assert (stage.sentinels.active(), stage.sentinels.recent(), stage.emitted, stage.log.warnings) == ([], [], [], [])
-    assert stage.log.errors == []
+    assert (stage.sentinels.active(), stage.sentinels.recent(), stage.emitted, stage.log.of("warning")) == (
+        [],
+        [],
+        [],
+        [],
+    )
+    assert stage.log.of("error") == []
 
 
 def test_all_members_are_looked_at_once_a_commit_at_most(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +128,7 @@ def test_a_partition_without_lag_is_not_idle(stage: Stage) -> None:
         stage.commit("a", {0: 10 * (minute + 1), 1: 0})
         stage.commit("b", {2: 0, 3: 0})
         stage.wait(MINUTE)
-    assert stage.log.warnings == []
+    assert stage.log.of("warning") == []
 
 
 def test_no_more_partitions_are_kept_in_mind_than_the_settings_allow() -> None:
@@ -140,7 +145,7 @@ def test_rebalances_now_and_then_are_no_storm(stage: Stage) -> None:
     for _ in range(30):
         stage.form(FAIR)
         stage.wait(40_000)
-    assert stage.log.warnings == []
+    assert stage.log.of("warning") == []
 
 
 def test_an_alarm_is_told_once_when_it_is_raised_and_once_when_it_is_over(stage: Stage) -> None:
@@ -149,13 +154,13 @@ def test_an_alarm_is_told_once_when_it_is_raised_and_once_when_it_is_over(stage:
     stage.form({"a": {"orders": [0, 1, 2]}, "b": {"orders": [2, 3]}})
     stage.wait(10 * MINUTE)
     raised_ms = stage.alarm("two_believers").since_ms
-    assert len(stage.log.warnings) == 1
-    assert stage.log.infos == []
+    assert len(stage.log.of("warning")) == 1
+    assert stage.log.of("info") == []
     stage.form(FAIR)
     stage.wait(10 * MINUTE)
     (over,) = stage.sentinels.recent()
     assert over.since_ms == raised_ms < over.last_ms <= over.cleared_ms
-    assert (len(stage.log.warnings), len(stage.log.infos)) == (1, 1)
+    assert (len(stage.log.of("warning")), len(stage.log.of("info"))) == (1, 1)
     assert told == [("two_believers", 0), ("two_believers", over.cleared_ms)]
     raised, cleared = stage.emitted
     assert isinstance(raised, SentinelRaised) and isinstance(cleared, SentinelCleared)
@@ -172,7 +177,7 @@ def test_what_was_wrong_with_a_group_goes_with_it(stage: Stage) -> None:
     stage.world.coordinator.forget_group(stage.world.coordinator.groups["g"], "a test")
     assert stage.active == []
     stage.wait(2_000)
-    assert stage.log.errors == []
+    assert stage.log.of("error") == []
 
 
 def test_no_more_alarms_stand_than_the_settings_allow() -> None:
@@ -182,7 +187,7 @@ def test_no_more_alarms_stand_than_the_settings_allow() -> None:
     stage.wait(2_000)
     assert len(stage.sentinels.active()) == 4
     assert stage.sentinels.left_out >= 2
-    told = [event for event, _ in stage.log.warnings]
+    told = [event for event, _ in stage.log.of("warning")]
     assert told.count("Too many alarms, more are not told") == 1
     assert len(told) == 5
 
