@@ -85,7 +85,7 @@ def observers(who: str, directory: Path) -> Observer:
         return deferred([recorder])
     history = History(budget_bytes=BUDGET_BYTES)
     timelines = Timelines(history, BUDGET_BYTES)
-    sentinels = Sentinels(silent, Settings(), silent, recorder)
+    sentinels = Sentinels(silent, Settings(), silent, silent, recorder)
     return deferred([recorder, history, timelines, sentinels])
 
 

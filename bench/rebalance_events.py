@@ -65,7 +65,7 @@ def observers(who: str) -> Observer:
     recorder, history = Recorder(BUDGET_BYTES), History(budget_bytes=BUDGET_BYTES)
     events = GroupEvents(history, lambda key, value, wall_ms: None)
     history.on_episode.append(events.on_episode)
-    sentinels = Sentinels(silent, Settings(), silent, recorder)
+    sentinels = Sentinels(silent, Settings(), silent, silent, recorder)
     found: Mapping[str, list[Observer]] = {
         "events": [Deaf()],
         "ring": [recorder],

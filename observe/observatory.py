@@ -207,12 +207,12 @@ class Observatory(Observing):
             return
         from ottla.observe.sentinels import Sentinels
 
-        self.sentinels = Sentinels(self.view, self.settings, self.log, self.observer)
+        self.sentinels = Sentinels(self.view, self.settings, self.log, self.clock, self.observer)
         self.history.on_episode.append(self.sentinels.on_episode)
         if self._group_events is not None:
             self.sentinels.board.on_alarm.append(self._group_events.on_alarm)
         self.observer.add(self.sentinels)
-        self.sentinels.start(self.clock)
+        self.sentinels.start()
 
     def _open(self, port: HttpPort, address: Address, listener: Listener) -> None:
         from ottla.observe.http.parts import Parts

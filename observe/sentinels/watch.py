@@ -46,11 +46,13 @@ class Sentinels(events.Observer):
 
     at_once = wants_requests = True
 
-    def __init__(self, view: View, settings: Settings, log: Logger, emit: events.Emit = events.UNOBSERVED) -> None:
+    def __init__(
+        self, view: View, settings: Settings, log: Logger, clock: Clock, emit: events.Emit = events.UNOBSERVED
+    ) -> None:
         self._view = view
         self._settings = settings
         self._log = log
-        self._clock: Clock
+        self._clock = clock
         self._share = 0
         self.board = Board(settings, log, emit)
         self._progress = Progress(settings)
@@ -73,9 +75,8 @@ class Sentinels(events.Observer):
 
     # -- looking
 
-    def start(self, clock: Clock) -> None:
+    def start(self) -> None:
         """Look every second from now on."""
-        self._clock = clock
         self._arm()
 
     def _arm(self) -> None:

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from ottla.cli.main import command
 from ottla.testing.process import BrokerProcess
+from tests.cli.commands import HERE
+from tests.cli.segment_files import flip
 
-
-def ottla(*arguments: object, expect: int = 0) -> Result:
-    result = CliRunner().invoke(command, [str(one) for one in arguments], prog_name="ottla")
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == expect, result.output
-    return result
-
-
-def lines(*arguments: object) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in ottla(*arguments, "--format", "json").stdout.splitlines()]
+ottla, lines = HERE.run, HERE.lines
 
 
 def values(path: Path, *options: object) -> list[str]:
@@ -32,8 +21,7 @@ def values(path: Path, *options: object) -> list[str]:
 
 
 def verdicts(path: Path, expect: int = 0) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(ottla("log", "verify", path, "--format", "json", expect=expect).stdout)
-    return found
+    return list(HERE.json("log", "verify", path, expect=expect))
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +47,12 @@ def data(killed: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(killed, tmp_path / "data"))
 
 
+def last_file(data: Path) -> tuple[Path, list[dict[str, Any]]]:
+    """The last file of the journal that has frames, and those."""
+    paths = sorted((data / "journal").glob("*.wal"), reverse=True)
+    return next((path, rows) for path in paths if (rows := lines("log", "dump", path)))
+
+
 EXPECTED = [f"{life} {number}" for life in ("one", "two") for number in range(50)]
 
 
@@ -76,7 +70,7 @@ def test_the_last_commit_counts(data: Path) -> None:
 
 
 def test_frames_of_the_journal(data: Path) -> None:
-    (path,) = [path for path in sorted((data / "journal").glob("*.wal")) if lines("log", "dump", path)][-1:]
+    path, _ = last_file(data)
     rows = lines("log", "dump", path, "--print-data-log")
     assert [row["lsn"] for row in rows] == sorted(row["lsn"] for row in rows)
     batches = [row for row in rows if row["kind"] == "batch"]
@@ -109,31 +103,18 @@ def test_damage_that_the_checkpoint_vouches_for(data: Path) -> None:
 
 
 def test_damage_of_acknowledged_frames_is_found(data: Path) -> None:
-    path, frames = next(
-        (path, rows)
-        for path in sorted((data / "journal").glob("*.wal"), reverse=True)
-        if (rows := lines("log", "dump", path))
-    )
+    path, frames = last_file(data)
     first = next(row for row in frames if row["kind"] == "batch")
-    content = bytearray(path.read_bytes())
-    content[first["position"] + 60] ^= 0xFF
-    path.write_bytes(content)
+    flip(path, first["position"] + 60)
     (journal,) = [row for row in verdicts(data, expect=1) if row["file"].endswith(".wal")]
     assert journal["faults"][0]["position"] == first["position"]
     assert "what was acknowledged reaches to lsn" in journal["faults"][0]["reason"]
 
 
 def test_an_unfinished_last_frame_is_no_damage(data: Path) -> None:
-    path, frames = next(
-        (path, rows)
-        for path in sorted((data / "journal").glob("*.wal"), reverse=True)
-        if (rows := lines("log", "dump", path))
-    )
-    last = frames[-1]
-    content = bytearray(path.read_bytes())
-    if last["kind"] == "batch":
-        content[last["position"] + 45] ^= 0xFF
-    path.write_bytes(content)
+    path, frames = last_file(data)
+    if frames[-1]["kind"] == "batch":
+        flip(path, frames[-1]["position"] + 45)
     assert all(row["ok"] for row in verdicts(data))
 
 

@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from ottla.cli.main import command
 from ottla.testing.process import BrokerProcess
+from tests.cli.commands import HERE
+from tests.cli.segment_files import flip
 
-
-def ottla(*arguments: object, expect: int = 0) -> Result:
-    result = CliRunner().invoke(command, [str(one) for one in arguments], prog_name="ottla")
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == expect, result.output
-    return result
+ottla = HERE.run
 
 
 def recover(path: Path, *options: str, expect: int = 0) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(ottla("recover", path, *options, "--format", "json", expect=expect).stdout)
-    return found
+    return dict(HERE.json("recover", path, *options, expect=expect))
 
 
 @pytest.fixture(scope="module")
@@ -46,11 +38,9 @@ def damaged(killed: Path, tmp_path: Path) -> Path:
     """The second batch is damaged in the journal."""
     data = Path(shutil.copytree(killed, tmp_path / "data"))
     (path,) = (data / "journal").glob("*.wal")
-    lines = ottla("log", "dump", path, "--format", "json").stdout.splitlines()
-    batches = [row for row in map(json.loads, lines) if row["kind"] == "batch" and row["log"] == "orders-0"]
-    content = bytearray(path.read_bytes())
-    content[batches[1]["position"] + 60] ^= 0xFF
-    path.write_bytes(content)
+    rows = HERE.lines("log", "dump", path)
+    batches = [row for row in rows if row["kind"] == "batch" and row["log"] == "orders-0"]
+    flip(path, batches[1]["position"] + 60)
     return data
 
 
@@ -85,12 +75,8 @@ def test_accepting_the_loss_lets_a_broker_start(damaged: Path) -> None:
     text = ottla("recover", damaged, "--accept-loss").stdout
     assert "Given up" in text and "Set aside" in text
     assert recover(damaged)["problems"] == []
-    broker = BrokerProcess(damaged)
-    broker.start()
-    try:
+    with BrokerProcess(damaged) as broker:
         read = ottla("consume", "orders", "--offset", "earliest", "--exit", "-b", broker.bootstrap_servers).stdout
-    finally:
-        broker.stop()
     assert read.splitlines() == ["value 0"]
 
 

@@ -6,8 +6,6 @@ import json
 import os
 import pty
 import re
-import subprocess
-import sys
 import urllib.request
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -64,9 +62,8 @@ def test_a_terminal(ottla: Ottla, join: Join) -> None:
     """Coloured blocks, as wide as it is."""
     join("billing", "alpha")
     main, other = pty.openpty()
-    environment = {**os.environ, "OTTLA_BOOTSTRAP_SERVERS": ottla.bootstrap, "COLUMNS": "90", "TERM": "xterm-256color"}
-    command = [sys.executable, "-m", "ottla.cli", "timeline", "billing"]
-    with subprocess.Popen(command, stdout=other, stderr=other, env=environment) as process:
+    environment = {"COLUMNS": "90", "TERM": "xterm-256color"}
+    with ottla.spawn("timeline", "billing", stdout=other, stderr=other, env=environment) as process:
         os.close(other)
         shown = b""
         try:

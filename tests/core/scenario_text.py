@@ -113,6 +113,15 @@ def written(scenarios: list[Scenario]) -> str:
     return "\n\n".join("\n".join([f"== {item.title}", *item.lines]) for item in scenarios) + "\n"
 
 
+def compare(path: Path, index: int, outcome: list[str], *, record: bool) -> None:
+    """Hold the outcome of a scenario of a file against the text, or write it there."""
+    scenarios = read_scenarios(path)
+    if record:
+        scenarios[index].lines = outcome
+        path.write_text(written(scenarios), encoding="utf-8")
+    assert scenarios[index].lines == outcome
+
+
 def duration(text: str) -> int:
     """``3s``, ``250ms`` or a plain number, in milliseconds."""
     match = re.fullmatch(r"(-?\d+)(ms|s|m|h|d)?", text)

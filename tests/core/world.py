@@ -76,6 +76,8 @@ class Ctx:
     client_host: str = "/127.0.0.1"
     encoded: bytes = b""
     answer: Any = None
+    is_gone: bool = False
+    """The client has gone away while it waits."""
 
     @property
     def client_id(self) -> str:
@@ -143,7 +145,7 @@ class CoordinatorWorld:
         """A request with these fields, see `tests.support.requests`; otherwise as `ask`."""
         return self.ask(client, ENTRIES[key], request(key, fields), version, *more)
 
-    def ask(self, client: str, api: str, request: Message, version: int, *more: Any) -> Ctx:
+    def ask(self, client: str, api: str, request: Message, version: int, *more: Any, host: str = "/127.0.0.1") -> Ctx:
         """Send a request; the answer is in ``ctx.answer`` at once or after some later step.
 
         Args:
@@ -151,7 +153,7 @@ class CoordinatorWorld:
             more: what it takes besides the request, its context and the times.
         """
         layout = type(request).layout(version)
-        return self.enter(Ctx(client, version, layout.decode(layout.encode(request))), api, *more)
+        return self.enter(Ctx(client, version, layout.decode(layout.encode(request)), host), api, *more)
 
     def enter(self, ctx: Ctx, api: str, *more: Any) -> Ctx:
         entry = getattr(self.coordinator, api)

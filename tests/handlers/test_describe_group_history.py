@@ -19,7 +19,7 @@ from ottla.observe.why.explain import Explanations, read_told
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_group_history import DescribeGroupHistoryRequest, DescribeGroupHistoryResponse
-from tests.observe.why.scenarios import flapping
+from tests.observe.why.stories import played
 from tests.observe.why.story import GROUP, Story
 
 
@@ -47,7 +47,7 @@ def ask(explain: Any, **request: Any) -> DescribeGroupHistoryResponse:
 
 @pytest.fixture(scope="module")
 def story() -> Story:
-    return flapping()
+    return played("flapping")
 
 
 @pytest.fixture

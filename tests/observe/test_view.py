@@ -12,6 +12,7 @@ import pytest_asyncio
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.observe.record_times import AppendTimes
 from ottla.observe.view import Identity, View
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.consumer_protocol import (
     Assignment,
     ConsumerTopicPartitions,
@@ -19,17 +20,17 @@ from ottla.protocol.consumer_protocol import (
     encode_assignment,
     encode_subscription,
 )
-from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from ottla.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from ottla.protocol.records import Record, build_batch
 from tests.handlers.conftest import NOW_MS, World
+from tests.support.requests import commit_fields, join_fields, request, sync_fields
 
 pytestmark = pytest.mark.asyncio
+
+
+def given(**assigned):
+    """An assignment: partitions by topic."""
+    parts = [ConsumerTopicPartitions(topic=topic, partitions=list(which)) for topic, which in assigned.items()]
+    return encode_assignment(Assignment(assigned_partitions=parts))
 
 
 class ViewedWorld(World):
@@ -57,50 +58,35 @@ class ViewedWorld(World):
         super().advance(ms)
         self.run()
 
-    def ask_now(self, request, version):
-        exchange = self.send(request, version)
+    def ask_now(self, key, fields, version):
+        exchange = self.send(request(key, fields), version)
         self.run()
         return exchange
 
-    def join(self, member_id="", topics=("t",), protocol_type="consumer", metadata=None):
+    def join(self, member_id="", topics=("t",), metadata=None, **options):
         metadata = encode_subscription(Subscription(topics=list(topics))) if metadata is None else metadata
-        request = JoinGroupRequest(
-            group_id="g",
-            session_timeout_ms=45_000,
-            rebalance_timeout_ms=300_000,
-            member_id=member_id,
-            protocol_type=protocol_type,
-            protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
-        )
-        exchange = self.ask_now(request, 3)
+        times = {"session_ms": 45_000, "rebalance_ms": 300_000}
+        fields = join_fields("g", member_id=member_id, protocols={"range": metadata}, **times, **options)
+        exchange = self.ask_now(ApiKey.JOIN_GROUP, fields, 3)
         self.advance(0)
         return exchange
 
     def sync(self, joined, assignment):
         answer = joined.response
-        rows = [SyncGroupRequestAssignment(member_id=answer.member_id, assignment=assignment)]
-        request = SyncGroupRequest(
-            group_id="g", generation_id=answer.generation_id, member_id=answer.member_id, assignments=rows
-        )
-        return self.ask_now(request, 3)
+        fields = sync_fields("g", answer.generation_id, answer.member_id, {answer.member_id: assignment})
+        return self.ask_now(ApiKey.SYNC_GROUP, fields, 3)
 
     def stable(self, **assigned):
         """A group of one member that owns some partitions."""
         joined = self.join(topics=tuple(assigned))
-        parts = [ConsumerTopicPartitions(topic=topic, partitions=list(which)) for topic, which in assigned.items()]
-        self.sync(joined, encode_assignment(Assignment(assigned_partitions=parts)))
+        self.sync(joined, given(**assigned))
         return joined.response
 
     def commit(self, offsets, topic="t", member=None, group_id="g"):
-        rows = [OffsetCommitRequestPartition(partition_index=p, committed_offset=o) for p, o in offsets.items()]
-        request = OffsetCommitRequest(
-            group_id=group_id,
-            generation_id_or_member_epoch=-1 if member is None else member.generation_id,
-            member_id="" if member is None else member.member_id,
-            topics=[OffsetCommitRequestTopic(name=topic, partitions=rows)],
-        )
-        exchange = self.ask_now(request, 6)
-        assert [row.error_code for row in exchange.response.topics[0].partitions] == [0] * len(rows)
+        own = {} if member is None else {"generation": member.generation_id, "member_id": member.member_id}
+        fields = commit_fields(group_id, [(topic, partition, offset) for partition, offset in offsets.items()], **own)
+        exchange = self.ask_now(ApiKey.OFFSET_COMMIT, fields, 6)
+        assert [row.error_code for row in exchange.response.topics[0].partitions] == [0] * len(offsets)
 
     def write(self, count=1, *, timestamp_ms=None, partition=0, topic="t"):
         """One batch."""
@@ -256,8 +242,7 @@ async def test_what_was_decoded_is_not_decoded_again_until_it_changes(world):
     before = world.view.group("g").members[0].assignment
     assert world.view.group("g").members[0].assignment is before
     joined = world.join(member.member_id)
-    part = ConsumerTopicPartitions(topic="t", partitions=[1])
-    world.sync(joined, encode_assignment(Assignment(assigned_partitions=[part])))
+    world.sync(joined, given(t=[1]))
     assert world.view.group("g").members[0].assignment == {"t": [1]}
 
 

@@ -1,4 +1,4 @@
-"""Runs a suite that starts brokers, on brokers whose logs are late: ``python -m tests.storage.late_suites MODULE …``."""
+"""Runs a suite on brokers whose logs are late: ``python -m tests.storage.late_suites MODULE …``."""
 
 import runpy
 import sys

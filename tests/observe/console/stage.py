@@ -8,8 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
@@ -22,8 +21,6 @@ from ottla.observe.http.parts import Parts
 from ottla.observe.http.server import HttpPort
 from ottla.observe.sentinels.model import Alarm
 from ottla.observe.snapshot import (
-    ClusterState,
-    GroupBrief,
     GroupState,
     OffsetState,
     PartitionState,
@@ -32,7 +29,7 @@ from ottla.observe.snapshot import (
 from ottla.observe.timeline.build import build
 from ottla.observe.timeline.traffic import Traffic
 from ottla.observe.why.model import Advice, Episode, Wait
-from tests.observe.http.fakes import FakeHistory, FakeSentinels, Lines
+from tests.observe.http.fakes import FakeHistory, FakeSentinels, Lines, ShownView, now_ms
 from tests.observe.timeline.synthetic import Crowd, member, part, rebalance, state
 
 
@@ -43,53 +40,15 @@ class Past(FakeHistory):
         return episode
 
 
-class Show:
+class Show(ShownView):
     """Everything that the console asks for. Tests change it in the loop of the port (`Stage.do`)."""
 
     def __init__(self) -> None:
-        self.groups: dict[str, GroupState] = {}
-        self.committed: dict[str, list[OffsetState]] = {}
-        self.all_topics: dict[str, TopicState] = {}
+        super().__init__()
         self.traffic: dict[str, Traffic] = {}
         self.history = Past()
         self.sentinels = FakeSentinels()
         self.started_ms = now_ms() - 7_260_000
-
-    def cluster(self) -> ClusterState:
-        states: dict[str, int] = {}
-        for group in self.groups.values():
-            states[group.state] = states.get(group.state, 0) + 1
-        counts = len(self.all_topics), len(self.groups)
-        listen = "127.0.0.1:9092"
-        return ClusterState(
-            1, "MkU3OEVBNTcwNTJENDM2Qk", "0.1.0", listen, self.started_ms, now_ms(), 24, *counts, states
-        )
-
-    def topics(self) -> Iterator[TopicState]:
-        return iter(self.all_topics.values())
-
-    def topic(self, name: str) -> TopicState | None:
-        return self.all_topics.get(name)
-
-    def group_ids(self) -> list[str]:
-        return list(self.groups)
-
-    def brief(self, group_id: str) -> GroupBrief | None:
-        group = self.groups.get(group_id)
-        if group is None:
-            return None
-        rows = self.committed.get(group_id, [])
-        lag = sum(row.lag or 0 for row in rows) if rows else None
-        topics = sorted({row.topic for row in rows} | {one for member in group.members for one in member.topics or []})
-        counts = group.generation, len(group.members)
-        since_ms = group.state_since_ms
-        return GroupBrief(group_id, group.state, *counts, group.protocol_name, lag, topics, since_ms)
-
-    def group(self, group_id: str) -> GroupState | None:
-        return self.groups.get(group_id)
-
-    def offsets(self, group_id: str) -> list[OffsetState]:
-        return self.committed.get(group_id, [])
 
     async def told(self, group_id: str, pause: object, *, last: int | None, since_ms: int | None) -> bytes:
         """The JSON of a group's timeline."""
@@ -134,11 +93,6 @@ class Show:
                 mate.heard_ms += shift if mate.heard_ms else 0
         self.history.kept += episodes
         return shift
-
-
-def now_ms() -> int:
-    """Unix time."""
-    return time.time_ns() // 1_000_000
 
 
 class Stage:

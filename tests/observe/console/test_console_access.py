@@ -15,8 +15,7 @@ from tests.observe.console.conftest import DESKTOP, NARROW, Open
 from tests.observe.console.stage import Stage, sample
 from tests.observe.console.test_console_pages import PAGES, expect
 from tests.observe.timeline.synthetic import Crowd
-from tests.observe.why.scenarios import group_full
-from tests.observe.why.scenarios_members import member_joined, poll_loop_busy
+from tests.observe.why.stories import played
 from tests.observe.why.story import GROUP
 
 if TYPE_CHECKING:
@@ -92,8 +91,8 @@ def test_the_console(blank: Open, few: Stage, script: str, size: tuple[int, int]
 def test_saved_timelines(blank: Open, script: str, tmp_path: Path, size: tuple[int, int], scheme: str) -> None:
     crowd = Crowd(30, 20)
     timelines = [build("billing", crowd.episodes(), traffic=crowd.traffic(crowd.now), state=crowd.state())]
-    for story in (poll_loop_busy(), group_full(), member_joined()):
-        timelines.append(build(GROUP, story.history.episodes(GROUP)))
+    for title in ("poll loop busy", "group full", "member joined"):
+        timelines.append(build(GROUP, played(title).history.episodes(GROUP)))
     timelines.append(build("nothing", [], now_ms=crowd.now))
     for number, timeline in enumerate(timelines):
         path = tmp_path / f"{number}.html"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
@@ -174,19 +176,66 @@ class Lines:
     """A log that keeps what it is told."""
 
     def __init__(self) -> None:
-        self.lines: list[tuple[str, str]] = []
+        self.told: list[tuple[str, str, dict[str, Any]]] = []
+        self.debug, self.info, self.warning, self.error = map(self._level, ("debug", "info", "warning", "error"))
 
-    def debug(self, event: str, **fields: Any) -> None:
-        self.lines.append(("debug", event))
+    def _level(self, name: str) -> Callable[..., None]:
+        return lambda event, **fields: self.told.append((name, event, fields))
 
-    def info(self, event: str, **fields: Any) -> None:
-        self.lines.append(("info", event))
+    @property
+    def lines(self) -> list[tuple[str, str]]:
+        """Level and event of each."""
+        return [(level, event) for level, event, _ in self.told]
 
-    def warning(self, event: str, **fields: Any) -> None:
-        self.lines.append(("warning", event))
+    def of(self, level: str) -> list[tuple[str, dict[str, Any]]]:
+        """Event and fields of those of a level."""
+        return [(event, fields) for at, event, fields in self.told if at == level]
 
-    def error(self, event: str, **fields: Any) -> None:
-        self.lines.append(("error", event))
+
+class ShownView:
+    """A view of groups, their offsets and topics that a test puts in."""
+
+    started_ms = 0
+
+    def __init__(self) -> None:
+        self.groups: dict[str, GroupState] = {}
+        self.committed: dict[str, list[OffsetState]] = {}
+        self.all_topics: dict[str, TopicState] = {}
+
+    def cluster(self) -> ClusterState:
+        states = Counter(group.state for group in self.groups.values())
+        counts = len(self.all_topics), len(self.groups)
+        return ClusterState(1, "cluster", "0.1.0", "127.0.0.1:9092", self.started_ms, now_ms(), 24, *counts, states)
+
+    def topics(self) -> Iterator[TopicState]:
+        return iter(self.all_topics.values())
+
+    def topic(self, name: str) -> TopicState | None:
+        return self.all_topics.get(name)
+
+    def group_ids(self) -> list[str]:
+        return list(self.groups)
+
+    def brief(self, group_id: str) -> GroupBrief | None:
+        group = self.groups.get(group_id)
+        if group is None:
+            return None
+        rows = self.committed.get(group_id, [])
+        lag = sum(row.lag or 0 for row in rows) if rows else None
+        topics = sorted({row.topic for row in rows} | {one for member in group.members for one in member.topics or []})
+        counts = group.generation, len(group.members)
+        return GroupBrief(group_id, group.state, *counts, group.protocol_name, lag, topics, group.state_since_ms)
+
+    def group(self, group_id: str) -> GroupState | None:
+        return self.groups.get(group_id)
+
+    def offsets(self, group_id: str) -> list[OffsetState]:
+        return self.committed.get(group_id, [])
+
+
+def now_ms() -> int:
+    """Unix time."""
+    return time.time_ns() // 1_000_000
 
 
 def recorder_of(*events: Event) -> Recorder:

@@ -238,7 +238,7 @@ def test_no_more_groups_are_shown_than_the_settings_allow(view: Looked) -> None:
 
 
 def test_no_more_partitions_are_shown_than_the_settings_allow(view: Looked) -> None:
-    view.topic_states.append(topic("more", 1, 1))
+    view.all_topics["more"] = topic("more", 1, 1)
     found = scraped(view, *ALL, settings=Settings(ottla_metrics_max_partitions=4))
     # Those of users come before internal ones, and a topic is shown whole or not at all.
     assert set(found["kafka_topic_partitions"]) == {("topic=orders",), ("topic=__consumer_offsets",)}

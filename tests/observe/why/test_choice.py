@@ -5,12 +5,8 @@ from __future__ import annotations
 from datetime import UTC
 
 from ottla.observe.why.choice import choose, in_a_line
-from tests.observe.why.scenarios import SCENARIOS, again, poll_loop_busy, stable
-from tests.observe.why.story import Story
-
-
-def played(name: str) -> Story:
-    return next(one for one in SCENARIOS if one.name == name).play()
+from tests.observe.why.stories import played
+from tests.observe.why.story import Story, stable
 
 
 def chosen(story: Story) -> list[tuple[str, str]]:
@@ -19,10 +15,10 @@ def chosen(story: Story) -> list[tuple[str, str]]:
 
 
 def test_how_a_member_went_comes_before_that_it_is_back() -> None:
-    story = poll_loop_busy()
-    story["w2"].member_id = ""
+    story = played("poll loop busy")
+    story.forget("w2")
     story.join("w2")
-    again(story, "w1", "w3")
+    story.again("w1", "w3")
     story.sync("w2")
     assert story.last.cause == "member-returned"
     assert chosen(story) == [("rebalance", "member-joined"), ("rebalance", "member-returned")]
@@ -35,12 +31,12 @@ def test_how_a_member_went_comes_before_that_it_is_back() -> None:
 
 
 def test_a_member_that_left_and_came_back() -> None:
-    story = played("member_returned")
+    story = played("member returned")
     assert chosen(story) == [("rebalance", "left-closed"), ("rebalance", "member-returned")]
 
 
 def test_a_return_of_somebody_who_is_forgotten_is_told_itself() -> None:
-    story = played("member_returned")
+    story = played("member returned")
     choice = choose(story.episodes()[-1:])
     assert choice is not None
     assert [one.cause for one in choice.all] == ["member-returned"]
@@ -48,8 +44,8 @@ def test_a_return_of_somebody_who_is_forgotten_is_told_itself() -> None:
 
 def test_a_return_that_runs_is_told_itself() -> None:
     story = stable("w1", "w2")
-    story.leave("w2", "the consumer is being closed")
-    again(story, "w1")
+    story.leave("w2", reason="the consumer is being closed")
+    story.again("w1")
     story.wait(5_000, beating=["w1"])
     story.join("w2")
     assert (story.last.cause, story.last.outcome) == ("member-returned", "running")
@@ -57,12 +53,12 @@ def test_a_return_that_runs_is_told_itself() -> None:
 
 
 def test_a_pattern_is_told_itself() -> None:
-    assert chosen(played("rolling_restart")) == [("rebalance", "rolling-restart")]
+    assert chosen(played("rolling restart")) == [("rebalance", "rolling-restart")]
     assert chosen(played("flapping")) == [("rebalance", "flapping-member")]
 
 
 def test_the_stop_of_the_broker_hides_nothing() -> None:
-    story = played("coordinator_moved")
+    story = played("coordinator moved")
     assert story.last.kind == "stopped"
     assert story.last.headline == "The broker stopped or gave the group up."
     assert chosen(story) == [("rebalance", "group-started"), ("stopped", "coordinator-moved")]
@@ -70,7 +66,7 @@ def test_the_stop_of_the_broker_hides_nothing() -> None:
 
 
 def test_a_load_hides_nothing_and_is_told_if_there_is_nothing_else() -> None:
-    story = played("coordinator_loaded")
+    story = played("coordinator loaded")
     assert chosen(story) == [("rebalance", "group-started"), ("loaded", "coordinator-loaded")]
     choice = choose(story.episodes()[-1:])
     assert choice is not None

@@ -9,7 +9,7 @@ import pytest
 from ottla.observe.why.history import History
 from ottla.observe.why.model import Episode
 from ottla.observe.why.store import Cost, Kept, Row
-from tests.observe.why.scenarios import flapping, group_full, poll_loop_busy
+from tests.observe.why.stories import played
 from tests.observe.why.story import GROUP
 
 
@@ -31,13 +31,13 @@ def total(episodes: list[Episode]) -> Cost:
 
 
 def test_costs_are_the_sums_of_what_is_told() -> None:
-    for story in (flapping(), group_full(), poll_loop_busy()):
-        history: History = story.history
+    for title in ("flapping", "group full", "poll loop busy"):
+        history = played(title).history
         assert costs(history, 0) == [total(history.episodes(GROUP))]
 
 
 def test_somebody_who_is_turned_away_again_and_again_counts_each_time() -> None:
-    history = group_full().history
+    history = played("group full").history
     refusals = [one for one in history.episodes(GROUP) if one.kind == "refusal"]
     [cost] = costs(history, 0)
     assert cost.refused == sum(one.times for one in refusals) > 0

@@ -22,8 +22,8 @@ from ottla.observe.why.history import MOST_STRANGERS, History
 from ottla.observe.why.model import Episode, MemberPart, Trigger
 from ottla.observe.why.store import Kept, Store
 from ottla.observe.why.words import verdict
-from tests.observe.why.scenarios import flapping, group_full, poll_loop_busy, stable
-from tests.observe.why.story import GROUP, Story
+from tests.observe.why.stories import played
+from tests.observe.why.story import GROUP, Story, stable
 
 
 def read(store: Store, group_id: str) -> list[Episode]:
@@ -45,7 +45,7 @@ def episode(group_id: str, number: int, members: int = 3) -> Episode:
 
 
 def test_asking_for_some() -> None:
-    history = flapping().history
+    history = played("flapping").history
     assert [one.number for one in history.episodes(GROUP)] == [1, 2, 3, 4, 5, 6, 7]
     assert [one.number for one in history.episodes(GROUP, last=2)] == [6, 7]
     assert [one.number for one in history.episodes(GROUP, generation=3)] == [3]
@@ -86,7 +86,7 @@ def test_a_rebalance_that_runs_is_the_last() -> None:
 
 
 def test_episodes_are_told_once_and_explained_when_asked() -> None:
-    story = group_full()
+    story = played("group full")
     assert [(one.number, one.cause, one.headline) for one in story.ended] == [
         (1, "group-started", ""),
         (2, "turned-away-group-full", ""),
@@ -105,7 +105,7 @@ def test_refusals_that_differ_are_told_apart() -> None:
 
 
 def test_what_is_stored_is_what_was_told() -> None:
-    story = poll_loop_busy()
+    story = played("poll loop busy")
     assert story.history.episodes(GROUP, explained=False) == story.ended
 
 
@@ -239,7 +239,7 @@ def test_events_without_a_group_make_none() -> None:
 def test_a_group_that_is_removed_keeps_its_history_and_its_numbers() -> None:
     story = Story()
     story.start("w1")
-    story.leave("w1", "the consumer is being closed")
+    story.leave("w1", reason="the consumer is being closed")
     before = [one.number for one in story.episodes()]
     story.history(GroupRemoved(group_id=GROUP, cause=0, generation=2, reason="deleted", at_ms=story.world.now_ms))
     assert [one.number for one in story.episodes()] == before == [1, 2]
@@ -253,7 +253,7 @@ def test_a_group_that_is_removed_keeps_its_history_and_its_numbers() -> None:
 def test_departures_are_forgotten_in_time_and_keep_nothing_large() -> None:
     story = stable()
     for _ in range(40):
-        story.leave("w2", "the consumer is being closed")
+        story.leave("w2", reason="the consumer is being closed")
         story.new("w2")
         story.join("w2", "w1")
         story.wait(10)
