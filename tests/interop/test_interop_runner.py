@@ -213,6 +213,7 @@ def test_of_our_scenarios_so_many_minutes_run_each_day(monkeypatch: pytest.Monke
     assert all(len(some) == 5 and not any(load(name).foreign for name in some) for some in chosen)
     assert len(of_the_day(every, 0.5, "1")) == 1, "a suite that takes longer runs alone"
 
+
 def test_a_suite_that_fails_every_time_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTTLA_INTEROP_CACHE", str(tmp_path / "cache"))
     runs = [[Result("b", "failed")] for _ in range(2)]
