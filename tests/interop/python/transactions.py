@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tests.e2e.waiting import wait_for
 from tests.interop.python.harness import Scenario, Stage
 from tests.support.kit import Transactional
 from tests.support.waiting import wait_for
