@@ -9,7 +9,7 @@ _ISO = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 _UNITS = {"w": "w", "d": "d", "h": "h", "m": "m(?:in|(?!s))", "s": "s", "ms": "ms"}
-# Space belongs to the number behind it: there is one way only to read many of it.
+# Space belongs to the number behind it, so that a long run of spaces can be read in one way only.
 _SHORT = re.compile(
     "(?=.)" + "".join(rf"(?:\s*(?P<{name}>\d+(?:\.\d+)?)\s*{unit})?" for name, unit in _UNITS.items()), re.ASCII
 )

@@ -37,25 +37,24 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--share", type=int, metavar="PERCENT", help="run this part of the tests, by the day")
+    help_ = "run so many percent of the tests, 1 to 100, by the day; one test at least"
+    parser.addoption("--share", type=int, choices=range(1, 101), metavar="PERCENT", help=help_)
     parser.addoption("--day", default=f"{datetime.now(UTC):%Y%m%d}", help="the day that chooses them, as 20261123")
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    share = config.getoption("share")
-    return (
-        f"share: {share} percent of the tests; --share {share} --day {config.getoption('day')} runs them again"
-        if share
-        else None
-    )
+    if share := config.getoption("share"):
+        return f"share: {share} percent; --share {share} --day {config.getoption('day')} runs the same tests again"
+    return None
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if share := config.getoption("share"):
-        chosen = [Random(f"{config.getoption('day')} {item.nodeid}").random() * 100 < share for item in items]
-        config.hook.pytest_deselected(items=[item for item, runs in zip(items, chosen, strict=True) if not runs])
-        items[:] = [item for item, runs in zip(items, chosen, strict=True) if runs]
+        count = -(-len(items) * share // 100)  # rounded up: a run without any test fails
+        chosen = {*Random(config.getoption("day")).sample(range(len(items)), count)}
+        config.hook.pytest_deselected(items=[item for at, item in enumerate(items) if at not in chosen])
+        items[:] = [item for at, item in enumerate(items) if at in chosen]
 
 
 def pytest_configure(config: pytest.Config) -> None:

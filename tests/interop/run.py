@@ -2,7 +2,7 @@
 
 Each gets a fresh broker of its own, with its log on disk. What a run found is kept in docs/compatibility/ and printed
 as docs/compatibility.md. ``all`` has the longest suites run a sample, which changes with the day and is not kept;
-``--minutes N`` leaves other projects' own tests out and of our scenarios chooses suites by the day that took N minutes
+``--minutes N`` leaves other projects' tests out, and chooses by the day suites of our own scenarios that took N minutes
 together. The exit code is 1 if a test failed that has no known reason.
 """
 
@@ -28,8 +28,8 @@ from tests.interop.suite import EVERY_SUITE, NotAvailable, Place, Result, Run, S
 
 HERE = Path(__file__).parent
 BROKERS_LOG = "(broker's log)"
-_SIGNS = {"passed": "ok  ", "failed": "FAIL", "skipped": "skip"}
-_KNOWN = "knwn"
+_SIGNS = {"passed": "ok   ", "failed": "FAIL ", "skipped": "skip "}
+_KNOWN = "known"
 
 
 def names() -> list[str]:
