@@ -8,6 +8,7 @@ commit as the rows are added.
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable
 from datetime import date
 from importlib.util import find_spec
@@ -26,6 +27,8 @@ PACKAGES = {"delta": "deltalake", "iceberg": "pyiceberg"}
 NAMESPACE = "silver"
 _KEPT_VERSION = "ottla.schema.version"
 _BATCH = "ottla.batch."
+_CATALOG = threading.Lock()
+"""Held while a table is opened or made: streams write from threads of one process, and first find an empty catalog."""
 
 
 class NoPackage(Exception):
@@ -136,22 +139,23 @@ def iceberg_table(lake: Lake, table: Table) -> Any:
 
     root = Path(lake.path).absolute()
     root.mkdir(parents=True, exist_ok=True)
-    catalog = SqlCatalog("ottla", uri=f"sqlite:///{root}/iceberg.db", warehouse=f"file://{root}")
-    with contextlib.suppress(NamespaceAlreadyExistsError):
-        catalog.create_namespace(NAMESPACE)
-    name = (NAMESPACE, table.name)
-    try:
+    with _CATALOG:
+        catalog = SqlCatalog("ottla", uri=f"sqlite:///{root}/iceberg.db", warehouse=f"file://{root}")
+        with contextlib.suppress(NamespaceAlreadyExistsError):
+            catalog.create_namespace(NAMESPACE)
+        name = (NAMESPACE, table.name)
+        try:
+            return catalog.load_table(name)
+        except NoSuchTableError:
+            pass
+        stored = catalog.create_table_transaction(
+            name,
+            table.arrow(),
+            location=f"file://{Path(lake.where(table.name)).absolute()}",
+            properties={"write.parquet.compression-codec": "zstd", _KEPT_VERSION: str(VERSION), "comment": table.text},
+        )
+        with stored:
+            spec = stored.update_spec()
+            spec.add_field(table.partition_column, IdentityTransform(), table.partition_column)
+            spec.commit()
         return catalog.load_table(name)
-    except NoSuchTableError:
-        pass
-    stored = catalog.create_table_transaction(
-        name,
-        table.arrow(),
-        location=f"file://{Path(lake.where(table.name)).absolute()}",
-        properties={"write.parquet.compression-codec": "zstd", _KEPT_VERSION: str(VERSION), "comment": table.text},
-    )
-    with stored:
-        spec = stored.update_spec()
-        spec.add_field(table.partition_column, IdentityTransform(), table.partition_column)
-        spec.commit()
-    return catalog.load_table(name)

@@ -1,5 +1,7 @@
 """Delta and Iceberg: a batch that comes twice counts once, and Spark reads back what was written."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from ottla.pipeline import sinks
 from ottla.pipeline.lake import Lake
-from ottla.pipeline.tables import GROUP_GENERATIONS, QUARANTINE, Table
+from ottla.pipeline.tables import GROUP_GENERATIONS, QUARANTINE, TABLES, Table
 
 FORMATS = ["delta", "iceberg"]
 ADD: dict[str, Any] = {"delta": sinks.add_to_delta, "iceberg": sinks.add_to_iceberg}
@@ -49,6 +51,20 @@ def test_a_batch_that_comes_twice(format: str, table: Table, spark: SparkSession
         member = read.first().members[0]  # type: ignore[union-attr]
         assert (member.subscription_version, member.topics, member.assigned[0].partition) == (3, ["orders"], 1)
         assert member.owned is None
+
+
+def test_iceberg_streams_that_begin_together(tmp_path: Path) -> None:
+    """Their first batches make one catalog, and a table each."""
+    tables = [TABLES[name] for name in ("offset_commits", "group_generations", "log_end_samples", "quarantine")]
+    for lake in [Lake(str(tmp_path / str(number))) for number in range(5)]:
+        together = threading.Barrier(len(tables))
+
+        def make(table: Table, lake: Lake = lake, together: threading.Barrier = together) -> str:
+            together.wait()
+            return str(sinks.iceberg_table(lake, table).name()[-1])
+
+        with ThreadPoolExecutor(len(tables)) as threads:
+            assert list(threads.map(make, tables)) == [table.name for table in tables]
 
 
 @pytest.mark.parametrize("format", FORMATS)
