@@ -28,7 +28,7 @@ from ottla.observe.recorder import Recorder
 from ottla.observe.recording import Header
 from ottla.observe.recording_writer import RecordingWriter
 from ottla.observe.sentinels.watch import Sentinels
-from ottla.observe.timeline.live import Timelines
+from ottla.observe.timeline.traffic import Traffic
 from ottla.observe.why.history import History
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offset_commit import (
@@ -84,9 +84,8 @@ def observers(who: str, directory: Path) -> Observer:
         recorder.file = writer
         return deferred([recorder])
     history = History(budget_bytes=BUDGET_BYTES)
-    timelines = Timelines(history, BUDGET_BYTES)
     sentinels = Sentinels(silent, Settings(), silent, silent, recorder)
-    return deferred([recorder, history, timelines, sentinels])
+    return deferred([recorder, history, Traffic(BUDGET_BYTES), sentinels])
 
 
 class Turns:

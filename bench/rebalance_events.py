@@ -23,7 +23,7 @@ from ottla.broker.settings import Settings
 from ottla.observe.group_events import GroupEvents
 from ottla.observe.recorder import Recorder
 from ottla.observe.sentinels.watch import Sentinels
-from ottla.observe.timeline.live import Timelines
+from ottla.observe.timeline.traffic import Traffic
 from ottla.observe.why.history import History
 from ottla.protocol.consumer_protocol import (
     Assignment,
@@ -71,7 +71,7 @@ def observers(who: str) -> Observer:
         "ring": [recorder],
         "history": [history],
         "topic": [events, history],
-        "all": [recorder, events, history, Timelines(history, BUDGET_BYTES), sentinels],
+        "all": [recorder, events, history, Traffic(BUDGET_BYTES), sentinels],
     }
     return deferred(found[who])
 

@@ -87,18 +87,24 @@ class GroupEvents(events.Observer):
         if not event.group_id:
             return  # it is refused, and there is no such group
         self._input = event
-        self._add(
+        more: dict[str, Any] = {
+            "session_timeout_ms": event.session_timeout_ms,
+            "rebalance_timeout_ms": event.rebalance_timeout_ms,
+        }
+        if event.group_instance_id is not None:
+            more |= _instance(event.group_instance_id)
+        # The record that each member of a rebalance leaves: without keywords it costs half as much.
+        self._store(
             "join_received",
             event.group_id,
             event.wall_ms,
-            generation=self._groups.generation_of(event.group_id),
-            member=event.member_id,
-            client=event.client_id,
-            host=event.client_host,
-            reason=event.reason or "",
-            session_timeout_ms=event.session_timeout_ms,
-            rebalance_timeout_ms=event.rebalance_timeout_ms,
-            **_instance(event.group_instance_id),
+            self._groups.generation_of(event.group_id),
+            event.member_id,
+            event.client_id,
+            event.client_host,
+            event.reason or "",
+            "",
+            more,
         )
 
     def _leave_received(self, event: events.LeaveReceived) -> None:
@@ -254,11 +260,26 @@ class GroupEvents(events.Observer):
         host: str = "",
         reason: str = "",
         cause: str = "",
-        **row: Any,
+        **more: Any,
+    ) -> None:
+        self._store(name, group_id, wall_ms, generation, member, client, host, reason, cause, more)
+
+    def _store(
+        self,
+        name: str,
+        group_id: str,
+        wall_ms: int,
+        generation: int,
+        member: str,
+        client: str,
+        host: str,
+        reason: str,
+        cause: str,
+        more: dict[str, Any],
     ) -> None:
         if self._hashes is not None:
             group_id, host = self._hashes.group(group_id), self._hashes.host(host)
-        record = {
+        record: dict[str, Any] = {
             "v": VERSION,
             "ts_ms": wall_ms,
             "event": name,
@@ -269,8 +290,8 @@ class GroupEvents(events.Observer):
             "host": _clipped(host),
             "reason": _clipped(reason),
             "cause": cause,
-            **row,
         }
+        record |= more
         self._put(group_id.encode(), self._encode(record), wall_ms)
 
 

@@ -92,7 +92,9 @@ class Observatory(Observing):
             observers.append(self._group_events)
             self.history.on_episode.append(self._group_events.on_episode)
         if settings.ottla_history_memory_bytes:
-            observers += [self.history, self.timelines]
+            observers.append(self.history)
+            if self.timelines.traffic is not None:
+                observers.append(self.timelines.traffic)
         elif self._group_events is not None:
             observers.append(self.history)  # it keeps nothing, but tells of each episode
         if self.measuring is not None:

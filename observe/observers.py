@@ -34,6 +34,8 @@ from ottla.observe.recorder import Recorder
 Soon: TypeAlias = Callable[[Callable[[], None]], object]
 """Calls a function once the present turn is over."""
 
+_Takers: TypeAlias = tuple[Callable[[Any], None], ...]
+
 MOST_WAITING = 256
 """So many events wait at most, if none of them is large."""
 FEW = 8
@@ -73,8 +75,9 @@ class Observers(Observer):
     def _set(self, observers: Sequence[Observer]) -> None:
         self._observers = tuple(observers)
         self._recorders = tuple(one for one in observers if isinstance(one, Recorder))
-        self._now_by_type: dict[type[Any], tuple[Callable[[Any], None], ...]] = {}
-        self._later_by_type: dict[type[Any], tuple[Callable[[Any], None], ...]] = {}
+        self._now_by_type: dict[type[Any], tuple[_Takers, Callable[[Any], bool] | None]] = {}
+        self._later_by_type: dict[type[Any], _Takers] = {}
+        self._now_by_note: _Takers | None = None
         self._counting = tuple(
             one.count_commit for one in observers if type(one).count_commit is not Observer.count_commit
         )
@@ -82,10 +85,8 @@ class Observers(Observer):
             one.catch_up = self.tell
 
     def __call__(self, event: Event) -> None:
-        kind = event.__class__
-        takers = self._now_by_type.get(kind)
-        if takers is None:
-            takers = self._choose(kind)
+        found = self._now_by_type.get(event.__class__)
+        takers, is_large = self._choose(event.__class__) if found is None else found
         for take in takers:
             try:
                 take(event)
@@ -93,7 +94,6 @@ class Observers(Observer):
                 self._report(event)
         waiting = self._waiting
         waiting.append(event)
-        is_large = _LARGE.get(kind)
         if is_large is not None and is_large(event):
             self.tell(with_large=True)
         elif self._soon is None or len(waiting) >= MOST_WAITING:
@@ -103,9 +103,10 @@ class Observers(Observer):
             self._soon(self.tell)
 
     def note_commit(self, note: CommitNote) -> None:
-        takers = self._now_by_type.get(tuple)
+        takers = self._now_by_note
         if takers is None:
-            takers = self._choose(tuple)
+            takers, _ = self._choose(tuple)
+            self._now_by_note = takers
         for take in takers:
             try:
                 take(note)
@@ -162,15 +163,17 @@ class Observers(Observer):
             name = CommitReceived.__name__ if isinstance(told, tuple) else type(told).__name__
         self._log.error("an observer failed", of=name, exc_info=True)
 
-    def _choose(self, kind: type[Any]) -> tuple[Callable[[Any], None], ...]:
-        """Find who takes events of a type, or notes of commits; returns those who do at once."""
+    def _choose(self, kind: type[Any]) -> tuple[_Takers, Callable[[Any], bool] | None]:
+        """Find who takes events of a type, or notes of commits; returns those who do at once, and what is large."""
         event_kind = CommitReceived if kind is tuple else kind
         chosen = [one for one in self._observers if one not in self._recorders and one.wants(event_kind)]
-        for at_once, table in ((True, self._now_by_type), (False, self._later_by_type)):
-            table[kind] = tuple(
-                one.note_commit if kind is tuple else one.taker(kind) for one in chosen if one.at_once is at_once
-            )
-        return self._now_by_type[kind]
+        now, later = [
+            tuple(one.note_commit if kind is tuple else one.taker(kind) for one in chosen if one.at_once is at_once)
+            for at_once in (True, False)
+        ]
+        self._later_by_type[kind] = later
+        self._now_by_type[kind] = found = now, _LARGE.get(kind)
+        return found
 
 
 def _is_long(named: Sequence[NamedBytes]) -> bool:

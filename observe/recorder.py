@@ -150,7 +150,9 @@ class Recorder(Observer):
             kind = event.__class__
             lanes = calm
             if kind is tuple:
-                if keeps_notes and _is_plain(event):
+                # Its request is at hand, says what was resolved, and was not refused before the group was looked at.
+                is_plain = 0 < len(event[6]) <= LONGEST_NOTE_BYTES and not event[8] and event[3] < BY_TOPIC_ID
+                if keeps_notes and is_plain:
                     row, group_id, lanes = event[:7], event[7].group_id, traffic
                 else:
                     row = event = commit_event(event)
@@ -248,11 +250,6 @@ def _event(row: Raw) -> bytes:
     note = _decode_note(data)
     request = OffsetCommitRequest.layout(note[3]).decode(note[6])
     return _encode(commit_event((*note, request, {})))
-
-
-def _is_plain(note: CommitNote) -> bool:
-    """True if its request is at hand, says what was resolved, and was not refused before the group was looked at."""
-    return 0 < len(note[6]) <= LONGEST_NOTE_BYTES and not note[8] and note[3] < BY_TOPIC_ID
 
 
 def _is_expected(event: Event) -> bool:

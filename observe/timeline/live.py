@@ -7,12 +7,10 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ottla.broker.core.events import Observer, OffsetsCommitted
 from ottla.observe.timeline.traffic import Traffic
 
 if TYPE_CHECKING:
     from ottla.broker.clock import Clock, TimerHandle
-    from ottla.broker.core.events import Event
     from ottla.observe.timeline.build import Builder
     from ottla.observe.timeline.model import Timeline
     from ottla.observe.view import View
@@ -28,17 +26,20 @@ LONGEST_TURN_MS = 5
 MOST_EPISODES = 1_000
 
 
-class Timelines(Observer):
-    """Makes the timelines of groups. It observes the coordinator's events for their commits.
+class Timelines:
+    """Makes the timelines of groups.
 
     Args:
         history: where episodes come from.
         budget_bytes: the memory for commits and lag; 0 for none.
+
+    Attributes:
+        traffic: observes commits; None if there is no memory for them.
     """
 
     def __init__(self, history: History, budget_bytes: int) -> None:
         self._history = history
-        self._traffic = Traffic(budget_bytes) if budget_bytes else None
+        self.traffic = Traffic(budget_bytes) if budget_bytes else None
         self._view: Callable[[], View]
         self._clock: Clock
         self._looks: _Looks | None = None
@@ -52,21 +53,10 @@ class Timelines(Observer):
         """
         self._view, self._clock = view, clock
 
-    def wants(self, kind: type[Event]) -> bool:
-        return kind is OffsetsCommitted  # what else a timeline shows comes from the history
-
-    def __call__(self, event: Event) -> None:
-        if self._traffic is not None:
-            self._traffic(event)
-
-    def count_commit(self, group_id: str, partitions: int, wall_ms: int) -> None:
-        if self._traffic is not None:
-            self._traffic.count_commit(group_id, partitions, wall_ms)
-
     def watch(self) -> None:
         """Begin to look at the lag of all groups now and then: somebody may want to see it."""
-        if self._looks is None and self._traffic is not None and not self._closed:
-            self._looks = _Looks(self._view(), self._clock, self._traffic)
+        if self._looks is None and self.traffic is not None and not self._closed:
+            self._looks = _Looks(self._view(), self._clock, self.traffic)
 
     def close(self) -> None:
         """Look no more, whoever asks."""
@@ -87,7 +77,7 @@ class Timelines(Observer):
         async for episode in self._history.each(group_id, pause, last=last, since_ms=since_ms):
             builder = begin([episode]) if builder is None else builder
             builder.add(episode)
-        timeline = (builder or begin([])).finish(self._traffic)
+        timeline = (builder or begin([])).finish(self.traffic)
         pieces = []
         for piece in _pieces(timeline):
             pieces.append(piece)

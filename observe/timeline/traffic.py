@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ottla.broker.core.events import Event, OffsetsCommitted
+from ottla.broker.core.events import Event, Observer, OffsetsCommitted
 
 if TYPE_CHECKING:
     from ottla.observe.timeline.model import Flow
@@ -71,7 +71,7 @@ class Row:
         return max(bucket - self.first, 0)
 
 
-class Traffic:
+class Traffic(Observer):
     """Observes commits; lag is told by whoever looks at the groups from time to time.
 
     Args:
@@ -85,13 +85,14 @@ class Traffic:
         self._bucket = 0
         self._new: dict[str, int] = {}
 
+    def wants(self, kind: type[Event]) -> bool:
+        return kind is OffsetsCommitted
+
     def __call__(self, event: Event) -> None:
-        """Take an event."""
         if isinstance(event, OffsetsCommitted) and event.producer_id < 0:  # else it is told a second time
             self.count_commit(event.group_id, event.partitions, event.wall_ms)
 
     def count_commit(self, group_id: str, partitions: int, wall_ms: int) -> None:
-        """Take a commit that became durable."""
         bucket, new = wall_ms // FINEST_MS, self._new
         if bucket != self._bucket or len(new) >= MOST_NEW:
             self._store()

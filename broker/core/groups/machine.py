@@ -133,6 +133,13 @@ class Machine(CoordinatorMachine[GroupShard]):
                 )
             )
 
+    def grant(self, ctx: Asker, response: Any, group_id: str, member_id: str) -> None:
+        """Answer a parked request that succeeded. An event says so only if every event is wanted: there are many."""
+        if self.recorded:
+            self.reply(ctx, response, group_id, member_id)
+        else:
+            self.effects.append(Reply(ctx, response))
+
     # Timers
 
     def start_session(self, group: Group, member: Member, timeout_ms: int | None = None) -> None:

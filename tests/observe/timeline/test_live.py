@@ -126,13 +126,14 @@ def test_a_turn_is_over_in_time() -> None:
 def test_it_observes_commits_only() -> None:
     view, clock = FakeView(), ManualClock()
     made = timelines([], clock, view)
-    assert made.wants(OffsetsCommitted)
-    assert not made.wants(StateChanged)
+    assert made.traffic is not None
+    assert made.traffic.wants(OffsetsCommitted)
+    assert not made.traffic.wants(StateChanged)
     view.put("billing")
-    made(OffsetsCommitted(group_id="billing", cause=1, wall_ms=clock.wall_ms(), member_id="m", partitions=1))
+    made.traffic(OffsetsCommitted(group_id="billing", cause=1, wall_ms=clock.wall_ms(), member_id="m", partitions=1))
     flow = told(made, "billing").flow
     assert flow is not None
     assert sum(flow.commits) == 1
     nothing = timelines([], clock, view, budget=0)
-    nothing(OffsetsCommitted(group_id="billing", cause=1, wall_ms=clock.wall_ms(), member_id="m", partitions=1))
+    assert nothing.traffic is None
     assert told(nothing, "billing").flow is None

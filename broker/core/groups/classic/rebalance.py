@@ -211,7 +211,7 @@ def announce(m: Machine, group: Group) -> None:
     """
     for member in group.members.values():
         if (ctx := group.unpark_join(member)) is not None:
-            m.reply(ctx, join_success(ctx, group, member), group.group_id, member.member_id)
+            m.grant(ctx, join_success(ctx, group, member), group.group_id, member.member_id)
         m.start_session(group, member)
         member.is_new = False
         group.pending_sync[member.member_id] = None
@@ -243,8 +243,10 @@ def answer_syncs(m: Machine, group: Group, error: ErrorCode) -> None:
     for member in group.members.values():
         if (ctx := member.parked_sync) is not None:
             member.parked_sync = None
-            response = sync_error(error) if error else sync_success(group, member)
-            m.reply(ctx, response, group.group_id, member.member_id)
+            if error:
+                m.reply(ctx, sync_error(error), group.group_id, member.member_id)
+            else:
+                m.grant(ctx, sync_success(group, member), group.group_id, member.member_id)
             m.start_session(group, member)
 
 
