@@ -40,6 +40,15 @@ def trace_commit_keeps_the_session(t: Trace) -> None:
     heartbeat(t, "a")
 
 
+def trace_commits_to_the_empty_group(t: Trace) -> None:
+    """Alone: other traces describe, fetch and delete this group as one that is not there."""
+    for version in range(2, 10):
+        commit_alone(t, version, group="")
+        describe(t, 5, "")
+    delete(t, 2, "")
+    describe(t, 5, "")
+
+
 def trace_commits(t: Trace) -> None:
     for version in range(2, 10):
         commit_alone(t, version)
@@ -48,7 +57,6 @@ def trace_commits(t: Trace) -> None:
         commit(t, "a", version, member="x", generation=5)
         commit(t, "a", version, member="x", generation=-1)
         commit(t, "a", version, member="", generation=0)
-        commit_alone(t, version, group="")
         commit_alone(t, version, offsets=())
         commit_alone(t, version, offsets=[("absent", 0, 1)])
         commit_alone(
