@@ -96,11 +96,9 @@ class Handover:
     def release(self, timeout_ms: float) -> Callable[[], asyncio.Future[None]]:
         """Give up everything at once. Await the returned function's result to commit, for at most ``timeout_ms``, and
         to tell the listener."""
-        subscription = self._subscription
-        held = subscription.assigned()
         offsets = self._finished()
+        held = self._subscription.release()
         listener = self.listener
-        subscription.clear()
         self.rounds = 0
         self._gate.look_again()
 
@@ -109,6 +107,7 @@ class Handover:
                 await self._commit(offsets, timeout_ms)
             if held and listener is not None:
                 await self._tell_gone(listener, set(held))
+            self._subscription.released.clear()
 
         return lambda: asyncio.ensure_future(finish())
 
