@@ -133,7 +133,7 @@ class SubscriptionState:
         self.topics = frozenset()
 
     def match(self, names: Iterable[str]) -> frozenset[str]:
-        """Which of these topics the pattern matches."""
+        """The topics among these that the pattern matches."""
         return frozenset(name for name in names if self.pattern is not None and self.pattern.match(name))
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
