@@ -257,7 +257,7 @@ class Client(Generic[O_co]):
         def rank(node_id: int) -> tuple[bool, bool, int]:
             connection = self._connections.get((node_id, DATA))
             ready = connection is not None and not connection.closed
-            open_requests = connection.open_requests if ready and connection else 0
+            open_requests = connection.conversation.open_requests if ready and connection else 0
             return (not ready, self._not_before.get(node_id, 0.0) > now, open_requests)
 
         known = sorted(self.cluster.brokers, key=rank)
@@ -318,7 +318,8 @@ class Client(Generic[O_co]):
                 continue
             self._unanswered_since_ms = None
             if not answer.brokers:
-                failures.append(f"{self._address(node_id)} names no brokers")
+                host, port = self._address(node_id)
+                failures.append(f"{host}:{port} names no brokers")
                 continue
             check(answer.error_code, "ask for cluster metadata")
             self.cluster.update(answer, topics)
@@ -421,7 +422,7 @@ class Client(Generic[O_co]):
                 self.request_refresh()
             for key, connection in list(self._connections.items()):
                 idle = now - connection.last_used_ms >= options.connections_max_idle_ms
-                if connection.closed or (idle and not connection.open_requests):
+                if connection.closed or (idle and not connection.conversation.open_requests):
                     del self._connections[key]
                     connection.close()
             await asyncio.sleep(pause_ms / 1000)

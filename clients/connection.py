@@ -67,7 +67,8 @@ class ClientConnection(asyncio.Protocol):
             async with asyncio.timeout(timeout_ms / 1000):
                 await loop.create_connection(lambda: connection, host, port, ssl=ssl_context)
                 connection._refuse_itself()
-                connection._hello(timeout_ms)
+                connection.conversation.hello(connection._now(), timeout_ms, lambda: _settle(connection._ready, None))
+                connection._flush()
                 await connection._ready
         except TimeoutError:
             connection.close()
@@ -82,10 +83,6 @@ class ClientConnection(asyncio.Protocol):
     @property
     def closed(self) -> bool:
         return self._reason is not None
-
-    @property
-    def open_requests(self) -> int:
-        return self.conversation.open_requests
 
     async def send(
         self,
@@ -180,10 +177,6 @@ class ClientConnection(asyncio.Protocol):
         ours, theirs = (self._transport.get_extra_info(name) for name in ("sockname", "peername"))
         if ours is not None and ours == theirs:
             raise KafkaConnectionError(f"{self.address}: nobody listens there")
-
-    def _hello(self, timeout_ms: float) -> None:
-        self.conversation.hello(self._now(), timeout_ms, lambda: _settle(self._ready, None))
-        self._flush()
 
     def _flush(self) -> None:
         self.last_used_ms = self._now()

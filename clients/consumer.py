@@ -410,7 +410,7 @@ class Consumer:
             NoOffsetForPartition: there is none, and auto_offset_reset is ``none``.
             KafkaTimeout: it could not be found out within default_api_timeout_ms.
         """
-        client = self._running()
+        client = self._running(or_stopping=True)
         state = self._subscription.state(tp)
         deadline = client.now_ms() + self._options.default_api_timeout_ms
         while state.position is None:
@@ -501,11 +501,10 @@ class Consumer:
             KafkaError: the offsets are refused.
             OptionError: there is no group_id.
         """
-        self._running()
         group = self._need_group("commit()")
         wanted: dict[TopicPartition, OffsetAndMetadata] = {}
         if offsets is None:
-            for state in self._subscription.states():
+            for state in (*self._subscription.released.values(), *self._subscription.states()):
                 if state.position is not None:
                     wanted[state.tp] = OffsetAndMetadata(state.position, "", state.position_epoch)
         else:
@@ -526,12 +525,12 @@ class Consumer:
         Raises:
             OptionError: there is no group_id.
         """
-        self._running()
         group = self._need_group("committed()")
         wanted = given.partitions("partitions", partitions)
         return await group.offsets.committed(wanted, self._options.default_api_timeout_ms)
 
     def _need_group(self, what: str) -> Coordinator:
+        self._running(or_stopping=True)
         if self._group is None:
             raise OptionError(f"group_id=None: {what} needs a group")
         return self._group
@@ -591,16 +590,17 @@ class Consumer:
 
     # what happens in the background
 
-    def _running(self) -> Client[ConsumerOptions]:
-        if self._state != "running" or self._client is None:
+    def _running(self, *, or_stopping: bool = False) -> Client[ConsumerOptions]:
+        """The client while the consumer runs, or also while `stop` has the listener commit what is given up."""
+        usable = ("running", "stopping") if or_stopping else ("running",)
+        if self._state not in usable or self._client is None:
             raise ClientClosed(f"the consumer is {self._state}: call start() first, and nothing after stop()")
         return self._client
 
     def _assignment_changed(self) -> None:
         self._fetcher.forget()
         self._positions.poke()
-        self._fetcher.poke()
-        self._news.set()
+        self._positions_found()
 
     def _positions_found(self) -> None:
         self._fetcher.poke()

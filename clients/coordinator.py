@@ -279,7 +279,7 @@ class Coordinator:
     async def _complete(self, effect: Complete) -> None:
         revoked = False
         try:
-            if self._leaving is None:
+            if self._leaving is None and self._subscription.auto_assigned:
                 revoked = await self.handover.complete(effect)
         finally:
             self._step = None

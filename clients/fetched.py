@@ -16,7 +16,6 @@ from ottla.protocol.records import (
     BatchTooLarge,
     Record,
     TimestampType,
-    TopicPartition,
     check_crc,
     iter_batches,
     iter_records,
@@ -83,10 +82,9 @@ class FetchedPartition:
                 and every further call raises the same.
         """
         taken: list[ConsumerRecord[Any, Any]] = []
-        tp = self.state.tp
         while len(taken) < limit:
             try:
-                record = self._next_record(tp)
+                record = self._next_record()
             except KafkaError:
                 if taken:
                     break  # these first; the next call raises
@@ -95,7 +93,7 @@ class FetchedPartition:
                 return taken, True
             if record.offset >= self.next_offset:
                 try:
-                    taken.append(self._made(tp, record, key_of, value_of))
+                    taken.append(self._made(record, key_of, value_of))
                 except RecordNotReadable:
                     if taken:
                         break
@@ -104,7 +102,7 @@ class FetchedPartition:
             self._record = None
         return taken, False
 
-    def _next_record(self, tp: TopicPartition) -> Record | None:
+    def _next_record(self) -> Record | None:
         """The next record, the same one until it is taken; None if there is none."""
         while self._record is None:
             if self._damage is not None:
@@ -114,17 +112,17 @@ class FetchedPartition:
                 self._record = next(self._records, None)
             except BatchError as error:
                 assert self._header is not None
-                raise self._damaged(tp, error, self._header) from None
-            if self._record is None and not self._open_next(tp):
+                raise self._damaged(error, self._header) from None
+            if self._record is None and not self._open_next():
                 return None
         return self._record
 
-    def _damaged(self, tp: TopicPartition, error: BatchError, header: BatchHeader | None) -> RecordCorrupt:
+    def _damaged(self, error: BatchError, header: BatchHeader | None) -> RecordCorrupt:
         reason = str(error)
         if isinstance(error, BatchTooLarge):
             reason = f"{reason}; raise max_decompressed_batch_bytes, which is {self._max_decompressed_bytes}"
         behind = None if header is None else header.last_offset + 1
-        self._damage = RecordCorrupt(tp, self.next_offset, reason, behind)
+        self._damage = RecordCorrupt(self.state.tp, self.next_offset, reason, behind)
         self._header, self._records = None, iter(())
         return self._damage
 
@@ -133,9 +131,7 @@ class FetchedPartition:
         records = iter_records(batch, verify_crc=self._check_crcs, max_decompressed_bytes=self._max_decompressed_bytes)
         return records if header.record_count > MADE_AT_ONCE else iter(list(records))
 
-    def _made(
-        self, tp: TopicPartition, record: Record, key_of: Deserializer, value_of: Deserializer
-    ) -> ConsumerRecord[Any, Any]:
+    def _made(self, record: Record, key_of: Deserializer, value_of: Deserializer) -> ConsumerRecord[Any, Any]:
         key: Any = record.key
         value: Any = record.value
         what = "key_deserializer"
@@ -146,14 +142,14 @@ class FetchedPartition:
             if value_of is not None and value is not None:
                 value = value_of(value)
         except Exception as error:
-            raise RecordNotReadable(tp, record.offset, what, error) from error
-        header = self._header
+            raise RecordNotReadable(self.state.tp, record.offset, what, error) from error
+        tp, header = self.state.tp, self._header
         kind = TimestampType.CREATE_TIME if header is None else header.timestamp_type
         return ConsumerRecord(
             tp.topic, tp.partition, record.offset, record.timestamp_ms, kind, key, value, record.headers, self.epoch
         )
 
-    def _open_next(self, tp: TopicPartition) -> bool:
+    def _open_next(self) -> bool:
         """Open the next batch with something to give out. False: there is none."""
         header: BatchHeader | None = None
         try:
@@ -179,7 +175,7 @@ class FetchedPartition:
                 if self._check_crcs:
                     check_crc(header, batch)  # damage may be why it looks like one that is not for the user
         except BatchError as error:
-            raise self._damaged(tp, error, header) from None
+            raise self._damaged(error, header) from None
 
     def _visible(self, header: BatchHeader, batch: memoryview) -> bool:
         """Tell whether the batch's records are for the user: control records and aborted ones are not."""

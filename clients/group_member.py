@@ -157,6 +157,8 @@ class GroupMember:
             RebalanceInProgress: a rebalance is under way.
             CommitFailed: the member is in no generation.
         """
+        if self.closed:
+            raise CommitFailed("not committed: this consumer has left the group")
         if self.topics is None:
             return Sent(0, -1, "")  # partitions assigned by hand: the group has no members
         if self.fenced:
@@ -209,9 +211,9 @@ class GroupMember:
                 self._poll.restart(now_ms)
             self.request_rejoin("the consumer subscribes" if first else "the subscription changed", now_ms)
 
-    def unsubscribe(self, now_ms: float, reason: str = "the consumer unsubscribed") -> None:
+    def unsubscribe(self, now_ms: float) -> None:
         """Leave the group."""
-        self._leave(reason)
+        self._leave("the consumer unsubscribed")
         self.topics = None
         self.rejoin_needed = False
         self._proceed(now_ms)

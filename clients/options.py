@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 
 from ottla.clients.backoff import Backoff
 from ottla.clients.errors import OptionError
-from ottla.clients.given import is_int
+from ottla.clients.given import is_int, is_name
 from ottla.clients.structs import EARLIEST, LATEST
 from ottla.protocol.compression import MAX_DECOMPRESSED_BYTES, Codec
 
@@ -41,8 +41,8 @@ def or_none(check: Check) -> Check:
 
 
 FLAG: Check = ("True or False", lambda value: isinstance(value, bool))
-TEXT: Check = ("a text that is not empty", lambda value: isinstance(value, str) and value != "")
-ANY_TEXT: Check = ("a text", lambda value: isinstance(value, str))
+TEXT: Check = ("a text that is not empty", lambda value: is_name(value) and value != "")
+ANY_TEXT: Check = ("a text", is_name)
 CALLABLE: Check = ("a function", callable)
 STRATEGY: Check = (
     "'range', 'roundrobin', 'sticky', 'cooperative-sticky', an Assignor object, or a list of these, each once",

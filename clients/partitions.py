@@ -23,7 +23,7 @@ def labels(partitions: Iterable[TopicPartition]) -> str:
 
 
 def by_topic(partitions: Iterable[TopicPartition], make: Callable[[TopicPartition], T]) -> dict[str, list[T]]:
-    """What ``make`` makes of partitions, by topic. The order stays."""
+    """Partitions by topic, each as ``make`` gives it. The order stays."""
     found: dict[str, list[T]] = {}
     for tp in partitions:
         found.setdefault(tp.topic, []).append(make(tp))

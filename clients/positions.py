@@ -109,11 +109,8 @@ class Positions:
                 if not error.retriable:
                     self._on_error(error)
                 await asyncio.sleep(backoff.next_ms() / 1000)
-            self._tell()
-
-    def _tell(self) -> None:
-        self.changed.set()
-        self._on_found()
+            self.changed.set()
+            self._on_found()
 
     async def _look_up_committed(self, states: list[PartitionState]) -> None:
         found: Mapping[TopicPartition, OffsetAndMetadata | None] = {}
@@ -158,14 +155,12 @@ class Positions:
             self._client.request_refresh()
         for node_id, tps in groups.items():
             if node_id is not None:
-                await self._check_with(node_id, [by_tp[tp] for tp in tps])
+                await self._check_with(node_id, {tp: by_tp[tp] for tp in tps})
         if states and not groups:
             raise KafkaError("partitions without a leader", ErrorCode.LEADER_NOT_AVAILABLE)
 
-    async def _check_with(self, node_id: int, states: list[PartitionState]) -> None:
-        cluster = self._client.cluster
-        epochs = {state.tp: cluster.leader_epoch(state.tp) for state in states}
-        by_tp = {state.tp: state for state in states}
+    async def _check_with(self, node_id: int, by_tp: dict[TopicPartition, PartitionState]) -> None:
+        epochs = {tp: self._client.cluster.leader_epoch(tp) for tp in by_tp}
         wanted = by_topic(
             by_tp,
             lambda tp: OffsetForLeaderPartition(
@@ -176,12 +171,12 @@ class Positions:
             replica_id=-1,
             topics=[OffsetForLeaderTopic(topic=name, partitions=parts) for name, parts in wanted.items()],
         )
-        asked = {state.tp: (state.seeks, state.position_epoch) for state in states}
+        asked = {tp: (state.seeks, state.position_epoch) for tp, state in by_tp.items()}
         try:
             answer = await self._client.send(node_id, request, OffsetForLeaderEpochResponse)
         except UnsupportedByBroker:
-            for state in states:
-                state.validated_epoch = epochs[state.tp]
+            for tp, state in by_tp.items():
+                state.validated_epoch = epochs[tp]
             return
         for topic in answer.topics:
             for end in topic.partitions:
@@ -190,12 +185,11 @@ class Positions:
                 # It may have jumped, or moved into a later epoch with what was being fetched: then this says nothing.
                 if checked is None or (checked.seeks, checked.position_epoch) != asked[tp]:
                     continue
-                if end.error_code:
-                    self._client.request_refresh()
-                    checked.validated_epoch = epochs[tp]  # the fetch will tell what is wrong
-                    continue
                 checked.validated_epoch = epochs[tp]
-                self._truncate(checked, end.end_offset, end.leader_epoch)
+                if end.error_code:
+                    self._client.request_refresh()  # the fetch will tell what is wrong
+                else:
+                    self._truncate(checked, end.end_offset, end.leader_epoch)
 
     def _truncate(self, state: PartitionState, end_offset: int, epoch: int) -> None:
         if state.position is None or not 0 <= end_offset < state.position:

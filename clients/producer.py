@@ -229,7 +229,7 @@ class Producer:
             InvalidTransactionState: one is open already, or the producer has no transactional_id.
             ProducerFenced: another producer has the transactional_id.
         """
-        await self._transactional().begin()
+        self._transactional().transaction.begin()
 
     async def send_offsets_to_transaction(
         self, offsets: Mapping[Any, int | OffsetAndMetadata], group: ConsumerGroupMetadata | str

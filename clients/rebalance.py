@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -13,7 +14,7 @@ from ottla.clients.errors import CommitFailed, KafkaError
 from ottla.clients.gate import UserGate
 from ottla.clients.group_effects import Complete
 from ottla.clients.group_member import GroupMember
-from ottla.clients.listener import ConsumerRebalanceListener, call
+from ottla.clients.listener import ConsumerRebalanceListener
 from ottla.clients.logs import log
 from ottla.clients.options import ConsumerOptions
 from ottla.clients.structs import OffsetAndMetadata
@@ -96,11 +97,9 @@ class Handover:
     def release(self, timeout_ms: float) -> Callable[[], asyncio.Future[None]]:
         """Give up everything at once. Await the returned function's result to commit, for at most ``timeout_ms``, and
         to tell the listener."""
-        subscription = self._subscription
-        held = subscription.assigned()
         offsets = self._finished()
+        held = self._subscription.release()
         listener = self.listener
-        subscription.clear()
         self.rounds = 0
         self._gate.look_again()
 
@@ -109,6 +108,7 @@ class Handover:
                 await self._commit(offsets, timeout_ms)
             if held and listener is not None:
                 await self._tell_gone(listener, set(held))
+            self._subscription.released.clear()
 
         return lambda: asyncio.ensure_future(finish())
 
@@ -124,7 +124,9 @@ class Handover:
 
     async def _tell(self, method: Callable[..., object], partitions: set[TopicPartition]) -> None:
         try:
-            await call(method, partitions)
+            outcome = method(partitions)
+            if inspect.isawaitable(outcome):
+                await outcome
         except Exception as error:
             log.exception("%s: the rebalance listener failed", self._client.client_id)
             self._failure = error  # raised out of the user's next call; the rebalance goes on

@@ -107,6 +107,8 @@ class SubscriptionState:
         self.mode = Mode.NONE
         self.topics: frozenset[str] = frozenset()
         self.pattern: re.Pattern[str] | None = None
+        self.released: dict[TopicPartition, PartitionState] = {}
+        """The partitions given up of which the listener is being told: it may still commit them."""
         self._states: dict[TopicPartition, PartitionState] = {}
         self._given: set[PartitionState] = set()
 
@@ -131,7 +133,7 @@ class SubscriptionState:
         self.topics = frozenset()
 
     def match(self, names: Iterable[str]) -> frozenset[str]:
-        """Which of these topics the pattern matches."""
+        """The topics among these that the pattern matches."""
         return frozenset(name for name in names if self.pattern is not None and self.pattern.match(name))
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -145,6 +147,13 @@ class SubscriptionState:
         self.topics = frozenset()
         self.pattern = None
         self._states.clear()
+
+    def release(self) -> list[TopicPartition]:
+        """Read nothing. Returns what is given up; it stays in ``released`` until the listener has been told."""
+        held = self.assigned()
+        self.released.update(self._states)
+        self.clear()
+        return held
 
     def _set_mode(self, mode: Mode) -> None:
         if self.mode not in (Mode.NONE, mode):
@@ -165,14 +174,7 @@ class SubscriptionState:
         Args:
             settling: new ones are not read until `settle`.
         """
-        states: dict[TopicPartition, PartitionState] = {}
-        for tp in partitions:
-            tp = TopicPartition(*tp)
-            state = self._states.get(tp)
-            if state is None:
-                state = PartitionState(tp, settling=settling)
-            states[tp] = state
-        self._states = states
+        self._states = {tp: self._states.get(tp) or PartitionState(tp, settling=settling) for tp in partitions}
 
     def settle(self) -> None:
         """The listener knows of everything that is assigned."""
@@ -201,7 +203,7 @@ class SubscriptionState:
         Raises:
             OptionError: the partition is not assigned.
         """
-        state = self._states.get(partition(tp))
+        state = self._states.get(partition(tp)) or self.released.get(tp)
         if state is None:
             raise OptionError(f"{tp[0]}-{tp[1]} is not assigned to this consumer")
         return state

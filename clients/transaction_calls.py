@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from ottla.clients.accumulator import CONCURRENT_PAUSE_MS, Accumulator
@@ -57,8 +57,8 @@ class TransactionCalls:
         self._sender = sender
         self._options = client.options
         self.transaction = transaction
-        self._node: int | None = None
-        self._group_nodes: dict[str, int] = {}
+        self._nodes: dict[str | None, int] = {}
+        """The coordinators' brokers by group id; the transaction's own under None."""
         self._adding: asyncio.Task[None] | None = None
         self._warned = False
         accumulator.may_send = transaction.may_send
@@ -74,10 +74,6 @@ class TransactionCalls:
         """
         await self._init(-1, -1)
         self.transaction.ready()
-
-    async def begin(self) -> None:
-        """Begin a transaction. Nothing is asked yet."""
-        self.transaction.begin()
 
     def record(self, tp: TopicPartition) -> None:
         """Make sure that the coordinator knows of a partition before a record goes there. Does not wait."""
@@ -109,7 +105,7 @@ class TransactionCalls:
                 producer_epoch=self._accumulator.producer_epoch,
                 group_id=group.group_id,
             )
-            await self._ask(Step.ADD_OFFSETS, request, AddOffsetsToTxnResponse, lambda answer: answer.error_code)
+            await self._ask(Step.ADD_OFFSETS, request, AddOffsetsToTxnResponse, _own_code)
             state.groups.add(group.group_id)
         await self._ask(
             Step.COMMIT_OFFSETS,
@@ -155,18 +151,17 @@ class TransactionCalls:
             producer_epoch=producer_epoch,
         )
         versions = (BUMP_SINCE if producer_id >= 0 else 0, NEWEST)
-        answer = await self._ask(
-            Step.INIT, request, InitProducerIdResponse, lambda answer: answer.error_code, versions=versions
-        )
+        answer = await self._ask(Step.INIT, request, InitProducerIdResponse, _own_code, versions=versions)
         self.transaction.v2 = await self._speaks_v2()
         self._accumulator.set_producer_id(answer.producer_id, answer.producer_epoch)
         self._sender.wake()
 
     async def _speaks_v2(self) -> bool:
         """Tell whether the cluster has the second protocol of KIP-890, and its brokers the versions for it."""
-        if self._node is None:
+        node_id = self._nodes.get(None)
+        if node_id is None:
             return self.transaction.v2
-        conversation = (await self._client.connection(self._node, TRANSACTION)).conversation
+        conversation = (await self._client.connection(node_id, TRANSACTION)).conversation
         needed = {
             ApiKey.PRODUCE: TRANSACTIONS_V2_SINCE,
             ApiKey.TXN_OFFSET_COMMIT: OFFSETS_V2,
@@ -224,9 +219,7 @@ class TransactionCalls:
             producer_epoch=self._accumulator.producer_epoch,
             committed=commit,
         )
-        answer = await self._ask(
-            Step.END, request, EndTxnResponse, lambda answer: answer.error_code, versions=self._versions(END_V2)
-        )
+        answer = await self._ask(Step.END, request, EndTxnResponse, _own_code, versions=self._versions(END_V2))
         if state.v2 and answer.producer_id >= 0:
             self._accumulator.set_producer_id(answer.producer_id, answer.producer_epoch)
 
@@ -276,42 +269,33 @@ class TransactionCalls:
 
     async def _coordinator(self, group_id: str | None) -> int:
         """The broker of the transaction's coordinator, or of a group's."""
-        known = self._node if group_id is None else self._group_nodes.get(group_id)
-        if known is not None:
-            return known
-        if group_id is None:
-            found = await self._client.find_coordinator(self.transaction.transactional_id, TRANSACTION)
-            self._node = found.node_id
-        else:
-            found = await self._client.find_coordinator(group_id, GROUP)
-            self._group_nodes[group_id] = found.node_id
-        return found.node_id
+        if group_id not in self._nodes:
+            key, role = (self.transaction.transactional_id, TRANSACTION) if group_id is None else (group_id, GROUP)
+            self._nodes[group_id] = (await self._client.find_coordinator(key, role)).node_id
+        return self._nodes[group_id]
 
     def _forget(self, group_id: str | None, error: KafkaError) -> None:
         log.info("%s: looking for the coordinator again: %s", self._client.client_id, error)
-        if group_id is None:
-            self._node = None
-        else:
-            self._group_nodes.pop(group_id, None)
+        self._nodes.pop(group_id, None)
         if error.code is ErrorCode.NETWORK_EXCEPTION:
             self._client.request_refresh()
 
 
+def _own_code(answer: AddOffsetsToTxnResponse | InitProducerIdResponse | EndTxnResponse) -> int:
+    return answer.error_code
+
+
 def _partitions_outcome(answer: AddPartitionsToTxnResponse) -> int:
-    """The most telling code: because of one partition's error others were not attempted."""
-    codes = [
-        result.partition_error_code
-        for topic in answer.results_by_topic_v3_and_below
-        for result in topic.results_by_partition
-    ]
-    return _worst(codes)
+    topics = answer.results_by_topic_v3_and_below
+    return _most_telling(one.partition_error_code for topic in topics for one in topic.results_by_partition)
 
 
 def _offsets_outcome(answer: TxnOffsetCommitResponse) -> int:
-    return _worst([partition.error_code for topic in answer.topics for partition in topic.partitions])
+    return _most_telling(one.error_code for topic in answer.topics for one in topic.partitions)
 
 
-def _worst(codes: list[int]) -> int:
+def _most_telling(codes: Iterable[int]) -> int:
+    """Not the code of partitions that were only not attempted because of another's error."""
     errors = [code for code in codes if code]
     telling = [code for code in errors if code != ErrorCode.OPERATION_NOT_ATTEMPTED]
     final = [code for code in telling if not error_code(code).retriable]

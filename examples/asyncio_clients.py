@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 
 class Kind(NamedTuple):
-    """What differs between the two, apart from where it is imported from; ``assignors`` are by Kafka's names."""
+    """The names that one of the two has for the same things; ``assignors`` are by Kafka's names."""
 
     consumer: Any
     listener: Any

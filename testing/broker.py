@@ -159,7 +159,7 @@ class Broker:
 
     @property
     def observatory(self) -> Observatory:
-        """What observes the broker while it runs; for tests of that, on its loop: see `run`."""
+        """The broker's observers while it runs; look at them on its loop: see `run`."""
         self._running  # noqa: B018 - it runs
         return self._observatory
 

@@ -85,8 +85,7 @@ class BrokerProcess:
         readable, _, _ = select.select([self._process.stdout], [], [], timeout_s)
         address = self._process.stdout.readline().strip() if readable else ""
         if not address:
-            self._process.kill()
-            self._process.wait()
+            self.kill()
             raise RuntimeError(f"the broker did not start:\n{self.log_text()[-4000:]}")
         self.bootstrap_servers = address
         self.port = int(address.rpartition(":")[2])

@@ -33,12 +33,12 @@ TICK_S = 0.1
 
 @dataclass(frozen=True)
 class Plan:
-    """What may differ between runs.
+    """The options of a run.
 
     Attributes:
-        stage_s: for how long the lines are spread over each thing that is done to the group.
-        deadline_s: when the whole run is given up.
-        step_timeout_s: when one step is given up.
+        stage_s: the time over which lines are spread, for each thing that is done to the group.
+        deadline_s: the longest time for the whole run.
+        step_timeout_s: the longest time for one step.
         settings: of the broker.
     """
 
@@ -59,7 +59,7 @@ class Member:
     Attributes:
         fate: how it ended, once the demo has ended it.
         remark: what else sets it apart.
-        errors: what it reported as such; refused commits among them.
+        errors: those it reported, refused commits among them.
     """
 
     name: str
@@ -99,7 +99,7 @@ class Play:
 
     Attributes:
         committed, log_ends: by partition, as asked for at the end.
-        restart_s: how long the broker was away.
+        restart_s: the time for which the broker was away.
         generations_around_restart: the last one before it, and the one in which the members went on.
         finished_at: when all was seen and committed, in Unix seconds; after it the members leave.
     """

@@ -1,4 +1,4 @@
-"""What the demo shows while it runs: live bars and a table on a terminal, plain lines in a pipe."""
+"""The progress of the demo: live bars and a table on a terminal, plain lines in a pipe."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class PlainView:
         print(f"{time.monotonic() - self._began:6.1f} s  {text}", flush=True)
 
     def update(self, snapshot: Snapshot) -> None:
-        """How far things are."""
+        """Show the progress."""
         now, state = time.monotonic(), (snapshot.sent, snapshot.seen)
         if now - self._told < self.EVERY_S or state == self._last:
             return
@@ -120,7 +120,7 @@ class LiveView:
 
 
 View = PlainView | LiveView
-"""Where progress goes."""
+"""A view of the progress."""
 
 
 def open_view() -> View:

@@ -1,4 +1,4 @@
-"""What the incidents are played on: a broker, topics that are written to, and processes that consume them."""
+"""The stage of the incidents: a broker, topics that are written to, and processes that consume them."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Actor:
     """A member as the stage sees it, from its reports.
 
     Attributes:
-        expected: whether it may end; nobody else may.
-        troubles: what its client told of.
+        expected: it may end; nobody else may.
+        troubles: errors that its client told of.
     """
 
     name: str
@@ -56,8 +56,8 @@ class Stage:
 
     Attributes:
         console: the address of the console.
-        recording: where the broker keeps all that happens to groups.
-        groups: what the broker says of them, a fraction of a second old.
+        recording: the file in which the broker keeps all that happens to groups.
+        groups: their descriptions, a fraction of a second old.
         actors: by name; a name that was started anew is the newer one.
     """
 
@@ -110,7 +110,7 @@ class Stage:
             await asyncio.gather(*(process.kill() for process in reversed(self._everyone)))
 
     async def _console_url(self) -> str:
-        """Where the console is; the broker logs it after it has said that it is ready."""
+        """The console's address; the broker logs it after it has said that it is ready."""
         log = Tail(self.broker.log)
         async with asyncio.timeout(STEP_TIMEOUT_S):
             while True:

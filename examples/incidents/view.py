@@ -1,4 +1,4 @@
-"""What is shown while the incidents are played: a table that follows them on a terminal, plain lines in a pipe."""
+"""The progress of the incidents: a table that follows them on a terminal, plain lines in a pipe."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class LiveView:
 
 
 View = PlainView | LiveView
-"""Where progress goes."""
+"""A view of the progress."""
 
 
 def open_view() -> View:

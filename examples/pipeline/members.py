@@ -25,12 +25,12 @@ GIVE_UP_S = 10.0
 
 @dataclass
 class Role:
-    """Who a member is.
+    """The part that a member plays.
 
     Attributes:
         client: ``confluent-kafka``, ``aiokafka`` or ``ottla``.
-        per_second: how many records it gets done; 0 for as many as there are.
-        commit_s: how often it commits.
+        per_second: the number of records it gets done; 0 for as many as there are.
+        commit_s: the time between two commits.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Role:
 
 @dataclass
 class _Member:
-    """What members of both kinds have; ``owned`` is how many partitions one was assigned."""
+    """The state of a member of either kind; ``owned`` is the number of partitions it was assigned."""
 
     role: Role
     bootstrap: str
@@ -219,6 +219,6 @@ Member = ConfluentMember | AsyncMember
 
 
 def member(role: Role, bootstrap: str, ledger: Ledger) -> Member:
-    """One on the client that the role names."""
+    """A member on the client that the role names."""
     kind = ConfluentMember if role.client == "confluent-kafka" else AsyncMember
     return kind(role, bootstrap, ledger)

@@ -1,4 +1,4 @@
-"""Whether the lake says of each group what was truly done to it."""
+"""Compares what the lake says of each group with what was done to it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from examples.pipeline.steps import OBJECTIVE_S, Steps
 
 
 class Verdict(NamedTuple):
-    """What was found of one group.
+    """The findings about one group.
 
     Attributes:
         found: in words; wrong: what is not as it should be.

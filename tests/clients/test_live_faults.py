@@ -6,11 +6,15 @@ import socket
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
 from ottla.clients import Admin, Consumer, KafkaConnectionError, KafkaError, MemberState, Producer, TopicPartition
+from ottla.clients.client import Client
+from ottla.clients.options import ClientOptions
 from ottla.clients.transaction_calls import TransactionCalls
+from ottla.protocol.messages.metadata import MetadataResponse
 from ottla.testing import Broker, BrokerProcess
 from tests.clients.flaky import FlakyBroker
 from tests.clients.live import QUICK, commits, fill, group_options, numbers, read, until
@@ -48,6 +52,12 @@ async def test_an_idempotent_producer_over_breaking_connections(seed: int) -> No
             assert await consumer.getmany(timeout_ms=50) == {}
         for partition in range(3):
             assert numbers(r for r in records if r.partition == partition) == list(range(partition, 3_000, 3))
+
+
+async def test_a_server_that_names_no_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Client, "_ask_metadata", AsyncMock(return_value=MetadataResponse()))
+    with pytest.raises(KafkaConnectionError, match=r"^no broker answers: broker\.test:9092 names no brokers$"):
+        await Client(ClientOptions(bootstrap_servers="broker.test")).ask(None)
 
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])

@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import AsyncExitStack
+from typing import Any
 
 import pytest
 
@@ -194,6 +195,26 @@ async def test_listeners_may_use_the_consumer(broker: Broker, name: str) -> None
         await consumer.unsubscribe()
     assert notes.calls == [("assigned", [0]), ("revoked", [0])]
     assert await commits(broker, name) == {tp: 8}
+
+
+@pytest.mark.parametrize("way", [Consumer.stop, Consumer.unsubscribe])
+@pytest.mark.parametrize("by_hand", [True, False])
+async def test_a_listener_commits_what_is_given_up(broker: Broker, name: str, way: Any, by_hand: bool) -> None:
+    [tp] = await filled(broker, name, 10)
+    notes = Notes()
+    consumer = Consumer(**group_options(broker, name, enable_auto_commit=False))
+
+    async def commit(revoked: set[TopicPartition]) -> None:
+        assert (revoked, await consumer.position(tp), await consumer.committed(tp)) == ({tp}, 4, None)
+        await consumer.commit({tp: 3} if by_hand else None)
+
+    notes.on_revoked = commit
+    consumer.subscribe([name], listener=notes)
+    async with consumer:
+        await read(consumer, 4)
+        await way(consumer)
+    assert notes.calls == [("assigned", [0]), ("revoked", [0])]
+    assert await commits(broker, name) == {tp: 3 if by_hand else 4}
 
 
 async def test_a_listener_that_fails_is_told_and_the_rebalance_goes_on(broker: Broker, name: str) -> None:

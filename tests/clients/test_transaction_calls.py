@@ -106,7 +106,7 @@ class World:
 
     async def begun(self, *, partition: TopicPartition | None = None) -> World:
         await self.calls.init()
-        await self.calls.begin()
+        self.calls.transaction.begin()
         if partition is not None:
             self.calls.record(partition)
             await turn()
@@ -245,7 +245,7 @@ async def test_after_an_error_the_first_protocol_moves_the_epoch() -> None:
     end, init = world.take()
     assert (end.committed, init.producer_id, init.producer_epoch) == (False, 7, 0)
     assert world.identity() == (7, 1)
-    await world.calls.begin()
+    world.calls.transaction.begin()
 
 
 async def test_a_transaction_that_was_refused_is_not_ended() -> None:
@@ -267,7 +267,7 @@ async def test_a_fenced_producer() -> None:
         await world.calls.end(True)
     world.take()
     with pytest.raises(ProducerFenced):
-        await world.calls.begin()
+        world.calls.transaction.begin()
     assert world.take() == []
 
 

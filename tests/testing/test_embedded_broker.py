@@ -26,6 +26,14 @@ def topics(servers: str) -> dict[str, int]:
     return {name: len(topic.partitions) for name, topic in found.items() if not name.startswith("__")}
 
 
+def test_a_process_that_does_not_start_is_gone() -> None:
+    process = BrokerProcess(settings={"no.such.setting": 1}, arguments=("--strict",))
+    with pytest.raises(RuntimeError, match="did not start"):
+        process.start()
+    with pytest.raises(AssertionError, match="does not run"):
+        _ = process.pid
+
+
 def test_a_broker_in_a_with_block() -> None:
     with Broker(topics={"orders": 3}) as broker:
         send(broker.bootstrap_servers, "orders", 10)
