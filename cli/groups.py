@@ -11,7 +11,6 @@ from ottla.cli.common import (
     Answer,
     asks_broker,
     bootstrap_option,
-    format_option,
     formatted,
     names,
     with_admin,
@@ -22,7 +21,7 @@ from ottla.cli.group_wait import wait
 from ottla.cli.group_watch import watch
 from ottla.cli.group_words import GROUPS, STATES, as_rows, assignment_in_words, has_members, host, no_group
 from ottla.cli.kafka_habits import CommandFirst
-from ottla.cli.output import count_of, note, print_each, print_fields, print_json, say, state
+from ottla.cli.output import count_of, note, print_each, print_fields, say, state
 from ottla.observe.printable import printable
 
 if TYPE_CHECKING:
@@ -56,19 +55,16 @@ async def list_(admin: Admin, states: tuple[str, ...]) -> Answer:
 @click.option("--state", "only_state", is_flag=True, help="Only the first line: state, assignor, coordinator.")
 @click.option("--members", "only_members", is_flag=True, help="Only the members and their partitions.")
 @click.option("--offsets", "only_offsets", is_flag=True, help="Only committed offsets, log ends and lag.")
-@format_option
+@formatted
 @bootstrap_option
-def describe(groups: list[str], all_groups: bool, output_format: str, bootstrap: str, **only: Any) -> None:
+def describe(groups: list[str], all_groups: bool, bootstrap: str, **only: Any) -> Answer:
     """Show GROUPs: state, members with their partitions, and how far each partition is behind."""
     if all_groups and groups:
         raise click.UsageError("--all-groups and names say two things: choose one.")
     if not all_groups:
         names(groups, (), "group")
     found = with_admin(bootstrap, partial(_described, groups=groups))
-    if output_format == "json":
-        print_json(found)
-    else:
-        print_each(found, partial(_print_group, **only), "", "")
+    return Answer(found, partial(print_each, found, partial(_print_group, **only), "", ""))
 
 
 @command.command(short_help="Delete groups with their offsets.")
