@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.common import (
-    Answer,
-    Subjects,
-    bootstrap_option,
-    formatted,
-    names,
-    near,
-    topics_exist,
-    with_admin,
-)
+from ottla.cli.common import Answer, Subjects, bootstrap_option, formatted, names, near, topics_exist, with_admin
 from ottla.cli.completion import complete_topics
 from ottla.cli.output import Refused, note, print_each, print_fields, say
 

@@ -7,15 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.common import (
-    Answer,
-    asks_broker,
-    bootstrap_option,
-    formatted,
-    names,
-    with_admin,
-    word,
-)
+from ottla.cli.common import Answer, asks_broker, bootstrap_option, formatted, names, with_admin, word
 from ottla.cli.group_offsets import delete_offsets, reset_offsets
 from ottla.cli.group_wait import wait
 from ottla.cli.group_watch import watch

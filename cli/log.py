@@ -13,24 +13,11 @@ import click
 
 from ottla.cli.common import duration_option, lines_format_option
 from ottla.cli.journal import FRAME_HEADING, frame_line, frames_of
-from ottla.cli.log_rows import (
-    BATCH_HEADING,
-    INTERNAL,
-    batch_json,
-    batch_line,
-    record_json,
-    record_line,
-    records_of,
-)
+from ottla.cli.log_rows import BATCH_HEADING, INTERNAL, batch_json, batch_line, record_json, record_line, records_of
 from ottla.cli.log_tail import Follower
 from ottla.cli.log_verify import verify
 from ottla.cli.output import Refused, note, print_json, say
-from ottla.cli.segment_indexes import (
-    TRANSACTION_INDEX,
-    read_offset_index,
-    read_time_index,
-    read_transaction_index,
-)
+from ottla.cli.segment_indexes import TRANSACTION_INDEX, read_offset_index, read_time_index, read_transaction_index
 from ottla.cli.segments import PartitionFiles, StoredBatch, Unreadable
 from ottla.cli.stored_logs import StoredLog, stored_logs
 from ottla.protocol.internal_topics import OFFSETS_TOPIC

@@ -14,13 +14,7 @@ from ottla.cli.journal import followed_journal, journal_batches, with_journal
 from ottla.cli.log_rows import records_of
 from ottla.cli.output import Cell, Refused, Styled, note, print_table
 from ottla.cli.segment_indexes import Outline, check_indexes
-from ottla.cli.segments import (
-    PartitionFiles,
-    Unreadable,
-    base_offset_of,
-    find_partitions,
-    read_batches,
-)
+from ottla.cli.segments import PartitionFiles, Unreadable, base_offset_of, find_partitions, read_batches
 from ottla.protocol.batch import HEADER_SIZE, BatchError, parse_header
 from ottla.protocol.stored.files import in_use
 from ottla.protocol.stored.journal import JournalView, Trusted, data_directory_of

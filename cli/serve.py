@@ -250,7 +250,7 @@ def _tell_taken(host: str, port: int, http: str) -> None:
     http_host, http_port = parse_address(http, "--http") if http else ("", 0)
     words, used = sys.argv[1:], {port, http_port}
     lines, advice, export = [], "To have your own beside it:", []
-    if bind_error(host, port) == errno.EADDRINUSE:
+    if _is_taken(bind_error(host, port)):
         who, process = greet(host or "localhost", port), holder(port)
         lines.append(f"Port {port} is taken by {who.value}{process and f' ({process})'}.")
         if port == 9092 and who is Who.OTTLA:
@@ -261,7 +261,7 @@ def _tell_taken(host: str, port: int, http: str) -> None:
             words = _with(words, "--listen", address if host else f":{other}")
             advice = "To have your own beside it, and to let the other commands find it:"
             export = [f"  export OTTLA_BOOTSTRAP_SERVERS={address}"]
-    if http and bind_error(http_host, http_port) == errno.EADDRINUSE:
+    if http and _is_taken(bind_error(http_host, http_port)):
         process = holder(http_port)
         lines.append(f"Port {http_port}, for HTTP, is taken{process and f' by {process}'}.")
         if (other := free_port(http_host, http_port, used)) is not None:
