@@ -265,7 +265,8 @@ def check_port(host: str, port: int) -> Finding:
     where = f"{host or '*'}:{port}"
     if (error := bind_error(host, port)) is None:
         return Finding("port", OK, f"{where} is free")
-    reason = os.strerror(error.errno) if (error.errno or 0) > 0 else error.strerror or error
+    # Python puts the address into what it says of a socket; what it says of a name has a number of its own kind.
+    reason = os.strerror(error.errno) if error.errno is not None and error.errno > 0 else error.strerror or error
     advice = "Stop what listens there, or choose another port with --listen. If it is your broker, all is well."
     return Finding("port", WARN, f"{where} cannot be taken: {reason}", advice)
 

@@ -11,7 +11,7 @@ from ottla.cli.common import Answer, asks_broker, bootstrap_option, formatted, n
 from ottla.cli.group_offsets import delete_offsets, reset_offsets
 from ottla.cli.group_wait import wait
 from ottla.cli.group_watch import watch
-from ottla.cli.group_words import GROUPS, STATES, as_rows, assignment_in_words, has_members, host, no_group
+from ottla.cli.group_words import GROUPS, STATES, assignment_in_words, has_members, host, no_group
 from ottla.cli.kafka_habits import CommandFirst
 from ottla.cli.output import count_of, note, print_each, print_fields, say, state
 from ottla.observe.printable import printable
@@ -118,7 +118,7 @@ def _member(member: MemberDescription) -> dict[str, Any]:
         "client_id": member.client_id,
         "client_host": host(member.client_host),
         "topics": sorted(member.topics),
-        "assignment": as_rows(sorted(member.assignment)),
+        "assignment": [tp._asdict() for tp in sorted(member.assignment)],
     }
 
 
@@ -134,8 +134,7 @@ async def _details(admin: Admin, group: GroupDescription, committed: dict[TopicP
         owner = owners.get(tp)
         rows.append(
             {
-                "topic": tp.topic,
-                "partition": tp.partition,
+                **tp._asdict(),
                 "committed_offset": at,
                 "log_end_offset": ends[tp].offset,
                 "lag": None if at is None else max(0, ends[tp].offset - at),

@@ -78,19 +78,9 @@ def _print(verdicts: list[Verdict]) -> None:
     rows: list[tuple[Cell, ...]] = []
     for verdict in verdicts:
         offsets = None if verdict.first_offset is None else f"{verdict.first_offset}–{verdict.last_offset}"
+        counts = (verdict.batches, verdict.records, verdict.bytes, verdict.in_journal)
         result = Styled("DAMAGED", "bold red") if verdict.faults else Styled("ok", "green")
-        rows.append(
-            (
-                verdict.partition.name,
-                verdict.path.name,
-                offsets,
-                verdict.batches,
-                verdict.records,
-                verdict.bytes,
-                verdict.in_journal,
-                result,
-            )
-        )
+        rows.append((verdict.partition.name, verdict.path.name, offsets, *counts, result))
     if not rows:
         note("There are no segments yet.")
         return
@@ -216,8 +206,10 @@ def _verify_segment(verdict: Verdict, upto: int | None, *, is_last: bool, ceilin
             verdict.faults.append((path, end, f"{upto - end:,} bytes that the checkpoint vouches for are missing"))
         elif upto is not None and left:
             verdict.remark = f"{left:,} bytes from byte {end} on come from the journal when a broker starts"
+        elif left and is_last:
+            verdict.remark = f"{left:,} zero bytes from byte {end} on: space filled in advance"
         elif left:
-            _judge_zeros(verdict, end, left, is_last)
+            verdict.faults.append((path, end, f"{left:,} zero bytes up to the end of the file"))
     verdict.bytes = end
     if not verdict.faults:
         verdict.faults += check_indexes(path, outline, growing_from=end if is_written or upto is not None else None)
@@ -231,10 +223,3 @@ def _judge(verdict: Verdict, error: Unreadable, is_last: bool, is_written: bool)
     if error.unfinished and is_last:
         reason += ": an unfinished write, which a broker cuts off when it starts"
     verdict.faults.append((verdict.path, error.position, reason))
-
-
-def _judge_zeros(verdict: Verdict, position: int, count: int, is_last: bool) -> None:
-    if is_last:
-        verdict.remark = f"{count:,} zero bytes from byte {position} on: space filled in advance"
-    else:
-        verdict.faults.append((verdict.path, position, f"{count:,} zero bytes up to the end of the file"))

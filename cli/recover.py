@@ -10,7 +10,7 @@ import click
 
 from ottla.cli.common import Answer, formatted
 from ottla.cli.damage import catalog_problem, reading_progress, topics_by_directory
-from ottla.cli.output import Cell, Refused, print_table, say
+from ottla.cli.output import Refused, print_fields, print_table, say
 from ottla.protocol.stored.names import CATALOG_NAME
 
 if TYPE_CHECKING:
@@ -64,17 +64,14 @@ def _print(report: RepairReport, data_dir: Path, accepted: bool) -> None:
         say(f"{problem}.")
     if report.lost:
         say("", "Given up:" if accepted else "Would be given up:")
-        rows: list[tuple[Cell, ...]] = [
-            (
-                one.log,
-                one.from_offset,
-                "?" if one.upto_offset is None else one.upto_offset - 1,
-                "?" if one.records is None else one.records,
-                one.reason,
-            )
-            for one in report.lost
-        ]
-        print_table(("log", "from offset", "to offset (incl.)", "records", "why"), rows)
+        print_fields(
+            ("log", "from offset", "to offset (incl.)", "records", "why"),
+            [asdict(one) for one in report.lost],
+            *("log", "from_offset"),
+            lambda row: "?" if row["upto_offset"] is None else row["upto_offset"] - 1,
+            lambda row: "?" if row["records"] is None else row["records"],
+            "reason",
+        )
     elif not report.cannot_be_mended:
         say(
             "",

@@ -26,7 +26,7 @@ COUNTED = {
     "replacement": ("silent replacement", "silent replacements"),
     "loaded": ("restart of the broker", "restarts of the broker"),
 }
-"""Lists and their counts."""
+"""The kinds of marks that are counted, in words: for one, and for several."""
 
 
 @click.command(short_help="Draw who joined, waited, owned and was silent when.")
@@ -143,7 +143,7 @@ def _title(timeline: Timeline) -> str:
 
 
 def _counted(timeline: Timeline) -> str:
-    """Number of lines of each kind."""
+    """The number of marks of each kind; of kinds without any only that of rebalances."""
     kinds = [mark.kind for mark in timeline.marks]
     found = [(kinds.count(kind), words) for kind, words in COUNTED.items() if kind == "rebalance" or kind in kinds]
     return ", ".join(f"{count} {words[count != 1]}" for count, words in found)

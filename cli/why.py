@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -115,7 +115,7 @@ def _generations(episodes: Sequence[Episode]) -> str:
     return f"Known are generations {known[0]} to {known[-1]}." if len(known) > 1 else f"Known is generation {known[0]}."
 
 
-def _of_recording(path: Path, group_id: str, **chosen: int | None) -> tuple[list[Episode], str]:
+def _of_recording(path: Path, group_id: str, **chosen: Any) -> tuple[list[Episode], str]:
     from msgspec.json import encode
 
     from ottla.observe.why.explain import Told
