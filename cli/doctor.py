@@ -91,10 +91,10 @@ def _configured(
 
 
 def _of_directory(directory: Path) -> list[Finding]:
-    from ottla.protocol.stored.files import in_use
+    from ottla.protocol.stored.files import is_locked
 
-    findings = [checks.check_directory(directory, lambda path: in_use(path / "any"))]
-    if findings[0].verdict == OK and (directory / "meta.properties").exists() and not in_use(directory / "any"):
+    findings = [checks.check_directory(directory, is_locked)]
+    if findings[0].verdict == OK and (directory / "meta.properties").exists() and not is_locked(directory):
         findings.append(_of_its_content(directory))
     return [*findings, checks.check_filesystem(directory), checks.check_space(directory)]
 

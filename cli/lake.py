@@ -84,7 +84,13 @@ def command(
 
         names = list(dict.fromkeys(topics))
         found = look(config, names)
-        options = _source_options(config, group, include_headers)
+        given = {
+            "includeHeaders": str(include_headers).lower(),
+            "isolation": config.isolation,
+            "maxOffsetsPerTrigger": str(config.max_offsets_per_trigger),
+            "startingOffsets": config.starting_offsets,
+        }
+        options = config.source_options(**given, **({"group": group} if group else {}))
         interval_ms = config.trigger_ms if mode == "stream" else None
         wanted = [
             LakeSettings(
@@ -99,16 +105,6 @@ def command(
             for one in names
         ]
         _write(config, to, wanted, found)
-
-
-def _source_options(config: Config, group: str | None, headers: bool) -> dict[str, str]:
-    options = {
-        "includeHeaders": str(headers).lower(),
-        "isolation": config.isolation,
-        "maxOffsetsPerTrigger": str(config.max_offsets_per_trigger),
-        "startingOffsets": config.starting_offsets,
-    }
-    return config.source_options(**options, **({"group": group} if group else {}))
 
 
 def _write(config: Config, to: str, wanted: list[LakeSettings], found: Topics) -> None:

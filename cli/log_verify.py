@@ -199,7 +199,12 @@ def _verify_segment(verdict: Verdict, upto: int | None, *, is_last: bool, ceilin
             verdict.first_offset = header.base_offset if verdict.first_offset is None else verdict.first_offset
             verdict.last_offset = header.last_offset
     except Unreadable as error:
-        _judge(verdict, error, is_last, is_written)
+        if error.unfinished and is_written:
+            verdict.remark = f"a batch is being written at byte {error.position}"
+        else:
+            is_torn = error.unfinished and is_last
+            more = ": an unfinished write, which a broker cuts off when it starts" if is_torn else ""
+            verdict.faults.append((path, error.position, error.reason + more))
     else:
         left = path.stat().st_size - end
         if upto is not None and end < upto:
@@ -213,13 +218,3 @@ def _verify_segment(verdict: Verdict, upto: int | None, *, is_last: bool, ceilin
     verdict.bytes = end
     if not verdict.faults:
         verdict.faults += check_indexes(path, outline, growing_from=end if is_written or upto is not None else None)
-
-
-def _judge(verdict: Verdict, error: Unreadable, is_last: bool, is_written: bool) -> None:
-    if error.unfinished and is_written:
-        verdict.remark = f"a batch is being written at byte {error.position}"
-        return
-    reason = error.reason
-    if error.unfinished and is_last:
-        reason += ": an unfinished write, which a broker cuts off when it starts"
-    verdict.faults.append((verdict.path, error.position, reason))

@@ -141,7 +141,7 @@ def parse_start(text: str) -> Target:
     if (time := text.removeprefix("s")).startswith("@"):
         time = time[1:]
         try:
-            return Target(To.TIME, int(time) if time.isdigit() else parse_datetime_ms(time))
+            return Target(To.TIME, int(time) if time.isdecimal() else parse_datetime_ms(time))
         except ValueError as error:
             raise click.UsageError(f"--offset {text!r}: {error}.") from None
     raise click.UsageError(f"--offset {text!r}: write earliest, latest, an offset, -N for the last N, or @TIME.")

@@ -45,7 +45,10 @@ def command(
     came back, and of restarts of the broker.
     """
     if recording is not None and not group:
-        _print_groups(recording)
+        history, _ = _history_of(recording)
+        note("The groups in the recording; name one to be told of it:")
+        for name in history.group_ids():
+            say(name)
         return
     group_id = one_name(group, (), "group")
     by_default = last is None and since_ms is None and generation is None
@@ -98,13 +101,6 @@ def _history_of(path: Path) -> tuple[History, int]:
             wall_ms = max(wall_ms, event.wall_ms)
             history(event)
     return history, wall_ms
-
-
-def _print_groups(path: Path) -> None:
-    history, _ = _history_of(path)
-    note("The groups in the recording; name one to be told of it:")
-    for group_id in history.group_ids():
-        say(group_id)
 
 
 def _generations(episodes: Sequence[Episode]) -> str:
