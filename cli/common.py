@@ -50,10 +50,17 @@ lines_format_option = _format_option("Lines for people, or a JSON object on each
 
 
 class Answer(NamedTuple):
-    """The result of a command: a document for JSON, and a function that prints the same for people."""
+    """The result of a command.
+
+    Attributes:
+        document: for JSON.
+        print_text: prints the same for people.
+        failure: ends the command once that is printed.
+    """
 
     document: Any
     print_text: Callable[[], None]
+    failure: Exception | None = None
 
 
 def formatted(function: Callable[..., Answer]) -> Callable[..., None]:
@@ -67,6 +74,8 @@ def formatted(function: Callable[..., Answer]) -> Callable[..., None]:
             print_json(answer.document)
         else:
             answer.print_text()
+        if answer.failure is not None:
+            raise answer.failure
 
     return command
 

@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.common import (
-    Answer,
-    Subjects,
-    bootstrap_option,
-    formatted,
-    names,
-    near,
-    topics_exist,
-    with_admin,
-)
+from ottla.cli.common import Answer, Subjects, bootstrap_option, formatted, names, near, topics_exist, with_admin
 from ottla.cli.completion import complete_topics
 from ottla.cli.output import Refused, note, print_each, print_fields, say
 
@@ -80,18 +71,12 @@ def describe(entities: list[str], entity_type: str, everything: bool, keys: tupl
         wanted = entities or await _one_broker(admin)
         ids = _ids(wanted, entity_type)
         found: Any = await admin.describe_configs(**{entity_type: ids}, keys=keys or None)
-        shown = [
-            [
-                entry
-                for _, entry in sorted(found[key].items())
-                if everything or keys or entry.source in _OWN[entity_type]
-            ]
-            for key in ids
-        ]
-        return [
-            {"entity_type": entity_type, "entity_name": name, "configs": [_row(entry) for entry in entries]}
-            for name, entries in zip(wanted, shown, strict=True)
-        ]
+        rows: list[dict[str, Any]] = []
+        for name, key in zip(wanted, ids, strict=True):
+            entries = [entry for _, entry in sorted(found[key].items())]
+            shown = [_row(one) for one in entries if everything or keys or one.source in _OWN[entity_type]]
+            rows.append({"entity_type": entity_type, "entity_name": name, "configs": shown})
+        return rows
 
     described = with_admin(bootstrap, ask)
     return Answer(described, partial(print_each, described, _print))

@@ -26,9 +26,8 @@ from ottla.cli.completion import complete_groups
 from ottla.cli.escapes import compile_format
 from ottla.cli.log_rows import bytes_json
 from ottla.cli.output import Refused, count_of, json_text, note, on_terminal
-from ottla.cli.resets import Target, To
+from ottla.cli.resets import Target, To, offsets_of, parse_start
 from ottla.cli.silence import silence_told
-from ottla.cli.starts import offsets_of, parse_start
 
 if TYPE_CHECKING:
     from ottla.clients import Consumer, ConsumerRecord, TopicPartition

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ottla.cli import doctor_checks as checks
-from ottla.cli.common import duration_option, format_option, with_admin
+from ottla.cli.common import Answer, duration_option, formatted, with_admin
 from ottla.cli.damage import catalog_problem
 from ottla.cli.doctor_checks import FAIL, OK, WARN, Finding
-from ottla.cli.output import print_json, say
+from ottla.cli.output import say
 
 if TYPE_CHECKING:
     from ottla.clients import Admin
@@ -43,7 +44,7 @@ _COLORS = {OK: "green", WARN: "yellow", FAIL: "red"}
     default="1s",
     help="The time for each of the four measurements of the disk.",
 )
-@format_option
+@formatted
 def command(
     data_dir: Path | None,
     bootstrap: str | None,
@@ -52,8 +53,7 @@ def command(
     listen: str | None,
     with_disk: bool,
     disk_time: float,
-    output_format: str,
-) -> None:
+) -> Answer:
     """Check the machine, the disk and the settings. Exit code 1 if something would not work.
 
     The disk is measured where the logs live: how long an append of 4 kB and of 64 kB takes, and the fdatasync that
@@ -67,11 +67,8 @@ def command(
     # Where a broker is asked, it is the one that has the port.
     findings.append(checks.check_port(*port) if bootstrap is None else checks.check_broker(bootstrap, _ask))
     verdict = checks.worst(findings)
-    if output_format == "json":
-        print_json({"verdict": verdict, "checks": [vars(one) for one in findings]})
-    else:
-        _print(findings)
-    raise SystemExit(1 if verdict == FAIL else 0)
+    document = {"verdict": verdict, "checks": [vars(one) for one in findings]}
+    return Answer(document, partial(_print, findings), click.exceptions.Exit(1) if verdict == FAIL else None)
 
 
 def _configured(
@@ -94,10 +91,10 @@ def _configured(
 
 
 def _of_directory(directory: Path) -> list[Finding]:
-    from ottla.protocol.stored.files import in_use
+    from ottla.protocol.stored.files import is_locked
 
-    findings = [checks.check_directory(directory, lambda path: in_use(path / "any"))]
-    if findings[0].verdict == OK and (directory / "meta.properties").exists() and not in_use(directory / "any"):
+    findings = [checks.check_directory(directory, is_locked)]
+    if findings[0].verdict == OK and (directory / "meta.properties").exists() and not is_locked(directory):
         findings.append(_of_its_content(directory))
     return [*findings, checks.check_filesystem(directory), checks.check_space(directory)]
 

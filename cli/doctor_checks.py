@@ -6,7 +6,6 @@ import ctypes
 import os
 import platform
 import resource
-import socket
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ottla.cli.disk import Latency, measure
+from ottla.cli.greeting import bind_error
 
 if TYPE_CHECKING:
     from ottla.broker.setting_sources import Loaded
@@ -263,15 +263,12 @@ def risks(loaded: Loaded) -> list[str]:
 def check_port(host: str, port: int) -> Finding:
     """Whether a broker could listen there."""
     where = f"{host or '*'}:{port}"
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        with socket.socket(family, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((host, port))
-    except OSError as error:
-        advice = "Stop what listens there, or choose another port with --listen. If it is your broker, all is well."
-        return Finding("port", WARN, f"{where} cannot be taken: {error.strerror or error}", advice)
-    return Finding("port", OK, f"{where} is free")
+    if (error := bind_error(host, port)) is None:
+        return Finding("port", OK, f"{where} is free")
+    # Python puts the address into what it says of a socket; what it says of a name has a number of its own kind.
+    reason = os.strerror(error.errno) if error.errno is not None and error.errno > 0 else error.strerror or error
+    advice = "Stop what listens there, or choose another port with --listen. If it is your broker, all is well."
+    return Finding("port", WARN, f"{where} cannot be taken: {reason}", advice)
 
 
 def check_broker(bootstrap: str, ask: Callable[[str], dict[str, Any]]) -> Finding:

@@ -38,11 +38,6 @@ class Look(NamedTuple):
         return ", ".join(words)
 
 
-def quoted(group_id: str) -> str:
-    """A group's id in a sentence."""
-    return f"'{group_id}'"
-
-
 class Turn(NamedTuple):
     """One look at groups, or the error in its place."""
 

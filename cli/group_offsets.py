@@ -123,13 +123,7 @@ def reset_offsets(
         if execute:
             await admin.alter_group_offsets(group, {tp: one.offset for tp, one in moves.items()})
         return [
-            {
-                "topic": tp.topic,
-                "partition": tp.partition,
-                "committed_offset": places[tp].committed,
-                "new_offset": one.offset,
-                "remark": one.remark,
-            }
+            {**tp._asdict(), "committed_offset": places[tp].committed, "new_offset": one.offset, "remark": one.remark}
             for tp, one in moves.items()
         ]
 

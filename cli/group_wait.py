@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import click
 
 from ottla.cli.common import bootstrap_option, duration_option, format_option, reason, run, with_admin
-from ottla.cli.group_looks import Look, look_at, quoted, turns
+from ottla.cli.group_looks import Look, look_at, turns
 from ottla.cli.group_words import GROUPS, STATES, no_group
 from ottla.cli.output import Refused, count_of, duration, print_json, say
 
@@ -80,12 +80,12 @@ def wait(
     wanted = Wanted(state, members, lag)
     outcome = run(watch_for(bootstrap, group, wanted, timeout), bootstrap)
     if output_format == "json":
-        print_json(_as_json(group, wanted, outcome))
+        print_json(_as_json(group, outcome))
         if not outcome.reached:
             raise SystemExit(1)
     elif outcome.reached and outcome.look is not None:
         seen = outcome.look.words(lag=lag is not None)
-        say(f"Group {quoted(group)}: {seen} (after {duration(outcome.waited_s)})")
+        say(f"Group '{group}': {seen} (after {duration(outcome.waited_s)})")
     elif outcome.look is not None and not outcome.look.exists and not outcome.trouble:
         then = f"; waited {duration(timeout)} in vain for it to {wanted}"
         raise with_admin(bootstrap, lambda admin: no_group(admin, group, then))
@@ -93,7 +93,7 @@ def wait(
         raise _in_vain(group, wanted, outcome, timeout)
 
 
-def _as_json(name: str, wanted: Wanted, outcome: Outcome) -> dict[str, object]:
+def _as_json(name: str, outcome: Outcome) -> dict[str, object]:
     look = outcome.look
     return {
         "group": name,
@@ -107,7 +107,7 @@ def _as_json(name: str, wanted: Wanted, outcome: Outcome) -> dict[str, object]:
 
 
 def _in_vain(name: str, wanted: Wanted, outcome: Outcome, timeout_s: float) -> Refused:
-    look, waited = outcome.look, f"Waited {duration(timeout_s)} in vain for group {quoted(name)} to {wanted}"
+    look, waited = outcome.look, f"Waited {duration(timeout_s)} in vain for group '{name}' to {wanted}"
     since = f" ({reason(str(outcome.trouble))})" if outcome.trouble else ""
     if look is None:
         return Refused(f"{waited}; no broker answered{since}.")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -12,7 +11,7 @@ import click
 from ottla.cli.common import bootstrap_option, duration_option, format_option, run
 from ottla.cli.group_looks import Look, Turn, look_at, turns
 from ottla.cli.group_words import GROUPS, host, partitions_in_words
-from ottla.cli.output import Cell, count_of, note, on_terminal, print_json, say, state, styled, table
+from ottla.cli.output import Cell, count_of, note, on_terminal, print_json, say, state, styled, table, when
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -102,10 +101,10 @@ async def _look(admin: Admin, wanted: Sequence[str], lags: dict[str, int | None]
 
 
 async def _lines(
-    bootstrap: str, wanted: Sequence[str], interval_s: float, print_change: Callable[[Change, datetime], None]
+    bootstrap: str, wanted: Sequence[str], interval_s: float, print_change: Callable[[Change], None]
 ) -> None:
     def tell(text: str) -> None:
-        note(f"{_time(datetime.now(UTC))}  The broker at {bootstrap} {text}")
+        note(f"{_now()}  The broker at {bootstrap} {text}")
 
     watched = Watched()
     out = False
@@ -119,24 +118,24 @@ async def _lines(
             tell("answers again")
             out = False
         for change in watched.update(turn.looks, time.monotonic()):
-            print_change(change, datetime.now(UTC))
+            print_change(change)
 
 
-def _text_line(change: Change, now: datetime) -> None:
+def _text_line(change: Change) -> None:
     words = "gone" if change.look is None else change.look.words(lag=True)
-    say(f"{_time(now)}  {change.group_id}: {words}")
+    say(f"{_now()}  {change.group_id}: {words}")
 
 
-def _json_line(change: Change, now: datetime) -> None:
+def _json_line(change: Change) -> None:
     look = change.look
-    fields: dict[str, Any] = {"time": _time(now), "group": change.group_id, "exists": look is not None}
+    fields: dict[str, Any] = {"time": _now(), "group": change.group_id, "exists": look is not None}
     if look is not None:
         fields |= {"state": look.state, "members": look.members, "assignor": look.assignor or None, "lag": look.lag}
     print_json(fields, indent=None)
 
 
-def _time(now: datetime) -> str:
-    return now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def _now() -> str:
+    return when(time.time_ns() // 1_000_000)
 
 
 # -- a table
@@ -188,11 +187,7 @@ def _members(look: Look) -> RenderableType:
     if not members:
         return styled((count_of(0, "member"), "dim"))
     rows: list[tuple[Cell, ...]] = [
-        (
-            one.client_id,
-            host(one.client_host),
-            partitions_in_words([(tp.topic, tp.partition) for tp in one.assignment]) or None,
-        )
+        (one.client_id, host(one.client_host), partitions_in_words(one.assignment) or None)
         for one in sorted(members, key=lambda one: (one.client_id, one.member_id))
     ]
     return table(("client", "host", "partitions"), rows)

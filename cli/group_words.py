@@ -15,7 +15,7 @@ from ottla.cli.completion import complete_groups
 from ottla.cli.output import Refused, Row, note
 
 if TYPE_CHECKING:
-    from ottla.clients import Admin, GroupDescription, TopicPartition
+    from ottla.clients import Admin, GroupDescription
     from ottla.observe.recording import Recording
 
 STATES = ("Stable", "PreparingRebalance", "CompletingRebalance", "Empty", "Dead")
@@ -106,11 +106,6 @@ def has_members(group: GroupDescription, what: str) -> Refused:
 def host(text: str) -> str:
     """A client's host as people write it: Kafka puts a slash before it."""
     return text.removeprefix("/")
-
-
-def as_rows(places: Iterable[TopicPartition]) -> list[dict[str, Any]]:
-    """Partitions as JSON has them."""
-    return [{"topic": tp.topic, "partition": tp.partition} for tp in places]
 
 
 def assignment_in_words(rows: Iterable[Row]) -> str | None:

@@ -7,22 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.common import (
-    Answer,
-    asks_broker,
-    bootstrap_option,
-    format_option,
-    formatted,
-    names,
-    with_admin,
-    word,
-)
+from ottla.cli.common import Answer, asks_broker, bootstrap_option, formatted, names, with_admin, word
 from ottla.cli.group_offsets import delete_offsets, reset_offsets
 from ottla.cli.group_wait import wait
 from ottla.cli.group_watch import watch
-from ottla.cli.group_words import GROUPS, STATES, as_rows, assignment_in_words, has_members, host, no_group
+from ottla.cli.group_words import GROUPS, STATES, assignment_in_words, has_members, host, no_group
 from ottla.cli.kafka_habits import CommandFirst
-from ottla.cli.output import count_of, note, print_each, print_fields, print_json, say, state
+from ottla.cli.output import count_of, note, print_each, print_fields, say, state
 from ottla.observe.printable import printable
 
 if TYPE_CHECKING:
@@ -56,19 +47,16 @@ async def list_(admin: Admin, states: tuple[str, ...]) -> Answer:
 @click.option("--state", "only_state", is_flag=True, help="Only the first line: state, assignor, coordinator.")
 @click.option("--members", "only_members", is_flag=True, help="Only the members and their partitions.")
 @click.option("--offsets", "only_offsets", is_flag=True, help="Only committed offsets, log ends and lag.")
-@format_option
+@formatted
 @bootstrap_option
-def describe(groups: list[str], all_groups: bool, output_format: str, bootstrap: str, **only: Any) -> None:
+def describe(groups: list[str], all_groups: bool, bootstrap: str, **only: Any) -> Answer:
     """Show GROUPs: state, members with their partitions, and how far each partition is behind."""
     if all_groups and groups:
         raise click.UsageError("--all-groups and names say two things: choose one.")
     if not all_groups:
         names(groups, (), "group")
     found = with_admin(bootstrap, partial(_described, groups=groups))
-    if output_format == "json":
-        print_json(found)
-    else:
-        print_each(found, partial(_print_group, **only), "", "")
+    return Answer(found, partial(print_each, found, partial(_print_group, **only), "", ""))
 
 
 @command.command(short_help="Delete groups with their offsets.")
@@ -130,7 +118,7 @@ def _member(member: MemberDescription) -> dict[str, Any]:
         "client_id": member.client_id,
         "client_host": host(member.client_host),
         "topics": sorted(member.topics),
-        "assignment": as_rows(sorted(member.assignment)),
+        "assignment": [tp._asdict() for tp in sorted(member.assignment)],
     }
 
 
@@ -146,8 +134,7 @@ async def _details(admin: Admin, group: GroupDescription, committed: dict[TopicP
         owner = owners.get(tp)
         rows.append(
             {
-                "topic": tp.topic,
-                "partition": tp.partition,
+                **tp._asdict(),
                 "committed_offset": at,
                 "log_end_offset": ends[tp].offset,
                 "lag": None if at is None else max(0, ends[tp].offset - at),

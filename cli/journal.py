@@ -1,13 +1,12 @@
-"""The journal of a data directory, printed and checked beside a broker that may be running."""
+"""The journal of a data directory, read and checked beside a broker that may be running."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from ottla.cli.log_rows import INTERNAL, record_json, record_line, records_of
-from ottla.cli.output import Refused, print_json, say
+from ottla.cli.output import Refused
 from ottla.cli.segments import PartitionFiles, StoredBatch
 from ottla.protocol.batch import BatchError, parse_header
 from ottla.protocol.stored.frames import HEADER_BYTES, Kind
@@ -38,8 +37,11 @@ def journal_batches(view: JournalView, name: str, next_offset: int) -> Iterator[
             yield place.path, StoredBatch(place.position, header, data)
 
 
-def print_journal(path: Path, with_records: bool, as_json: bool) -> None:
-    """The frames of one file that follow each other, as lines or as JSON.
+FRAME_HEADING = f"{'LSN':>14}  {'KIND':<6}  {'EPOCH':>5}  {'BYTES':>9}  {'SYNCED':>14}  LOG"
+
+
+def frames_of(path: Path) -> Iterator[tuple[dict[str, Any], StoredBatch | None]]:
+    """The frames of one file that follow each other, as rows of JSON, with the batches that they hold.
 
     Raises:
         Refused: it is not in the journal of a data directory.
@@ -47,96 +49,65 @@ def print_journal(path: Path, with_records: bool, as_json: bool) -> None:
     root, first_lsn = data_directory_of(path.parent), parse_journal_name(path.name)
     if root is None or first_lsn is None:
         raise Refused(f"{path} is not in a journal.", "Name a file of the form DATA_DIR/journal/<lsn>.wal.")
-    view = JournalView(root)
+    return _frames(JournalView(root), first_lsn)
+
+
+def _frames(view: JournalView, first_lsn: int) -> Iterator[tuple[dict[str, Any], StoredBatch | None]]:
     names = {state.log_id: state.name for state in view.checkpoint.logs} if view.checkpoint is not None else {}
     reader = view.reader()
-    if not as_json:
-        say(str(path), bold=True)
-        say(f"  {'LSN':>14}  {'KIND':<6}  {'EPOCH':>5}  {'BYTES':>9}  {'SYNCED':>14}  LOG")
     for frame in reader.frames(first_lsn):
         if reader.first_lsn != first_lsn:
             break
         if frame.kind == Kind.LOG:
             names[frame.log_id] = frame.log_name
-        name = names.get(frame.log_id, f"log {frame.log_id}") if frame.log_id else ""
-        kind = Kind(frame.kind).name.lower() if frame.kind in set(Kind) else str(frame.kind)
         position = frame.lsn - first_lsn
         row: dict[str, Any] = {
             "lsn": frame.lsn,
             "position": position,
-            "kind": kind,
+            "kind": Kind(frame.kind).name.lower() if frame.kind in set(Kind) else str(frame.kind),
             "epoch": frame.epoch,
             "bytes": len(frame.body),
             "synced_lsn": frame.synced_lsn,
-            "log": name,
+            "log": names.get(frame.log_id, f"log {frame.log_id}") if frame.log_id else "",
         }
         batch = None
         if frame.kind == Kind.BATCH:
             batch = StoredBatch(position + HEADER_BYTES, parse_header(frame.body), frame.body)
-        _print_frame(row, batch, name, with_records, as_json)
-
-
-def _print_frame(row: dict[str, Any], batch: StoredBatch | None, name: str, with_records: bool, as_json: bool) -> None:
-    tp = parse_directory_name(name)
-    decode_as = tp.topic if tp is not None and tp.topic in INTERNAL else None
-    records = list(records_of(batch)) if batch is not None and with_records else []
-    if as_json:
-        if batch is not None:
             row |= {"base_offset": batch.header.base_offset, "last_offset": batch.header.last_offset}
-            if with_records:
-                row["records"] = [record_json(record, batch, decode_as) for record in records]
-        print_json(row, indent=None)
-        return
-    offsets = "" if batch is None else f" {batch.header.base_offset}–{batch.header.last_offset}"
-    say(
-        f"  {row['lsn']:>14}  {row['kind']:<6}  {row['epoch']:>5}  {row['bytes']:>9}  {row['synced_lsn']:>14}  "
-        f"{name}{offsets}".rstrip()
-    )
-    for record in records:
-        if batch is not None:
-            say(*f"    | {record_line(record, batch, decode_as)}".split("\n"))
+        yield row, batch
 
 
-class JournalFaults(NamedTuple):
-    """The result of checking a journal."""
-
-    frames: int
-    first_lsn: int
-    end_lsn: int
-    """The end of the frames that follow each other."""
-    synced_lsn: int
-    """It was certainly on the disk up to here."""
-    path: Path | None
-    """The file in which they end."""
-    position: int
-
-    @property
-    def is_damaged(self) -> bool:
-        return self.end_lsn < self.synced_lsn
+def frame_line(row: dict[str, Any]) -> str:
+    """A frame under `FRAME_HEADING`."""
+    offsets = f" {row['base_offset']}–{row['last_offset']}" if "base_offset" in row else ""
+    return (
+        f"{row['lsn']:>14}  {row['kind']:<6}  {row['epoch']:>5}  {row['bytes']:>9}  {row['synced_lsn']:>14}  "
+        f"{row['log']}{offsets}"
+    ).rstrip()
 
 
-def check_journal(view: JournalView) -> JournalFaults | None:
-    """Follow the frames from the checkpoint on; None where there is nothing to follow."""
-    found = _follow(view)
+def followed_journal(view: JournalView) -> JournalView | None:
+    """The journal, followed from the checkpoint on; None where there is nothing to follow.
+
+    It is damaged if its reader's ``synced_lsn``, up to which it was certainly on the disk, is beyond its ``end_lsn``.
+    """
+    found = _followed(view)
     for _ in range(_MOST_LOOKS if view.in_use else 0):
-        if found is None or not found.is_damaged:
+        if found is None or found.followed.reader.synced_lsn <= found.followed.reader.end_lsn:
             return found
         # Where a broker is writing, the end that was met is soon not the end any more; damage stays where it is.
-        again = _follow(JournalView(view.data_dir))
-        if again is not None and again.end_lsn == found.end_lsn:
+        again = _followed(JournalView(view.data_dir))
+        if again is not None and again.followed.reader.end_lsn == found.followed.reader.end_lsn:
             return again
         found = again
-    return found if not view.in_use or found is None else found._replace(synced_lsn=found.end_lsn)
+    if view.in_use and found is not None:
+        found.followed.reader.synced_lsn = found.followed.reader.end_lsn
+    return found
 
 
-def _follow(view: JournalView) -> JournalFaults | None:
-    if view.checkpoint is None or view.is_clean:
+def _followed(view: JournalView) -> JournalView | None:
+    if view.is_clean:
         return None
-    reader = view.followed.reader
-    path = Path(reader.paths[reader.first_lsn]) if reader.first_lsn >= 0 else None
-    position = reader.end_lsn - max(reader.first_lsn, 0)
-    for _ in reader.frames_beyond():
+    for _ in view.followed.reader.frames_beyond():
         pass
-    return JournalFaults(
-        view.followed.frame_count, view.checkpoint.lsn, reader.end_lsn, reader.synced_lsn, path, position
-    )
+    return view

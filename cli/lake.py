@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.output import Refused, note, print_table, say, warn
+from ottla.cli.output import Cell, Refused, note, print_table, say, warn
 from ottla.cli.pipeline_options import SPARK, STREAM, with_config
 from ottla.pipeline.config import Config
 
@@ -84,7 +84,13 @@ def command(
 
         names = list(dict.fromkeys(topics))
         found = look(config, names)
-        options = _source_options(config, group, include_headers)
+        given = {
+            "includeHeaders": str(include_headers).lower(),
+            "isolation": config.isolation,
+            "maxOffsetsPerTrigger": str(config.max_offsets_per_trigger),
+            "startingOffsets": config.starting_offsets,
+        }
+        options = config.source_options(**given, **({"group": group} if group else {}))
         interval_ms = config.trigger_ms if mode == "stream" else None
         wanted = [
             LakeSettings(
@@ -99,16 +105,6 @@ def command(
             for one in names
         ]
         _write(config, to, wanted, found)
-
-
-def _source_options(config: Config, group: str | None, headers: bool) -> dict[str, str]:
-    options = {
-        "includeHeaders": str(headers).lower(),
-        "isolation": config.isolation,
-        "maxOffsetsPerTrigger": str(config.max_offsets_per_trigger),
-        "startingOffsets": config.starting_offsets,
-    }
-    return config.source_options(**options, **({"group": group} if group else {}))
 
 
 def _write(config: Config, to: str, wanted: list[LakeSettings], found: Topics) -> None:
@@ -140,21 +136,12 @@ def _write(config: Config, to: str, wanted: list[LakeSettings], found: Topics) -
 
             named = {one.topic: query for one, query in zip(wanted, queries, strict=True)}
             watch(named, stopping, tell)
-    print_table(
-        ("topic", "rows", "bad", "batches", "files", "bytes", "folder"),
-        [
-            (
-                one.topic,
-                f"{sum_['rows']:,}",
-                f"{sum_['bad']:,}",
-                sum_["batches"],
-                sum_["files"],
-                f"{sum_['size']:,}",
-                one.folder,
-            )
-            for one, sum_ in ((one, sums[one.topic]) for one in wanted)
-        ],
-    )
+    rows: list[tuple[Cell, ...]] = []
+    for one in wanted:
+        done = sums[one.topic]
+        counts = (f"{done['rows']:,}", f"{done['bad']:,}", done["batches"], done["files"], f"{done['size']:,}")
+        rows.append((one.topic, *counts, one.folder))
+    print_table(("topic", "rows", "bad", "batches", "files", "bytes", "folder"), rows)
     if bad := sum(one["bad"] for one in sums.values()):
         warn(f"{bad:,} rows do not fit the JSON schema; they are in _bad, each with the reason.")
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ottla.cli.internal_records import described, in_words
-from ottla.cli.output import json_text
+from ottla.cli.output import json_text, when
 from ottla.cli.segments import StoredBatch, Unreadable
 from ottla.observe.printable import printable
 from ottla.protocol.batch import BatchError, Record
@@ -19,18 +18,6 @@ INTERNAL = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
 
 # The types of control records, as Kafka names them (KIP-98, KIP-630, KIP-853).
 _CONTROL = ("ABORT", "COMMIT", "LEADER_CHANGE", "SNAPSHOT_HEADER", "SNAPSHOT_FOOTER", "KRAFT_VERSION", "KRAFT_VOTERS")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def when(timestamp_ms: int) -> str:
-    """A Unix time in ms as UTC; a number that is no date stays one, and -1 is a dash."""
-    if timestamp_ms == -1:
-        return "-"
-    try:
-        moment = _EPOCH + timedelta(milliseconds=timestamp_ms)
-    except OverflowError:
-        return str(timestamp_ms)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def records_of(batch: StoredBatch) -> Iterator[Record]:

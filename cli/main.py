@@ -12,27 +12,26 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-# command → (module, attribute, one line of help)
-COMMANDS: dict[str, tuple[str, str]] = {
-    "serve": ("ottla.cli.serve", "Run a broker."),
-    "topics": ("ottla.cli.topics", "List, describe, create, delete and grow topics."),
-    "groups": ("ottla.cli.groups", "List, describe, delete groups and reset their offsets."),
-    "why": ("ottla.cli.why", "Say why a group rebalanced, who held it up, and what to do."),
-    "timeline": ("ottla.cli.timeline", "Draw who joined, waited, owned and was silent when."),
-    "produce": ("ottla.cli.produce", "Send lines of a file or of standard input to a topic."),
-    "consume": ("ottla.cli.consume", "Print the records of topics, alone or as a member of a group."),
-    "pipeline": ("ottla.cli.pipeline", "Keep the history of groups as tables, with Spark."),
-    "lake": ("ottla.cli.lake", "Write topics to Parquet, every record once; compact it."),
-    "configs": ("ottla.cli.configs", "Show and change settings of topics and of the broker."),
-    "transactions": ("ottla.cli.transactions", "List transactions; find and abort those that hang."),
-    "offsets": ("ottla.cli.offsets", "Read __consumer_offsets, of a broker or of files."),
-    "replay": ("ottla.cli.replay", "Play a recording back: does the coordinator decide the same?"),
-    "doctor": ("ottla.cli.doctor", "Check the machine, the disk and the settings."),
-    "recover": ("ottla.cli.recover", "Say what is damaged in a data directory, or discard what is damaged."),
-    "log": ("ottla.cli.log", "Look into segment files: print, check and follow them."),
-    "help": ("ottla.cli.help", "Print a page of the documentation: settings, exit-codes, completion, …"),
+COMMANDS = {
+    "serve": "Run a broker.",
+    "topics": "List, describe, create, delete and grow topics.",
+    "groups": "List, describe, delete groups and reset their offsets.",
+    "why": "Say why a group rebalanced, who held it up, and what to do.",
+    "timeline": "Draw who joined, waited, owned and was silent when.",
+    "produce": "Send lines of a file or of standard input to a topic.",
+    "consume": "Print the records of topics, alone or as a member of a group.",
+    "pipeline": "Keep the history of groups as tables, with Spark.",
+    "lake": "Write topics to Parquet, every record once; compact it.",
+    "configs": "Show and change settings of topics and of the broker.",
+    "transactions": "List transactions; find and abort those that hang.",
+    "offsets": "Read __consumer_offsets, of a broker or of files.",
+    "replay": "Play a recording back: does the coordinator decide the same?",
+    "doctor": "Check the machine, the disk and the settings.",
+    "recover": "Say what is damaged in a data directory, or discard what is damaged.",
+    "log": "Look into segment files: print, check and follow them.",
+    "help": "Print a page of the documentation: settings, exit-codes, completion, …",
 }
-
+"""One line of help for each command, which is in the module of its name."""
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as shells count: 128 and the number of the signal."""
@@ -85,17 +84,17 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(COMMANDS[cmd_name][0]).command
+        command: click.Command = import_module(f"ottla.cli.{cmd_name}").command
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The commands, none of which is imported for that, and the options."""
-        named = [CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items() if name.startswith(incomplete)]
+        named = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
         return named + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+            formatter.write_dl(list(COMMANDS.items()))
 
 
 @contextmanager
@@ -144,7 +143,6 @@ def _number(parameter: click.Parameter | None) -> str:
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    invoke_without_command=False,
 )
 @click.version_option(package_name="ottla", prog_name="ottla")
 def command() -> None:

@@ -11,8 +11,8 @@ import click
 from ottla.cli.common import lines_format_option, near, run
 from ottla.cli.completion import DEFAULT_BOOTSTRAP, complete_groups
 from ottla.cli.internal_records import GROUP, OFFSET, OTHER_TYPES, described, in_words
-from ottla.cli.log_rows import control_type, records_of, when
-from ottla.cli.output import Refused, note, print_fields, print_json, say
+from ottla.cli.log_rows import control_type, records_of
+from ottla.cli.output import Refused, note, print_fields, print_json, say, when
 from ottla.cli.segments import StoredBatch, Unreadable
 from ottla.cli.stored_logs import StoredLog, stored_logs
 from ottla.protocol.internal_topics import OFFSETS_TOPIC

@@ -12,6 +12,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import click
@@ -49,6 +50,7 @@ Cell: TypeAlias = str | int | Styled | None
 """None is shown as a dash: there is no value."""
 Row: TypeAlias = Mapping[str, Any]
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NUMBER = re.compile(r"[+-]?\d[\d,]*(\.\d+)?( (s|ms|%))?", re.ASCII)
 _STATES = {
     "Stable": "green",
@@ -234,3 +236,14 @@ def duration(seconds: float) -> str:
     if seconds < 60:
         return f"{seconds:.1f} s"
     return f"{int(seconds) // 60} min {int(seconds) % 60} s"
+
+
+def when(timestamp_ms: int) -> str:
+    """A Unix time in ms as UTC; a number that is no date stays one, and -1 is a dash."""
+    if timestamp_ms == -1:
+        return "-"
+    try:
+        moment = _EPOCH + timedelta(milliseconds=timestamp_ms)
+    except OverflowError:
+        return str(timestamp_ms)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

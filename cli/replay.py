@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.common import format_option
-from ottla.cli.output import Refused, count_of, note, print_json, say
+from ottla.cli.common import Answer, formatted
+from ottla.cli.output import Refused, count_of, note, say
 
 if TYPE_CHECKING:
     from ottla.observe.recording import Recording
@@ -20,8 +21,8 @@ MOST_NAMES = 5
 
 @click.command("replay")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@format_option
-def command(file: Path, output_format: str) -> None:
+@formatted
+def command(file: Path) -> Answer:
     """Play back a recording of `ottla serve --record FILE`.
 
     A fresh coordinator gets every request, timer and outcome at its time. Each of its decisions is compared with the
@@ -35,12 +36,8 @@ def command(file: Path, output_format: str) -> None:
         verdict = replay(recording.header, recording.entries())
     except (NoRecording, ValueError) as error:
         raise Refused(str(error)) from None
-    if output_format == "json":
-        print_json(_as_json(recording, verdict))
-    else:
-        _print(recording, verdict)
-    if not verdict.is_same:
-        raise click.exceptions.Exit(1)
+    failure = None if verdict.is_same else click.exceptions.Exit(1)
+    return Answer(_as_json(recording, verdict), partial(_print, recording, verdict), failure)
 
 
 def _as_json(recording: Recording, verdict: Verdict) -> dict[str, object]:

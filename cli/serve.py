@@ -250,7 +250,7 @@ def _tell_taken(host: str, port: int, http: str) -> None:
     http_host, http_port = parse_address(http, "--http") if http else ("", 0)
     words, used = sys.argv[1:], {port, http_port}
     lines, advice, export = [], "To have your own beside it:", []
-    if bind_error(host, port) == errno.EADDRINUSE:
+    if _is_taken(bind_error(host, port)):
         who, process = greet(host or "localhost", port), holder(port)
         lines.append(f"Port {port} is taken by {who.value}{process and f' ({process})'}.")
         if port == 9092 and who is Who.OTTLA:
@@ -261,7 +261,7 @@ def _tell_taken(host: str, port: int, http: str) -> None:
             words = _with(words, "--listen", address if host else f":{other}")
             advice = "To have your own beside it, and to let the other commands find it:"
             export = [f"  export OTTLA_BOOTSTRAP_SERVERS={address}"]
-    if http and bind_error(http_host, http_port) == errno.EADDRINUSE:
+    if http and _is_taken(bind_error(http_host, http_port)):
         process = holder(http_port)
         lines.append(f"Port {http_port}, for HTTP, is taken{process and f' by {process}'}.")
         if (other := free_port(http_host, http_port, used)) is not None:
@@ -298,7 +298,10 @@ def settings_of(config_file: str | None, pairs: tuple[str, ...]) -> Loaded:
     Raises:
         BadSetting: one cannot be used, or asks for security that there is not.
     """
-    file = parse_properties(Path(config_file).read_text(encoding="utf-8")) if config_file else {}
+    try:
+        file = parse_properties(Path(config_file).read_text(encoding="utf-8")) if config_file else {}
+    except UnicodeDecodeError as error:
+        raise BadSetting(f"{config_file} is not in UTF-8: {error}") from None
     environment = from_environment(os.environ)
     given = {}
     for pair in pairs:
@@ -326,7 +329,7 @@ def listening_address(listen: str | None, settings: Settings) -> tuple[str, int]
     Raises:
         BadSetting: it is no address, or other machines reach it and the settings do not permit that.
     """
-    if listen and listen.isdigit():
+    if listen and listen.isdecimal():
         listen = f"localhost:{listen}"
     host, port = _address(listen, "--listen") if listen else _listener(settings.listeners, "listeners")
     if not settings.ottla_insecure and not _is_this_machine(host):
@@ -354,7 +357,7 @@ def _is_this_machine(host: str) -> bool:
 def _address(text: str, option: str) -> tuple[str, int]:
     """``host:port``, ``:port``, ``[::1]:port``."""
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65_535:
+    if not colon or not port.isdecimal() or int(port) > 65_535:
         raise BadSetting(f"{option} {text!r}: write HOST:PORT, with a port from 0 to 65535")
     return host.strip("[]"), int(port)
 
@@ -427,7 +430,7 @@ def _topic(text: str, default: int) -> tuple[str, int]:
     name, colon, count = text.rpartition(":")
     if not colon:
         name, count = text, str(default)
-    if not name or not count.isdigit() or int(count) < 1:
+    if not name or not count.isdecimal() or int(count) < 1:
         raise BadSetting(f"--create-topic {text!r}: write NAME:PARTITIONS, with at least one partition")
     return name, int(count)
 

@@ -26,7 +26,7 @@ COUNTED = {
     "replacement": ("silent replacement", "silent replacements"),
     "loaded": ("restart of the broker", "restarts of the broker"),
 }
-"""Lists and their counts."""
+"""The kinds of marks that are counted, in words: for one, and for several."""
 
 
 @click.command(short_help="Draw who joined, waited, owned and was silent when.")
@@ -139,11 +139,7 @@ def _title(timeline: Timeline) -> str:
     begin = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(timeline.from_ms / 1000))
     end = _clock(timeline.from_ms + timeline.until)
     state = f"{timeline.state}, generation {timeline.generation}, " if timeline.state else ""
-    return f"{state}{_counted(timeline)}, {begin} to {end}"
-
-
-def _counted(timeline: Timeline) -> str:
-    """Number of lines of each kind."""
     kinds = [mark.kind for mark in timeline.marks]
     found = [(kinds.count(kind), words) for kind, words in COUNTED.items() if kind == "rebalance" or kind in kinds]
-    return ", ".join(f"{count} {words[count != 1]}" for count, words in found)
+    counted = ", ".join(f"{count} {words[count != 1]}" for count, words in found)
+    return f"{state}{counted}, {begin} to {end}"

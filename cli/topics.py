@@ -15,6 +15,9 @@ from ottla.cli.output import Refused, Row, count_of, print_each, print_fields, s
 if TYPE_CHECKING:
     from ottla.clients import Admin, TopicInfo
 
+OF_TOPIC = 1
+"""The source of a setting that was set for a topic itself (KIP-226)."""
+
 exclude_internal_option = click.option("--exclude-internal", is_flag=True, help="Leave out __consumer_offsets.")
 
 
@@ -24,8 +27,7 @@ class _Topics(CommandFirst):
 
 
 def _settings(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
-    pairs = [pair("--config", text) for text in given]
-    return {key.strip(): value for key, value in pairs}
+    return {key.strip(): value for key, value in (pair("--config", text) for text in given)}
 
 
 @click.group("topics", cls=_Topics)
@@ -62,7 +64,7 @@ async def describe(admin: Admin, topics: list[str], exclude_internal: bool) -> A
     found = [
         {
             **_brief(infos[name]),
-            "configs": {key: one.value for key, one in sorted(configs[name].items()) if _is_override(one.source)},
+            "configs": {key: one.value for key, one in sorted(configs[name].items()) if one.source == OF_TOPIC},
             "partitions": partitions.get(name, []),
         }
         for name in chosen
@@ -158,10 +160,6 @@ def _has_grown(name: str, count: int) -> str:
 
 
 # -- what is asked, and how it is shown
-
-
-def _is_override(source: int) -> bool:
-    return source == 1  # DYNAMIC_TOPIC_CONFIG (KIP-226): set for this topic
 
 
 def _brief(topic: TopicInfo) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,9 +22,8 @@ from ottla.cli.common import (
     topics_exist,
     with_admin,
 )
-from ottla.cli.group_words import as_rows, assignment_in_words
-from ottla.cli.log_rows import when
-from ottla.cli.output import Refused, Row, note, print_fields, say
+from ottla.cli.group_words import assignment_in_words
+from ottla.cli.output import Refused, Row, note, print_fields, say, when
 
 if TYPE_CHECKING:
     from ottla.clients import Admin, ProducerDescription, TopicPartition, TransactionDescription
@@ -103,7 +102,7 @@ def _described(one: TransactionDescription) -> dict[str, Any]:
         "state": one.state,
         "timeout_ms": one.timeout_ms,
         "start_time": one.start_time_ms,
-        "partitions": as_rows(one.partitions),
+        "partitions": [tp._asdict() for tp in one.partitions],
     }
 
 
@@ -143,18 +142,6 @@ def _producer(one: ProducerDescription) -> dict[str, Any]:
 # -- transactions that hang
 
 
-class Hanging(NamedTuple):
-    """A transaction that is open in a partition, and that its coordinator knows nothing of."""
-
-    place: TopicPartition
-    producer: ProducerDescription
-    open_ms: int
-
-    def as_json(self) -> dict[str, Any]:
-        (place,) = as_rows([self.place])
-        return place | _producer(self.producer) | {"open_ms": self.open_ms}
-
-
 @command.command("find-hanging", short_help="Find transactions that nobody will end.")
 @TOPICS.one("topic", required=False)
 @click.option("--partition", type=click.IntRange(min=0), help="Only this partition of the topic.")
@@ -174,7 +161,7 @@ def find_hanging(topic: str | None, partition: int | None, oldest: float, bootst
     if partition is not None:
         one_name(topic, (), "topic")
 
-    async def ask(admin: Admin) -> list[Hanging]:
+    async def ask(admin: Admin) -> list[dict[str, Any]]:
         from ottla.clients import TopicPartition
 
         if topic is not None:
@@ -190,7 +177,7 @@ def find_hanging(topic: str | None, partition: int | None, oldest: float, bootst
             raise Refused(f"{topic} has no partition {partition}.", f"`ottla topics describe {topic}` shows them.")
         return await hanging(admin, places, now_ms=time.time() * 1000, oldest_ms=round(oldest * 1000))
 
-    found = [one.as_json() for one in with_admin(bootstrap, ask)]
+    found = with_admin(bootstrap, ask)
     return Answer(found, partial(_print_hanging, found))
 
 
@@ -205,20 +192,22 @@ def _print_hanging(found: list[dict[str, Any]]) -> None:
         )
 
 
-async def hanging(admin: Admin, places: Sequence[TopicPartition], *, now_ms: float, oldest_ms: int) -> list[Hanging]:
+async def hanging(
+    admin: Admin, places: Sequence[TopicPartition], *, now_ms: float, oldest_ms: int
+) -> list[dict[str, Any]]:
     """Open transactions, quiet for longer than ``oldest_ms``, that no coordinator has a part in with that partition."""
-    candidates = []
+    candidates: list[tuple[TopicPartition, dict[str, Any]]] = []
     for place, producers in (await admin.describe_producers(places)).items():
         for one in producers:
             quiet_ms = int(now_ms - (one.last_timestamp_ms or 0))
             if one.transaction_start_offset is not None and quiet_ms >= oldest_ms:
-                candidates.append(Hanging(place, one, quiet_ms))
+                candidates.append((place, place._asdict() | _producer(one) | {"open_ms": quiet_ms}))
     if not candidates:
         return []
-    listed = await admin.list_transactions(producer_ids={one.producer.producer_id for one in candidates})
+    listed = await admin.list_transactions(producer_ids={row["producer_id"] for _, row in candidates})
     described = await admin.describe_transactions([one.transactional_id for one in listed])
     known = {(one.producer_id, tp) for one in described.values() for tp in one.partitions}
-    return [one for one in candidates if (one.producer.producer_id, one.place) not in known]
+    return [row for place, row in candidates if (row["producer_id"], place) not in known]
 
 
 @command.command(short_help="Abort a transaction that hangs in a partition.")

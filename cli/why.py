@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,15 +19,6 @@ if TYPE_CHECKING:
     from ottla.observe.why.model import Episode
 
 MOST_NAMED = 20
-
-
-class Asked(NamedTuple):
-    """The episodes that are wanted."""
-
-    group_id: str
-    last: int | None
-    since_ms: int | None
-    generation: int | None
 
 
 @click.command()
@@ -53,7 +45,10 @@ def command(
     came back, and of restarts of the broker.
     """
     if recording is not None and not group:
-        _print_groups(recording)
+        history, _ = _history_of(recording)
+        note("The groups in the recording; name one to be told of it:")
+        for name in history.group_ids():
+            say(name)
         return
     group_id = one_name(group, (), "group")
     by_default = last is None and since_ms is None and generation is None
@@ -61,12 +56,13 @@ def command(
         from ottla.observe.why.choice import LOOK_BACK
 
         last = LOOK_BACK
-    asked = Asked(group_id, last, since_ms, generation)
-    episodes, body = _of_recording(recording, asked) if recording is not None else _of_broker(bootstrap, asked)
+    ask = partial(_of_broker, bootstrap) if recording is None else partial(_of_recording, recording)
+    episodes, body = ask(group_id, last=last, since_ms=since_ms, generation=generation)
     if generation is not None and not episodes:
-        every = Asked(group_id, None, None, None)
-        known, _ = _of_recording(recording, every) if recording is not None else _of_broker(bootstrap, every)
-        raise Refused(_nothing(asked), _generations(known))
+        raise Refused(
+            f"Nothing is known of what led to generation {generation} of group {group_id!r}.",
+            _generations(ask(group_id)[0]),
+        )
     if by_default and episodes:
         _print_choice(episodes, body if output_format == "json" else None)
     elif output_format == "json":
@@ -74,17 +70,19 @@ def command(
     elif episodes:
         print_episodes(episodes)
     else:
-        note(_nothing(asked))
+        note(
+            f"Nothing happened to group {group_id!r} since then."
+            if since_ms is not None
+            else f"Nothing has happened to group {group_id!r} since the broker started."
+        )
 
 
-def _of_broker(bootstrap: str, asked: Asked) -> tuple[list[Episode], str]:
+def _of_broker(bootstrap: str, group_id: str, **chosen: int | None) -> tuple[list[Episode], str]:
     from msgspec import ValidationError
 
     from ottla.observe.why.explain import read_told
 
-    body = group_history(
-        bootstrap, asked.group_id, "why", last=asked.last, since_ms=asked.since_ms, generation=asked.generation
-    )
+    body = group_history(bootstrap, group_id, "why", **chosen)
     try:
         return read_told(body).episodes, body.decode()
     except ValidationError as error:
@@ -105,13 +103,6 @@ def _history_of(path: Path) -> tuple[History, int]:
     return history, wall_ms
 
 
-def _print_groups(path: Path) -> None:
-    history, _ = _history_of(path)
-    note("The groups in the recording; name one to be told of it:")
-    for group_id in history.group_ids():
-        say(group_id)
-
-
 def _generations(episodes: Sequence[Episode]) -> str:
     """The generations that can be asked for."""
     known = sorted({one.generation_after for one in episodes if one.generation_after >= 0})
@@ -120,20 +111,20 @@ def _generations(episodes: Sequence[Episode]) -> str:
     return f"Known are generations {known[0]} to {known[-1]}." if len(known) > 1 else f"Known is generation {known[0]}."
 
 
-def _of_recording(path: Path, asked: Asked) -> tuple[list[Episode], str]:
+def _of_recording(path: Path, group_id: str, **chosen: Any) -> tuple[list[Episode], str]:
     from msgspec.json import encode
 
     from ottla.observe.why.explain import Told
 
     history, wall_ms = _history_of(path)
-    if not history.knows(asked.group_id):
-        if meant := near(asked.group_id, history.group_ids()):
-            raise Refused(f"The recording has no group {asked.group_id!r}.", f"Did you mean {meant!r}?")
+    if not history.knows(group_id):
+        meant = near(group_id, history.group_ids())
         known = ", ".join(history.group_ids()[:MOST_NAMED]) or "none"
-        raise Refused(f"The recording has no group {asked.group_id!r}.", f"The groups in it: {known}.")
+        advice = f"Did you mean {meant!r}?" if meant else f"The groups in it: {known}."
+        raise Refused(f"The recording has no group {group_id!r}.", advice)
     history.now_ms = lambda: wall_ms
-    episodes = history.episodes(asked.group_id, last=asked.last, since_ms=asked.since_ms, generation=asked.generation)
-    return episodes, encode(Told(asked.group_id, wall_ms, episodes)).decode()
+    episodes = history.episodes(group_id, **chosen)
+    return episodes, encode(Told(group_id, wall_ms, episodes)).decode()
 
 
 def _print_choice(episodes: Sequence[Episode], body: str | None) -> None:
@@ -154,14 +145,6 @@ def _print_choice(episodes: Sequence[Episode], body: str | None) -> None:
         say(text)
     for one in choice.later:
         say(in_a_line(one))
-
-
-def _nothing(asked: Asked) -> str:
-    if asked.generation is not None:
-        return f"Nothing is known of what led to generation {asked.generation} of group {asked.group_id!r}."
-    if asked.since_ms is not None:
-        return f"Nothing happened to group {asked.group_id!r} since then."
-    return f"Nothing has happened to group {asked.group_id!r} since the broker started."
 
 
 def print_episodes(episodes: Sequence[Episode]) -> None:

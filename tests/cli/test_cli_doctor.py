@@ -225,6 +225,11 @@ def test_ports() -> None:
         finding = check_port("127.0.0.1", taken.getsockname()[1])
         assert (finding.verdict, "cannot be taken" in finding.found) == (WARN, True)
     assert check_port("127.0.0.1", 0).verdict == OK
+    if socket.has_ipv6:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6) as taken:
+            # A broker at localhost takes both addresses of loopback.
+            finding = check_port("localhost", taken.getsockname()[1])
+            assert finding.verdict == WARN and finding.found.endswith("cannot be taken: Address already in use")
     assert check_port("192.0.2.1", 0).verdict == WARN
 
 

@@ -80,6 +80,18 @@ def test_frames_of_the_journal(data: Path) -> None:
     assert "orders-0" in text and "offset of group g in orders-0: 100" in text
 
 
+def test_options_hold_for_a_file_of_the_journal(data: Path) -> None:
+    path, _ = last_file(data)
+
+    def records(*options: object) -> list[dict[str, Any]]:
+        found = lines("log", "dump", path, "--print-data-log", *options)
+        return [record for row in found for record in row.get("records", ())]
+
+    assert any("decoded" in record for record in records())
+    assert not any("decoded" in record for record in records("--no-decode"))
+    assert records("-c", 1) == records()[:1]
+
+
 def test_a_killed_brokers_directory_is_sound(data: Path) -> None:
     found = verdicts(data)
     assert all(row["ok"] for row in found)

@@ -16,9 +16,8 @@ from ottla.cli.escapes import compile_format, unescape
 from ottla.cli.group_words import partitions_in_words
 from ottla.cli.output import Refused, Styled, duration, plain
 from ottla.cli.produce import Outcome, Shape, lines
-from ottla.cli.resets import Target, To, parse_datetime_ms
+from ottla.cli.resets import Target, To, parse_datetime_ms, parse_start
 from ottla.cli.silence import Silence
-from ottla.cli.starts import parse_start
 from ottla.clients import ConsumerRecord
 from ottla.protocol.records import TimestampType
 

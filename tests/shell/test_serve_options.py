@@ -66,6 +66,8 @@ log.retention.check.interval.ms=300000
         (["--set", "log.dirs=/a,/b"], "allowed is one directory; name one, or say --data-dir DIR"),
         (["--ready-file", "/no/such/place/file"], "there is no directory"),
         (["--create-topic", "t:0"], "at least one partition"),
+        (["--create-topic", "t:²"], "at least one partition"),
+        (["--listen", "localhost:²"], "write HOST:PORT"),
         (["--ephemeral", "--data-dir", "somewhere"], "leave out --data-dir"),
         (["--config", "/nonexistent.properties"], "does not exist"),
     ],
@@ -82,6 +84,14 @@ def test_a_bad_line_of_a_properties_file(tmp_path: Path) -> None:
     result = CliRunner().invoke(command, ["--config", str(file)])
     assert result.exit_code == 2
     assert "group.max.size='none'" in result.output
+
+
+def test_a_properties_file_in_another_encoding(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_bytes("# größer\nnum.partitions=3\n".encode("latin-1"))
+    result = CliRunner().invoke(command, ["--config", str(file)])
+    assert result.exit_code == 2
+    assert "is not in UTF-8" in " ".join(result.output.split())
 
 
 @pytest.fixture
