@@ -13,7 +13,6 @@ from ottla.pipeline.codec import columns
 from ottla.pipeline.codec.chunk import Chunk
 from ottla.pipeline.codec.scalar import Unreadable
 
-EVENTS_TOPIC = "__ottla_group_events"
 VERSION = 1
 _INT, _LONG = 1 << 31, 1 << 63
 

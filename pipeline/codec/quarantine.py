@@ -12,6 +12,7 @@ from ottla.pipeline.codec import columns, commits, events, groups
 from ottla.pipeline.codec.chunk import Chunk, Longs, Mask
 from ottla.pipeline.codec.numbers import integers
 from ottla.pipeline.codec.scalar import Unreadable, group_value, key_of, offset_value
+from ottla.protocol.internal_topics import GROUP_EVENTS_TOPIC
 from ottla.protocol.offsets_topic import GroupKey
 
 _OFFSET_TYPES = (0, 1)
@@ -38,7 +39,7 @@ def is_group(chunk: Chunk) -> Mask:
 
 def rows(chunk: Chunk) -> pa.RecordBatch:
     """The rows of ``quarantine``: records that no table takes, and batches that cannot be read."""
-    if chunk.topic == events.EVENTS_TOPIC:
+    if chunk.topic == GROUP_EVENTS_TOPIC:
         bad = np.ones(len(chunk), np.bool_)
         bad[events.read(chunk)[0]] = False
         why: Callable[[Chunk, int], str | None] = reason_of_event
