@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.protocol.internal_topics import OFFSETS_TOPIC
+from ottla.protocol.internal_topics import GROUP_EVENTS_TOPIC, OFFSETS_TOPIC
 from ottla.protocol.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from ottla.pipeline.source.options import Options
     from ottla.pipeline.source.rows import Logs as Source
 
-EVENTS_TOPIC = "__ottla_group_events"
 EARLIEST = -2
 """The beginning of a log, as the source and Kafka's connector for Spark write it."""
 
@@ -44,7 +43,7 @@ class Cluster(NamedTuple):
     @property
     def has_events(self) -> bool:
         """Tell whether the cluster records why groups rebalance, as Ottla does and Apache Kafka does not."""
-        return EVENTS_TOPIC in self.topics
+        return GROUP_EVENTS_TOPIC in self.topics
 
 
 def look(config: Config) -> Cluster:
@@ -55,7 +54,7 @@ def look(config: Config) -> Cluster:
     """
     topics = {}
     with opened(config) as logs:
-        for name, topic in logs.topics((OFFSETS_TOPIC, EVENTS_TOPIC)).items():
+        for name, topic in logs.topics((OFFSETS_TOPIC, GROUP_EVENTS_TOPIC)).items():
             bounds = logs.bounds([TopicPartition(name, number) for number in topic.partitions])
             topics[name] = Logs(
                 {tp.partition: one.start for tp, one in bounds.items()},

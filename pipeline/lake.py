@@ -12,7 +12,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -147,8 +147,7 @@ class Lake:
 
     # who writes
 
-    @contextmanager
-    def writing(self, what: str) -> Iterator[Callable[[int], None]]:
+    def writing(self, what: str) -> AbstractContextManager[Callable[[int], None]]:
         """One process at a time may write silver tables. Gives what to call with the id of Spark's JVM.
 
         The JVM outlives a driver that was killed by a moment, and may be about to finish a batch: who comes next waits
@@ -157,14 +156,11 @@ class Lake:
         Raises:
             LakeError: somebody is at it.
         """
-        with self._alone(LOCK, what) as note:
-            yield note
+        return self._alone(LOCK, what)
 
-    @contextmanager
-    def building(self) -> Iterator[Callable[[int], None]]:
+    def building(self) -> AbstractContextManager[Callable[[int], None]]:
         """One process at a time may build gold tables, also while silver ones are written. As `writing`."""
-        with self._alone(GOLD_LOCK, "gold") as note:
-            yield note
+        return self._alone(GOLD_LOCK, "gold")
 
     def is_building(self) -> bool:
         """Tell whether a process builds gold tables now: what is read meanwhile may lack rows."""

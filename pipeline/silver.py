@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ottla.pipeline.cluster import EARLIEST, EVENTS_TOPIC, Cluster
+from ottla.pipeline.cluster import EARLIEST, Cluster
 from ottla.pipeline.lake import Lake, LakeError
 from ottla.pipeline.parquet_files import METADATA
 from ottla.pipeline.running import stream_writer
 from ottla.pipeline.tables import TABLES
-from ottla.protocol.internal_topics import OFFSETS_TOPIC
+from ottla.protocol.internal_topics import GROUP_EVENTS_TOPIC, OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,7 +49,7 @@ class Feed:
 FEEDS = (
     Feed("offset_commits", "commits", OFFSETS_TOPIC, "log_ts"),
     Feed("group_generations", "groups", OFFSETS_TOPIC, "log_ts"),
-    Feed("group_events", "events", EVENTS_TOPIC, "ts"),
+    Feed("group_events", "events", GROUP_EVENTS_TOPIC, "ts"),
     Feed("log_end_samples", "ends", "", "sample_ts"),
     Feed("quarantine", "quarantine", OFFSETS_TOPIC, "log_ts"),
     Feed("offsets_log", "log", OFFSETS_TOPIC, "log_ts"),

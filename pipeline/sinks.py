@@ -20,7 +20,6 @@ from ottla.pipeline.tables import TABLES, VERSION, Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
 
 PACKAGES = {"delta": "deltalake", "iceberg": "pyiceberg"}
 """The package that a format needs besides Spark; its extra of ottla is named after the format."""
@@ -50,17 +49,8 @@ def attach(writer: Any, format: str, lake: Lake, table: str) -> Any:
     """Let a writer of a stream write to a table of the lake."""
     if format == "parquet":
         return writer.format("parquet").option("path", lake.where(table)).partitionBy(TABLES[table].partition_column)
-    return writer.foreachBatch(batch_writer(format, lake, table))
-
-
-def batch_writer(format: str, lake: Lake, table: str) -> Callable[[DataFrame, int], None]:
-    """A function for ``foreachBatch``, which takes a batch and its number."""
     add = {"delta": add_to_delta, "iceberg": add_to_iceberg}[format]
-
-    def write(batch: DataFrame, number: int) -> None:
-        add(lake, TABLES[table], batch.toArrow, number)
-
-    return write
+    return writer.foreachBatch(lambda batch, number: add(lake, TABLES[table], batch.toArrow, number))
 
 
 def add_to_delta(lake: Lake, table: Table, rows: Callable[[], pa.Table], number: int) -> bool:

@@ -72,11 +72,11 @@ def commit(
     last = reader.instants_ms[-1] if reader.instants_ms else None
     reader.instants_ms = sorted({*reader.instants_ms, *instants_ms})[-COMMITS_KEPT:]
     if not reader.offsets:
-        return _resolve(reader, group, topic, last or 0, 0, "its offsets were deleted or have expired")
+        return _resolve(reader, group, topic, last or 0, "its offsets were deleted or have expired")
     if not reader.instants_ms or reader.instants_ms[-1] == last:
         return []
     reader.still = reader.waiting_ms = None
-    return _resolve(reader, group, topic, reader.instants_ms[-1], 0, "it commits again")
+    return _resolve(reader, group, topic, reader.instants_ms[-1], "it commits again")
 
 
 def check(
@@ -95,7 +95,7 @@ def check(
     total, unread = sum(end for end, _ in read), sum(max(end - offset, 0) for end, offset in read)
     if unread == 0:
         reader.still, reader.waiting_ms = total, None
-        return _resolve(reader, group, topic, now_ms, 0, "nothing is unread any more")
+        return _resolve(reader, group, topic, now_ms, "nothing is unread any more")
     if reader.still is None or total < reader.still:
         reader.still = total
     elif reader.waiting_ms is None and total > reader.still:
@@ -116,13 +116,13 @@ def forgotten(reader: Reader, now_ms: int, limits: StoppedLimits) -> bool:
 def forget(reader: Reader, group: str, topic: str, now_ms: int, limits: StoppedLimits) -> list[Alert]:
     """Resolve the alert of a group whose state goes."""
     why = f"it is forgotten after {seconds(limits.forget_ms)} without a commit"
-    return _resolve(reader, group, topic, now_ms, 0, why)
+    return _resolve(reader, group, topic, now_ms, why)
 
 
-def _resolve(reader: Reader, group: str, topic: str, ts_ms: int, unread: int, why: str) -> list[Alert]:
+def _resolve(reader: Reader, group: str, topic: str, ts_ms: int, why: str) -> list[Alert]:
     if reader.raised_ms is None:
         return []
-    said = _alert(reader, group, topic, "resolved", ts_ms, unread, f"that is over: {why}")
+    said = _alert(reader, group, topic, "resolved", ts_ms, 0, f"that is over: {why}")
     reader.raised_ms = None
     return [said]
 

@@ -8,9 +8,12 @@ import numpy as np
 import pyarrow as pa
 
 from ottla.pipeline import tables
-from ottla.pipeline.codec import columns, commits, events, groups, scalar
+from ottla.pipeline.codec import columns, commits, events, groups
 from ottla.pipeline.codec.chunk import Chunk, Longs, Mask
 from ottla.pipeline.codec.numbers import integers
+from ottla.pipeline.codec.scalar import Unreadable, group_value, key_of, offset_value
+from ottla.protocol.internal_topics import GROUP_EVENTS_TOPIC
+from ottla.protocol.offsets_topic import GroupKey
 
 _OFFSET_TYPES = (0, 1)
 _GROUP_TYPE = 2
@@ -36,7 +39,7 @@ def is_group(chunk: Chunk) -> Mask:
 
 def rows(chunk: Chunk) -> pa.RecordBatch:
     """The rows of ``quarantine``: records that no table takes, and batches that cannot be read."""
-    if chunk.topic == events.EVENTS_TOPIC:
+    if chunk.topic == GROUP_EVENTS_TOPIC:
         bad = np.ones(len(chunk), np.bool_)
         bad[events.read(chunk)[0]] = False
         why: Callable[[Chunk, int], str | None] = reason_of_event
@@ -68,12 +71,22 @@ def _left_over(chunk: Chunk) -> Mask:
 
 def reason(chunk: Chunk, row: int) -> str | None:
     """Why a record of ``__consumer_offsets`` cannot be read; None if it can."""
-    return scalar.reason(chunk.key(row), chunk.value(row))
+    try:
+        key, value = key_of(chunk.key(row)), chunk.value(row)
+        if value is not None:
+            (group_value if isinstance(key, GroupKey) else offset_value)(value)
+    except Unreadable as error:
+        return str(error)
+    return None
 
 
 def reason_of_event(chunk: Chunk, row: int) -> str | None:
     """Why an event cannot be read; None if it can."""
-    return events.reason(chunk.value(row))
+    try:
+        events.event(chunk.value(row))
+    except Unreadable as error:
+        return str(error)
+    return None
 
 
 def _with_damage(batch: pa.RecordBatch, chunk: Chunk) -> pa.RecordBatch:

@@ -92,14 +92,3 @@ def _whole(value: bytes, decode: Callable[[bytes], Any], encode: Callable[[Any, 
             return decoded
         raise Unreadable("bytes behind the value")
     return decoded
-
-
-def reason(key: bytes | None, value: bytes | None) -> str | None:
-    """Why a record goes to quarantine; None if it does not."""
-    try:
-        decoded = key_of(key)
-        if value is not None:
-            (group_value if isinstance(decoded, GroupKey) else offset_value)(value)
-    except Unreadable as error:
-        return str(error)
-    return None

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, EqualTo, Filter, In, InputPartition
 
-from ottla.pipeline.codec.events import EVENTS_TOPIC
 from ottla.pipeline.source.ends import sample_rows, samples_now
 from ottla.pipeline.source.log_directory import LogDirectory
 from ottla.pipeline.source.logs import Span, Topic
@@ -19,7 +18,7 @@ from ottla.pipeline.source.planning import bundle, split
 from ottla.pipeline.source.rows import Logs, Losses, open_logs, read_spans
 from ottla.pipeline.source.subscription import check_named, partitions_of, resolve, subscribed
 from ottla.protocol.groups import DEFAULT_PARTITION_COUNT, coordinator_partition
-from ottla.protocol.internal_topics import OFFSETS_TOPIC
+from ottla.protocol.internal_topics import GROUP_EVENTS_TOPIC, OFFSETS_TOPIC
 from ottla.protocol.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -129,7 +128,7 @@ class OttlaReader(DataSourceReader):
         """Tell whether a partition can have wanted rows; ``counted``: all partitions of the topic are known."""
         if self.log_partitions is not None and tp.partition not in self.log_partitions:
             return False
-        if self.groups is None or tp.topic not in (OFFSETS_TOPIC, EVENTS_TOPIC):
+        if self.groups is None or tp.topic not in (OFFSETS_TOPIC, GROUP_EVENTS_TOPIC):
             return True  # nobody knows how groups were spread over the partitions of a copy
         count = len(topic.partitions)
         # A directory of one of several brokers has a part of the partitions: then there is no telling where a group is.

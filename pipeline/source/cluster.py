@@ -152,20 +152,21 @@ class Cluster:
         return found
 
     def connection(self, leader: int) -> Connection:
-        """The connection to a broker; opened when it is first asked for. Raises `KafkaError`."""
-        return self._connect(self._brokers[leader])
+        """The connection to a broker, as `connect`."""
+        return self.connect(self._brokers[leader])
 
     def any_connection(self) -> Connection:
         """A connection to any broker. Raises `KafkaConnectionError`, which names all addresses that were tried."""
         reasons = []
         for address in dict.fromkeys([*self.options.servers, *self._brokers.values()]):
             try:
-                return self._connect(address)
+                return self.connect(address)
             except (KafkaConnectionError, KafkaTimeout) as error:
                 reasons.append(str(error))
         raise KafkaConnectionError("; ".join(reasons))
 
-    def _connect(self, address: tuple[str, int]) -> Connection:
+    def connect(self, address: tuple[str, int]) -> Connection:
+        """The connection to an address; opened when it is first asked for. Raises `KafkaError`."""
         if address not in self._connections:
             opened = Connection(address, self.options.client_id, self.options.request_timeout_ms, self.options.tls)
             self._connections[address] = opened

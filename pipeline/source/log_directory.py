@@ -10,12 +10,11 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from ottla.pipeline.codec import Aborted, Chunk
-from ottla.pipeline.codec.events import EVENTS_TOPIC
 from ottla.pipeline.source.journal import Journal
 from ottla.pipeline.source.logs import UNKNOWN_ID, Bounds, Broken, Report, SourceError, Span, Topic
 from ottla.pipeline.source.options import Isolation, Options
 from ottla.pipeline.source.stored_log import StoredLog
-from ottla.protocol.internal_topics import OFFSETS_TOPIC
+from ottla.protocol.internal_topics import INTERNAL_TOPICS
 from ottla.protocol.records import TopicPartition
 from ottla.protocol.stored.names import (
     CATALOG_NAME,
@@ -29,7 +28,7 @@ from ottla.protocol.stored.names import (
 )
 
 _logger = logging.getLogger("ottla.pipeline.source")
-_INTERNAL = frozenset({OFFSETS_TOPIC, EVENTS_TOPIC, "__transaction_state", "__share_group_state", "__cluster_metadata"})
+_INTERNAL = INTERNAL_TOPICS | {"__cluster_metadata"}
 
 
 class LogDirectory:

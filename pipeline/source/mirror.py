@@ -46,9 +46,7 @@ class Mirror:
 
     def close(self) -> None:
         """Close connections."""
-        if self._coordinator is not None:
-            self._coordinator.close()
-            self._coordinator = None
+        self._coordinator = None
         self._cluster.close()
 
     def _commit(self, progress: Progress) -> None:
@@ -70,8 +68,5 @@ class Mirror:
             answer = self._cluster.any_connection().call(request, high=3)
             if answer.error_code:
                 raise error_of(answer.error_code, "find the coordinator", answer.error_message)
-            address = (answer.host, answer.port)
-            self._coordinator = Connection(
-                address, self.options.client_id, self.options.request_timeout_ms, self.options.tls
-            )
+            self._coordinator = self._cluster.connect((answer.host, answer.port))
         return self._coordinator

@@ -11,10 +11,9 @@ from enum import IntEnum
 
 from ottla.clients.errors import OptionError
 from ottla.pipeline.codec import KINDS
-from ottla.pipeline.codec.events import EVENTS_TOPIC
 from ottla.pipeline.source.option_names import known_options
 from ottla.pipeline.source.security import Tls, parse_tls
-from ottla.protocol.internal_topics import OFFSETS_TOPIC
+from ottla.protocol.internal_topics import GROUP_EVENTS_TOPIC, OFFSETS_TOPIC
 from ottla.protocol.records import TopicPartition
 
 DECODES = (*KINDS, "ends")
@@ -169,7 +168,7 @@ def _subscription(options: Mapping[str, str], decode: str) -> tuple[tuple[str, .
     if len(given) > 1:
         raise OptionError(f"only one of the options {', '.join(given)} can be given")
     if decode not in ("raw", "ends"):
-        topic = EVENTS_TOPIC if decode == "events" else OFFSETS_TOPIC
+        topic = GROUP_EVENTS_TOPIC if decode == "events" else OFFSETS_TOPIC
         if given == ["subscribe"]:
             # A copy of the topic under another name is read so.
             return _topics(options["subscribe"], "subscribe"), "", ()
