@@ -8,7 +8,6 @@ broker by itself, when the request is sent. So a trace stays a trace when moves 
 from __future__ import annotations
 
 import asyncio
-import socket
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
@@ -18,7 +17,7 @@ from ottla.protocol.apis import ApiKey
 from ottla.protocol.records import decode_batch, iter_batches
 from tests.differential.compare import first_difference
 from tests.differential.tracing import BARRIER, PATIENCE_S, Trace, whole_batches
-from tests.differential.wire import CLOSED, SILENT, Sent, Wire, decoded
+from tests.differential.wire import Sent, Wire
 from tests.support.requests import request
 
 PARKED = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
@@ -46,49 +45,22 @@ class Line(Wire):
     """A connection that the event loop reads."""
 
     def __init__(self, port: int, client_id: str | None, woken: asyncio.Event) -> None:
-        self.client_id = client_id
-        self.sent: Sent | None = None
-        self.closed = False
-        self.frames: list[bytes] = []
+        super().__init__(port, client_id)
         self._woken = woken
-        self._buffer = b""
-        self._socket = socket.create_connection(("127.0.0.1", port), 5)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self._socket.fileno(), self._read)
+        self._loop.add_reader(self._socket, self._receive)
 
-    def _read(self) -> None:
-        try:
-            data = self._socket.recv(1 << 20)
-        except OSError:
-            data = b""
-        if not data:
-            self.closed = True
-            self._loop.remove_reader(self._socket.fileno())
-        buffer = self._buffer + data
-        while len(buffer) >= 4 and len(buffer) >= (end := 4 + int.from_bytes(buffer[:4], "big")):
-            self.frames.append(buffer[4:end])
-            buffer = buffer[end:]
-        self._buffer = buffer
-        if self.frames or self.closed:
+    def _receive(self) -> None:
+        super()._receive()
+        if self.closed:
+            self._loop.remove_reader(self._socket)
+        if self.has_answer:
             self._woken.set()
-
-    @property
-    def has_answer(self) -> bool:
-        return bool(self.frames) or self.closed
-
-    def take(self) -> Any:
-        """The answer that has come, as a message or `CLOSED`; without one, `SILENT`."""
-        assert self.sent is not None
-        if self.frames:
-            sent, self.sent = self.sent, None
-            return decoded(sent, self.frames.pop(0))
-        return CLOSED if self.closed else SILENT
 
     def close(self) -> None:
         if self._socket.fileno() >= 0:
-            self._loop.remove_reader(self._socket.fileno())
-            self._socket.close()
+            self._loop.remove_reader(self._socket)
+        super().close()
 
 
 class Open(NamedTuple):
@@ -154,7 +126,7 @@ class Half(Trace):
             assert sent is not None
             if item.line.has_answer:
                 self.open.remove(item)
-                self._came.append((item, sent, item.line.take()))
+                self._came.append((item, sent, item.line.answer(0)))
                 self.answered.add(item.label)
         return len(self._came) > before
 
@@ -195,7 +167,7 @@ class Half(Trace):
         line = self.wire(_who)
         line.send(key, version, request(key, fields))
         await self.until(lambda: line.has_answer)
-        return line.take()
+        return line.answer(0)
 
     async def until(self, check: Callable[[], bool], timeout_s: float = ANSWER_S) -> bool:
         """Wait for something that only comes with an answer; whether it came in time."""

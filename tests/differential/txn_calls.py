@@ -13,7 +13,7 @@ from ottla.protocol.transaction_log import decode_transaction_key, decode_transa
 from tests.differential.log_calls import until
 from tests.differential.tracing import Trace
 from tests.differential.wire import plain
-from tests.support.requests import fetch_fields
+from tests.support.requests import fetch_fields, of_transaction
 
 WHO = "producer"
 TRANSACTIONS_TOPIC = "__transaction_state"
@@ -46,11 +46,7 @@ Partitions = Mapping[str, Sequence[int]]
 
 def _of(t: Trace, who: Producer, name: str | None) -> dict[str, Any]:
     """The fields that say who asks, and for which transaction."""
-    return {
-        "transactional_id": t.name if name is None else name,
-        "producer_id": who.id,
-        "producer_epoch": who.epoch,
-    }
+    return of_transaction(t.name if name is None else name, who)
 
 
 def add(t: Trace, who: Producer, partitions: Partitions, version: int = 3, *, name: str | None = None,

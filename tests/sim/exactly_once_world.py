@@ -225,6 +225,8 @@ class World(HandlersWorld):
             while offset < stable:
                 topic, index = partition.tp
                 row = self.fetched(offset, topic=topic, partitions=(index,), isolation_level=1, partition_max_bytes=300)
+                if not row.records:
+                    raise Broken(f"a reader comes to {offset} of {partition.tp}, and not to {stable}")
                 aborted = [(one.producer_id, one.first_offset) for one in row.aborted_transactions]
                 shown, offset = committed_values(row.records, aborted)
                 found += [value.decode() for value in shown]

@@ -1,4 +1,4 @@
-"""Planted bugs: mistakes that one makes when one writes a coordinator. The simulations must find each.
+"""Planted bugs: mistakes that one makes when one writes a broker. What is said to find them must find each.
 
 A bug is a change of the text of one function. Its compiled code takes the place of the right one for a while, under
 whatever name others have imported it, and is taken out again.
@@ -21,7 +21,7 @@ CORE = "ottla.broker.core"
 
 @dataclass(frozen=True)
 class Mutant:
-    """Replace ``right`` by ``wrong`` in the function ``where`` of a module of the core.
+    """Replace ``right`` by ``wrong`` in the function ``where``; a module that is not named whole is one of the core.
 
     Attributes:
         focus: what the worlds that look for it must have, where it takes several things at once to show.
@@ -45,7 +45,7 @@ class Mutant:
 
     def function(self) -> FunctionType:
         module, _, path = self.where.partition(":")
-        found: Any = import_module(f"{CORE}.{module}")
+        found: Any = import_module(module if module.startswith("ottla.") else f"{CORE}.{module}")
         for name in path.split("."):
             found = inspect.getattr_static(found, name)
         found = found.fget if isinstance(found, property) else found
@@ -74,7 +74,7 @@ def read_bugs(name: str) -> list[Mutant]:
     Each begins with ``== `` and its name; then the function, what the worlds must have, if anything, the lines that
     are right behind ``- ``, and the wrong ones behind ``+ ``.
     """
-    text = (Path(__file__).parent / "bugs" / f"{name}.bugs").read_text(encoding="utf-8")
+    text = (Path(__file__).parent / "bugs" / f"{name}.bugs").read_text("utf-8")
     bugs = []
     for entry in text.removeprefix("== ").split("\n== "):
         title, where, *lines = entry.rstrip("\n").split("\n")

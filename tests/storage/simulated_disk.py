@@ -5,6 +5,7 @@ length that the file has had since; of the names in a directory it keeps those o
 """
 
 import errno
+import os
 import posixpath
 import random
 from collections.abc import Callable, Sequence
@@ -66,6 +67,24 @@ class SimulatedDisk:
         self._next_handle = 3
         # What dies stays dead: no operation has any effect between the crash and ``kill`` or ``lose_power``.
         self._is_dead = False
+
+    def fail(
+        self,
+        *operations: str,
+        within: str = "",
+        besides: str | None = None,
+        number: int = errno.EIO,
+        times: int = 10**9,
+    ) -> None:
+        """The next ``times`` such operations fail on paths with ``within`` in them, and without ``besides``."""
+        left = [times]
+
+        def before(name: str, path: str) -> None:
+            if name in operations and within in path and (besides is None or besides not in path) and left[0]:
+                left[0] -= 1
+                raise OSError(number, os.strerror(number), path)
+
+        self.before = before
 
     @property
     def used(self) -> int:

@@ -1,8 +1,6 @@
 """A local engine on a simulated disk, and small steps that its tests share."""
 
 import asyncio
-import errno
-import os
 import uuid
 
 from ottla.broker.engine import LogConfig
@@ -46,16 +44,8 @@ class Simulated:
         self.disk.before = lambda operation, path: self.trace.append((operation, path.removeprefix("/data/")))
         return self.trace
 
-    def fail(self, *operations, within="", besides=None, number=errno.EIO, times=10**9):
-        """The next ``times`` such operations fail on paths with ``within`` in them, and without ``besides``."""
-        left = [times]
-
-        def before(name, path):
-            if name in operations and within in path and (besides is None or besides not in path) and left[0]:
-                left[0] -= 1
-                raise OSError(number, os.strerror(number), path)
-
-        self.disk.before = before
+    def fail(self, *operations, **options):
+        self.disk.fail(*operations, **options)
 
     def work_again(self):
         """No operation fails."""

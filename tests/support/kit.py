@@ -90,17 +90,18 @@ class Kit(ABC):
     Attributes:
         kind: which of the members of `tests.support.members` it is.
         lacks: features that it has not, each with the reason that is shown.
+        producing: options of all its producers.
         quick: options of its consumers for the shortest sessions.
     """
 
     kind: str
     lacks: Mapping[str, str] = MappingProxyType({})
+    producing: Mapping[str, Any] = MappingProxyType({})
     quick: Mapping[str, Any] = MappingProxyType({"heartbeat_interval_ms": 300})
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
 
-    @abstractmethod
     def produce(
         self,
         topic: str,
@@ -118,6 +119,14 @@ class Kit(ABC):
             one_by_one: each record when the one before is acknowledged.
             options: the client's own; underscores may stand for the dots in their names.
         """
+        packing = {} if codec == "none" else {"compression_type": codec}
+        given = {"linger_ms": 20, "enable_idempotence": idempotent, **packing, **self.producing, **options}
+        return self._produce(given, topic, rows, partition, one_by_one)
+
+    @abstractmethod
+    def _produce(
+        self, options: dict[str, Any], topic: str, rows: Sequence[Row], partition: int | None, one_by_one: bool
+    ) -> list[Ack]: ...
 
     def say(self, topic: str, texts: Sequence[str], *, idempotent: bool = True, **options: Any) -> list[Ack]:
         """Produce texts, each with itself as its key and with one header, which names the client."""
@@ -157,7 +166,15 @@ class Kit(ABC):
 
 
 class WholeKit(Kit):
-    """A client with transactions, offsets and administration."""
+    """A client with transactions, offsets and administration.
+
+    Attributes:
+        new_topic: the client's class of a topic to be made.
+        settings: what it names that topic's settings.
+    """
+
+    new_topic: Any
+    settings = "topic_configs"
 
     @abstractmethod
     def code(self, error: BaseException) -> int:
@@ -174,7 +191,6 @@ class WholeKit(Kit):
     def committed(self, group: str, place: Place) -> tuple[int, str]:
         """Offset and note."""
 
-    @abstractmethod
     def create(
         self,
         topic: str,
@@ -183,7 +199,12 @@ class WholeKit(Kit):
         *,
         replication: int = 1,
         validate_only: bool = False,
-    ) -> None: ...
+    ) -> None:
+        wanted = self.new_topic(topic, partitions, replication, **{self.settings: dict(configs or {})})
+        self._create([wanted], validate_only=validate_only)
+
+    @abstractmethod
+    def _create(self, wanted: list[Any], *, validate_only: bool) -> None: ...
 
     @abstractmethod
     def delete(self, topic: str) -> None: ...

@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 
-from ottla.broker.core.cleaning import compaction
-from ottla.broker.core.cleaning.compaction import AbortedTransaction, LastBatch
+from ottla.broker.core.cleaning.compaction import AbortedTransaction, KeyScan, LastBatch, Sieve
 from ottla.protocol.compression import Codec
 from ottla.protocol.control import EndOfTransaction, build_marker
 from ottla.protocol.records import (
@@ -165,10 +164,9 @@ def compact(
     delete_retention_ms,
     last_batches,
     buffer_bytes=1 << 30,
-    code=compaction,
 ):
     """Compact batches as the cleaner does; (the batches that stay, where compaction got to)."""
-    scan = code.KeyScan(from_offset, sketch.aborted, buffer_bytes)
+    scan = KeyScan(from_offset, sketch.aborted, buffer_bytes)
     dirty = [batch for batch in encoded if from_offset <= parse_header(batch).last_offset < upto_offset]
     for batch in dirty:
         finished(scan.take(parse_header(batch), batch))
@@ -176,7 +174,7 @@ def compact(
             break
     else:
         scan.keys.latest_offset = upto_offset - 1
-    sieve = code.Sieve(
+    sieve = Sieve(
         scan.keys,
         sketch.aborted,
         last_batches,

@@ -51,7 +51,8 @@ class AiokafkaKit(LoopKit, WholeKit):
     consumer = AIOKafkaConsumer
     producer = AIOKafkaProducer
     place = TopicPartition
-    producing = MappingProxyType({"max_request_size": 10_000_000, "request_timeout_ms": 10_000})
+    new_topic = NewTopic
+    producing: Mapping[str, Any] = MappingProxyType({"max_request_size": 10_000_000, "request_timeout_ms": 10_000})
     lacks: Mapping[str, str] = MappingProxyType(
         {
             "cooperative": "aiokafka has no cooperative rebalancing",
@@ -89,16 +90,7 @@ class AiokafkaKit(LoopKit, WholeKit):
         told = self.administer(lambda admin: admin.list_consumer_group_offsets(group))[TopicPartition(*place)]
         return told.offset, told.metadata
 
-    def create(
-        self,
-        topic: str,
-        partitions: int = 1,
-        configs: Mapping[str, str] | None = None,
-        *,
-        replication: int = 1,
-        validate_only: bool = False,
-    ) -> None:
-        wanted = [NewTopic(topic, partitions, replication, topic_configs=dict(configs or {}))]
+    def _create(self, wanted: list[NewTopic], *, validate_only: bool) -> None:
         told = self.administer(lambda admin: admin.create_topics(wanted, validate_only=validate_only))
         check(told.topic_errors[0][1])
 

@@ -269,7 +269,10 @@ def polled(reader: Consumer, seconds: float) -> list[Got]:
 
 class ConfluentKit(WholeKit):
     kind = "confluent"
+    producing: Mapping[str, Any] = MappingProxyType({"message_max_bytes": 10_000_000})
     quick: Mapping[str, Any] = MappingProxyType({"heartbeat.interval.ms": 300})
+    new_topic = NewTopic
+    settings = "config"
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__(bootstrap)
@@ -280,19 +283,10 @@ class ConfluentKit(WholeKit):
             return int(error.args[0].code())
         return -1
 
-    def produce(
-        self,
-        topic: str,
-        rows: Sequence[Row],
-        *,
-        partition: int | None = None,
-        codec: str = "none",
-        idempotent: bool = False,
-        one_by_one: bool = False,
-        **options: Any,
+    def _produce(
+        self, options: dict[str, Any], topic: str, rows: Sequence[Row], partition: int | None, one_by_one: bool
     ) -> list[Ack]:
-        given = {"compression_type": codec, "enable_idempotence": idempotent, "linger_ms": 20}
-        made = producer(self.bootstrap, **given | {"message_max_bytes": 10_000_000} | options)
+        made = producer(self.bootstrap, **options)
         if one_by_one:
             return [ack for row in rows for ack in deliver(made, topic, [row], partition)]
         return deliver(made, topic, rows, partition)
@@ -324,17 +318,8 @@ class ConfluentKit(WholeKit):
             [told] = asking.committed([TopicPartition(*place)], timeout=PATIENCE_S)
             return told.offset, told.metadata or ""
 
-    def create(
-        self,
-        topic: str,
-        partitions: int = 1,
-        configs: Mapping[str, str] | None = None,
-        *,
-        replication: int = 1,
-        validate_only: bool = False,
-    ) -> None:
-        wanted = NewTopic(topic, partitions, replication, config=dict(configs or {}))
-        result(self._admin.create_topics([wanted], validate_only=validate_only))
+    def _create(self, wanted: list[NewTopic], *, validate_only: bool) -> None:
+        result(self._admin.create_topics(wanted, validate_only=validate_only))
 
     def delete(self, topic: str) -> None:
         result(self._admin.delete_topics([topic]))

@@ -79,6 +79,8 @@ class KafkaPythonTransactional(Transactional):
 
 class KafkaPythonKit(WholeKit):
     kind = "kafka-python"
+    producing: Mapping[str, Any] = MappingProxyType({"max_request_size": 10_000_000, "retries": 5})
+    new_topic = NewTopic
     lacks: Mapping[str, str] = MappingProxyType(
         dict.fromkeys(("idempotence", "transactions", "static", "cooperative", "delete_records"), NOT_YET)
         if OLD
@@ -89,22 +91,12 @@ class KafkaPythonKit(WholeKit):
         number = getattr(error, "errno", None)
         return number if isinstance(error, errors.KafkaError) and isinstance(number, int) else -1
 
-    def produce(
-        self,
-        topic: str,
-        rows: Sequence[Row],
-        *,
-        partition: int | None = None,
-        codec: str = "none",
-        idempotent: bool = False,
-        one_by_one: bool = False,
-        **options: Any,
+    def _produce(
+        self, options: dict[str, Any], topic: str, rows: Sequence[Row], partition: int | None, one_by_one: bool
     ) -> list[Ack]:
-        given: dict[str, Any] = {"compression_type": None if codec == "none" else codec, "linger_ms": 20}
-        if not OLD:
-            given["enable_idempotence"] = idempotent
-        given |= {"max_request_size": 10_000_000, "retries": 5, **options}
-        with closing(KafkaProducer(bootstrap_servers=self.bootstrap, **given)) as producer:
+        if OLD:
+            del options["enable_idempotence"]
+        with closing(KafkaProducer(bootstrap_servers=self.bootstrap, **options)) as producer:
             futures = []
             for row in rows:
                 named = {"key": row.key, "headers": list(row.headers), "timestamp_ms": row.timestamp_ms}
@@ -151,18 +143,9 @@ class KafkaPythonKit(WholeKit):
             told = consumer.committed(TopicPartition(*place), metadata=True)
             return told.offset, told.metadata
 
-    def create(
-        self,
-        topic: str,
-        partitions: int = 1,
-        configs: Mapping[str, str] | None = None,
-        *,
-        replication: int = 1,
-        validate_only: bool = False,
-    ) -> None:
+    def _create(self, wanted: list[NewTopic], *, validate_only: bool) -> None:
         with self._admin() as admin:
-            wanted = NewTopic(topic, partitions, replication, topic_configs=dict(configs or {}))
-            admin.create_topics([wanted], validate_only=validate_only)
+            admin.create_topics(wanted, validate_only=validate_only)
 
     def delete(self, topic: str) -> None:
         with self._admin() as admin:

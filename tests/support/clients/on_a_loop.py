@@ -6,8 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import MappingProxyType
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 from tests.support.kit import Ack, Got, Kit, Place, Poll, Row
 from tests.support.members import AsyncMember, listener, python_options
@@ -59,33 +58,18 @@ class LoopKit(Kit):
     consumer: Any
     producer: Any
     place: Any
-    producing: ClassVar[Mapping[str, Any]] = MappingProxyType({})
-    """Options of every producer."""
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__(bootstrap)
         self._loop = Loop()
 
-    def produce(
-        self,
-        topic: str,
-        rows: Sequence[Row],
-        *,
-        partition: int | None = None,
-        codec: str = "none",
-        idempotent: bool = False,
-        one_by_one: bool = False,
-        **options: Any,
-    ) -> list[Ack]:
-        named = {"compression_type": None if codec == "none" else codec, "enable_idempotence": idempotent}
-        given = {"bootstrap_servers": self.bootstrap, "linger_ms": 20, **self.producing, **named, **options}
-        return self._loop.run(self._produce(given, topic, rows, partition, one_by_one))
+    def _produce(self, options: dict[str, Any], *what: Any) -> list[Ack]:
+        return self._loop.run(self._produced(options, *what))
 
-    async def _produce(
-        self, options: Mapping[str, Any], topic: str, rows: Sequence[Row], partition: int | None, one_by_one: bool
+    async def _produced(
+        self, options: dict[str, Any], topic: str, rows: Sequence[Row], partition: int | None, one_by_one: bool
     ) -> list[Ack]:
-        producer = self.producer(**options)
-        await producer.start()
+        producer = await self._made(self.producer, **options)
         try:
             futures = []
             for row in rows:
