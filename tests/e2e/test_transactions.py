@@ -49,6 +49,18 @@ def test_a_scenario(scenario: Scenario, kind: str, broker: Broker, name: str) ->
     Staged(kind, broker, name).play(scenario)
 
 
+def test_the_error_of_a_producer_that_is_fenced_is_fatal(broker: Broker, name: str) -> None:
+    """The shared scenario takes any error of the client's own; librdkafka must say that this producer cannot go on."""
+    first = producer(broker, name)
+    first.begin_transaction()
+    send(first, name, "old")
+    first.flush(PATIENCE_S)
+    producer(broker, name)
+    error = code_of(lambda: first.commit_transaction(PATIENCE_S))
+    assert error.fatal()
+    assert error.code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
+
+
 def test_a_transaction_that_takes_too_long(name: str) -> None:
     settings = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 100}
     with Broker(settings) as broker:
