@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from ottla.broker.context import RequestContext
 from ottla.broker.core.refusal import Refusal, code_and_message
@@ -31,7 +32,7 @@ async def handle(
 
     def planned(catalog: Catalog) -> tuple[Catalog, Mapping[str, Refusal | None]]:
         credentials, refusals = plan(catalog.credentials, deletions, upsertions)
-        return catalog.changed(credentials=credentials), refusals
+        return replace(catalog, credentials=credentials), refusals
 
     try:
         refusals = await services.topics.change(planned)

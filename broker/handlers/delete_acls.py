@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ottla.broker.context import RequestContext
 from ottla.broker.core.refusal import Refusal
 from ottla.broker.core.security.acls import Acl, names_unknown, remove
@@ -31,7 +33,7 @@ async def handle(request: DeleteAclsRequest, ctx: RequestContext, services: Serv
 
     def planned(catalog: Catalog) -> tuple[Catalog, list[_Outcome]]:
         acls, outcomes = remove(catalog.acls, filters)
-        return catalog.changed(acls=acls), outcomes
+        return replace(catalog, acls=acls), outcomes
 
     try:
         outcomes = await services.topics.change(planned)
