@@ -59,9 +59,9 @@ class TombstoneWrite(Write[Machine]):
             if not error:
                 self._remove(m, group)
         if error:
-            m.emit(WriteFailed(group_id=self.group_id, cause=m.cause, what=self.what, error=error.name))
+            m.emit(WriteFailed(group_id=self.group_id, what=self.what, error=error.name))
         for group_id, count in removed.items():
-            m.emit(OffsetsRemoved(group_id=group_id, cause=m.cause, partitions=count, reason=self.reason))
+            m.emit(OffsetsRemoved(group_id=group_id, partitions=count, reason=self.reason))
 
     def _remove(self, m: Machine, group: Group) -> None:
         if m.groups.get(group.group_id) is not group:

@@ -55,7 +55,7 @@ def join(m: Machine, shard: GroupShard, request: JoinGroupRequest, ctx: Asker) -
         return join_error(ctx, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
     group = Group(request.group_id, shard, CommittedOffsets(), m.wall_ms)
     m.add_group(group)
-    m.emit(GroupCreated(group_id=group.group_id, cause=m.cause, simple=False))
+    m.emit(GroupCreated(group_id=group.group_id, simple=False))
     answer = _join_group(m, group, request, ctx)
     if not group.group_writes:
         m.append(NewGroupWrite(group), [new_group_record(group, m.wall_ms)])
@@ -65,14 +65,14 @@ def join(m: Machine, shard: GroupShard, request: JoinGroupRequest, ctx: Asker) -
 def _join_group(m: Machine, group: Group, request: JoinGroupRequest, ctx: Asker) -> JoinGroupResponse | None:
     member_id = request.member_id
     if not _admits(m, group, member_id):
-        m.emit(MemberRejected(group_id=group.group_id, cause=m.cause, member_id=member_id, members=len(group.members)))
+        m.emit(MemberRejected(group_id=group.group_id, member_id=member_id, members=len(group.members)))
         m.remove_member(group, member_id, "the group is full")
         return join_error(ctx, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
     if group.state is DEAD:
         return join_error(ctx, ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id)
     member = group.members.get(member_id or group.static_members.get(request.group_instance_id or "", ""))
     if not m.has_room(group, _growth(member, request, ctx)):
-        m.emit(MemberRejected(group_id=group.group_id, cause=m.cause, member_id=member_id, members=len(group.members)))
+        m.emit(MemberRejected(group_id=group.group_id, member_id=member_id, members=len(group.members)))
         if member is None:
             m.remove_member(group, member_id, "the group keeps too much")
         return join_error(ctx, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
@@ -117,7 +117,7 @@ def _join_dynamic(m: Machine, group: Group, request: JoinGroupRequest, ctx: Aske
         _add(m, group, request, ctx, member_id)
         return None
     m.issue(group, member_id, request.session_timeout_ms)
-    m.emit(MemberIdIssued(group_id=group.group_id, cause=m.cause, member_id=member_id, state=group.state))
+    m.emit(MemberIdIssued(group_id=group.group_id, member_id=member_id, state=group.state))
     while (key := m.surplus(group)) is not None:
         void(m, m.groups[str(key.subject)], key.member_id)
     return join_error(ctx, ErrorCode.MEMBER_ID_REQUIRED, member_id)
@@ -176,15 +176,7 @@ def _rebalance_timeout(request: JoinGroupRequest, ctx: Asker) -> int:
 
 def _park(m: Machine, group: Group, member: Member, ctx: Asker) -> None:
     replaced = group.park_join(member, ctx)
-    m.emit(
-        RequestParked(
-            group_id=group.group_id,
-            cause=m.cause,
-            api="JoinGroup",
-            member_id=member.member_id,
-            replaced=replaced,
-        )
-    )
+    m.emit(RequestParked(group_id=group.group_id, api="JoinGroup", member_id=member.member_id, replaced=replaced))
 
 
 def _rejoin(
@@ -228,7 +220,6 @@ def _add(
     m.emit(
         MemberAdded(
             group_id=group.group_id,
-            cause=m.cause,
             member_id=member_id,
             group_instance_id=member.group_instance_id,
             client_id=member.client_id,
@@ -259,7 +250,6 @@ def _replace(m: Machine, group: Group, request: JoinGroupRequest, ctx: Asker, ol
     m.emit(
         MemberReplaced(
             group_id=group.group_id,
-            cause=m.cause,
             member_id=member_id,
             old_member_id=old.member_id,
             group_instance_id=old.group_instance_id,
@@ -359,7 +349,6 @@ class ReplacementWrite(GroupWrite):
         m.emit(
             ReplacementReverted(
                 group_id=group.group_id,
-                cause=m.cause,
                 member_id=member.member_id,
                 old_member_id=old.member_id,
                 group_instance_id=old.group_instance_id,

@@ -66,15 +66,7 @@ def _differs(asked: str | None, actual: str | None) -> bool:
 def _park(m: Machine, group: Group, member: Member, ctx: Asker) -> None:
     replaced = member.parked_sync is not None
     member.parked_sync = ctx
-    m.emit(
-        RequestParked(
-            group_id=group.group_id,
-            cause=m.cause,
-            api="SyncGroup",
-            member_id=member.member_id,
-            replaced=replaced,
-        )
-    )
+    m.emit(RequestParked(group_id=group.group_id, api="SyncGroup", member_id=member.member_id, replaced=replaced))
 
 
 def _assign(m: Machine, group: Group, request: SyncGroupRequest) -> None:
@@ -88,7 +80,6 @@ def _assign(m: Machine, group: Group, request: SyncGroupRequest) -> None:
     m.emit(
         AssignmentReceived(
             group_id=group.group_id,
-            cause=m.cause,
             leader_id=request.member_id,
             generation=group.generation,
             members=len(group.members),
@@ -130,7 +121,6 @@ class AssignmentWrite(GroupWrite):
         m.emit(
             AssignmentsPublished(
                 group_id=group.group_id,
-                cause=m.cause,
                 generation=group.generation,
                 members=len(group.members),
                 empty=[member.member_id for member in group.members.values() if not member.assignment],
