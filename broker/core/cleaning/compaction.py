@@ -23,14 +23,13 @@ from ottla.broker.settings import INT64_MAX
 from ottla.protocol.batch_filter import (
     StoredRecord,
     delete_horizon,
-    stored_body,
     stored_records,
     with_records,
     without_records,
 )
 from ottla.protocol.compression import Buffer
 from ottla.protocol.control import parse_marker
-from ottla.protocol.records import BatchHeader, check_crc
+from ottla.protocol.records import BatchHeader, check_crc, decompressed_records
 from ottla.protocol.steps import Steps
 
 STEP_RECORDS = 400
@@ -59,7 +58,7 @@ class AbortedTransaction(NamedTuple):
 
 def _opened(header: BatchHeader, batch: Buffer) -> Steps[bytes]:
     """The records section of a batch; a batch that becomes larger than what may be produced makes a log uncleanable."""
-    open_it = partial(stored_body, header, batch, limit=DECOMPRESSED_BYTES)
+    open_it = partial(decompressed_records, header, batch, limit=DECOMPRESSED_BYTES)
     if len(batch) <= OPENED_AT_ONCE_BYTES:
         return open_it()
     body: bytes = yield open_it
@@ -231,7 +230,7 @@ class Sieve:
         self.kept += header.record_count
         if not is_idle or horizon_ms is not None:
             return batch
-        body = stored_body(header, batch)
+        body = decompressed_records(header, batch)
         return with_records(header, body, list(stored_records(header, body)), horizon_ms=self._horizon_ms)
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:

@@ -67,7 +67,7 @@ def planted(old, new):
         exec(compile(source.replace(old, new), original.__file__, "exec"), vars(module))
         modules.append(module)
     copy, code = modules
-    for name in ("delete_horizon", "stored_body", "stored_records", "with_records", "without_records"):
+    for name in ("delete_horizon", "stored_records", "with_records", "without_records"):
         setattr(code, name, getattr(copy, name))
     return code
 

@@ -36,11 +36,6 @@ REQUIRES_KNOWN_MEMBER = 4
 _UUID_CHARACTERS = 36
 
 
-def client_reason(reason: str | None) -> str:
-    """The reason that a client gave, for log lines (KIP-800)."""
-    return reason or NOT_PROVIDED
-
-
 def join(m: Machine, shard: GroupShard, request: JoinGroupRequest, ctx: Asker) -> JoinGroupResponse | None:
     """Let somebody join; None if the request was parked."""
     if not request.member_id and not _can_be_named(request, ctx):
@@ -147,7 +142,7 @@ def _join_known(m: Machine, group: Group, request: JoinGroupRequest, ctx: Asker)
     if error := group.fence(member_id, request.group_instance_id):
         return join_error(ctx, error, member_id)
     member = group.members[member_id]
-    reason = client_reason(request.reason)
+    reason = request.reason or NOT_PROVIDED
     unchanged = member.protocols == _protocols(request)
     if group.state is PREPARING_REBALANCE:
         return _rejoin(m, group, member, request, ctx, Reason(Began.JOINING, member_id, reason))
@@ -236,7 +231,7 @@ def _add(
     _park(m, group, member, ctx)
     m.start_session(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS)
     began = Began.STATIC_ADDED if member.is_static else Began.ADDED
-    said, instance = client_reason(request.reason), request.group_instance_id or ""
+    said, instance = request.reason or NOT_PROVIDED, request.group_instance_id or ""
     rebalance_or_finish(m, group, Reason(began, member_id, said, instance))
 
 
@@ -269,7 +264,7 @@ def _replace(m: Machine, group: Group, request: JoinGroupRequest, ctx: Asker, ol
     m.start_session(group, member)
     _update(m, group, member, request, ctx)
     _park(m, group, member, ctx)
-    said = client_reason(request.reason)
+    said = request.reason or NOT_PROVIDED
     if group.state is PREPARING_REBALANCE:
         try_finish(m, group)
     elif group.state is COMPLETING_REBALANCE:

@@ -13,7 +13,7 @@ from ottla.broker.core.groups.classic.member import Member
 from ottla.broker.core.groups.classic.replies import join_error, join_success, sync_error, sync_success
 from ottla.broker.core.groups.classic.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, can_rebalance
 from ottla.broker.core.groups.machine import GroupWrite, Machine, Timer
-from ottla.broker.core.groups.records import group_record, unassigned_group_record
+from ottla.broker.core.groups.records import group_record
 from ottla.protocol.errors import ErrorCode
 
 
@@ -196,7 +196,7 @@ def finish(m: Machine, group: Group) -> GroupWrite | None:
         return write
     if m.config.group_generation_persist == "join":
         group.unannounced = True
-        m.append(GenerationWrite(group), [unassigned_group_record(group)])
+        m.append(GenerationWrite(group), [group_record(group, assignments={})])
     else:
         announce(m, group)
     return None

@@ -7,7 +7,7 @@ from ottla.broker.core.effects import Asker
 from ottla.broker.core.events import AssignmentReceived, AssignmentsPublished, NamedBytes, RequestParked
 from ottla.broker.core.events.reasons import Began, Reason
 from ottla.broker.core.groups.classic.group import Group
-from ottla.broker.core.groups.classic.member import NO_ASSIGNMENT, Member
+from ottla.broker.core.groups.classic.member import Member
 from ottla.broker.core.groups.classic.rebalance import answer_syncs, has_synced, prepare
 from ottla.broker.core.groups.classic.replies import sync_error, sync_success
 from ottla.broker.core.groups.classic.state import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE
@@ -86,7 +86,7 @@ def _assign(m: Machine, group: Group, request: SyncGroupRequest) -> None:
             static_members=len(group.static_members),
         )
     )
-    record = group_record(group, lambda member: assignments.get(member.member_id, NO_ASSIGNMENT))
+    record = group_record(group, assignments)
     m.append(AssignmentWrite(group, assignments, request.member_id), [record])
 
 
