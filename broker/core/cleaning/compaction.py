@@ -13,7 +13,6 @@ have their turn.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from enum import Enum
 from functools import partial
 from typing import NamedTuple
 
@@ -139,13 +138,6 @@ class KeyScan:
         self.keys.latest_offset = max(self.keys.latest_offset, header.last_offset)
 
 
-class Fate(Enum):
-    """The fate of a batch that keeps no record."""
-
-    GOES = "it goes"
-    STAYS_EMPTY = "it stays, with nothing in it"
-
-
 class Sieve:
     """The second half: what stays of each batch of the log.
 
@@ -183,19 +175,18 @@ class Sieve:
         check_crc(header, batch)
         self.records += header.record_count
         is_needed = self._is_last_of_producer(header) or header.last_offset == self._last_offset
-        fate = Fate.STAYS_EMPTY if is_needed else Fate.GOES
         if header.is_control:
-            return self._sift_marker(header, batch, fate)
+            return self._sift_marker(header, batch, is_needed)
         is_aborted = self._transactions.is_aborted(header)
         if not header.record_count:
-            return batch if fate is Fate.STAYS_EMPTY else None
+            return batch if is_needed else None
         if is_aborted:
-            return without_records(header) if fate is Fate.STAYS_EMPTY else None
+            return without_records(header) if is_needed else None
         body = yield from _opened(header, batch)
         kept = yield from self._sift_records(header, body)
         self.kept += len(kept)
         if not kept:
-            return without_records(header) if fate is Fate.STAYS_EMPTY else None
+            return without_records(header) if is_needed else None
         undecided = delete_horizon(header) is None and any(record.is_tombstone for record in kept)
         if len(kept) == header.record_count and not undecided:
             return batch
@@ -219,14 +210,14 @@ class Sieve:
             kept.append(record)
         return kept
 
-    def _sift_marker(self, header: BatchHeader, batch: Buffer, fate: Fate) -> Buffer | None:
+    def _sift_marker(self, header: BatchHeader, batch: Buffer, is_needed: bool) -> Buffer | None:
         is_idle = self._transactions.is_idle_marker(header, batch)
         horizon_ms = delete_horizon(header)
         if not header.record_count:
-            return batch if fate is Fate.STAYS_EMPTY else None
+            return batch if is_needed else None
         if is_idle and horizon_ms is not None and horizon_ms <= self._wall_ms:
             self.markers_gone.append(header.base_offset)
-            return without_records(header) if fate is Fate.STAYS_EMPTY else None
+            return without_records(header) if is_needed else None
         self.kept += header.record_count
         if not is_idle or horizon_ms is not None:
             return batch
