@@ -15,7 +15,7 @@ from ottla.broker.core.fetch_sessions import LARGEST_ID, FetchSessions
 from ottla.broker.core.fetches import FetchPurgatory, TurnReads
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.core.log_dir import in_memory
+from ottla.broker.core.log_dir import IN_MEMORY
 from ottla.broker.core.quotas.limits import ClientQuotas
 from ottla.broker.core.topics.catalog import BadCatalog, NewTopic, Refusal
 from ottla.broker.core.topics.partition import Partition, Topic
@@ -251,7 +251,7 @@ class Broker:
             transactions=self._transactions.coordinator,
             transaction_needs=self._transactions,
             explain=self.observing.explain(self._groups, self._members.software_of),
-            log_dir=in_memory if self._directory is None else partial(measured, self._directory),
+            log_dir=(lambda: IN_MEMORY) if self._directory is None else partial(measured, self._directory),
             logger=self.log if hasattr(self.log, "level") else None,
             fetch_sessions=FetchSessions(
                 settings.max_incremental_fetch_session_cache_slots, lambda: randrange(1, LARGEST_ID + 1)

@@ -89,9 +89,9 @@ def validating(
     *,
     require_key: bool,
     timestamp_type: TimestampType,
-    now_ms: int | None,
-    before_max_ms: int | None,
-    after_max_ms: int | None,
+    now_ms: int,
+    before_max_ms: int,
+    after_max_ms: int,
     allowance: Allowance,
     limit: int = MAX_DECOMPRESSED_BYTES,
 ) -> Steps[ProducedBatch]:
@@ -140,14 +140,11 @@ def validate_few(
     return _judged(header, data, summary, False, stamped_by_producer, now_ms)
 
 
-def _allowed_times(
-    stamped_by_producer: bool, now_ms: int | None, before_max_ms: int | None, after_max_ms: int | None
-) -> tuple[int, int]:
+def _allowed_times(stamped_by_producer: bool, now_ms: int, before_max_ms: int, after_max_ms: int) -> tuple[int, int]:
     """The oldest and the newest time that a record may have, if it has one."""
-    if not stamped_by_producer or now_ms is None:
+    if not stamped_by_producer:
         return LEAST_TIMESTAMP, MOST_TIMESTAMP
-    oldest = LEAST_TIMESTAMP if before_max_ms is None else now_ms - before_max_ms
-    return oldest, MOST_TIMESTAMP if after_max_ms is None else min(now_ms + after_max_ms, MOST_TIMESTAMP)
+    return now_ms - before_max_ms, min(now_ms + after_max_ms, MOST_TIMESTAMP)
 
 
 def _invalid(error: Exception) -> InvalidBatch:
@@ -162,7 +159,7 @@ def _judged(
     summary: RecordsSummary,
     require_key: bool,
     stamped_by_producer: bool,
-    now_ms: int | None,
+    now_ms: int,
 ) -> ProducedBatch:
     """The batch as it may be appended, by what a walk over its records has found."""
     if summary.out_of_order is not None:
@@ -175,8 +172,6 @@ def _judged(
         errors = [(index, "the timestamp is out of range") for index in summary.outside_times]
         raise InvalidBatch(ErrorCode.INVALID_TIMESTAMP, f"{len(errors)} records out of the range of time", errors)
     if not stamped_by_producer:
-        if now_ms is None:
-            raise ValueError("LOG_APPEND_TIME needs now_ms")
         data = with_log_append_time(data, now_ms)
     elif header.timestamp_type is TimestampType.LOG_APPEND_TIME:
         data = with_create_time(data)
@@ -206,7 +201,7 @@ def framed(data: Buffer, position: int) -> int | None:
     return None if left < length + LOG_OVERHEAD else length + LOG_OVERHEAD
 
 
-def check_batch(data: Buffer | None, api_version: int, max_message_bytes: int | None) -> tuple[BatchHeader, Buffer]:
+def check_batch(data: Buffer | None, api_version: int, max_message_bytes: int) -> tuple[BatchHeader, Buffer]:
     """All that the header and the CRC can tell; the order of the checks is Kafka's.
 
     Returns the batch, too: without the bytes behind it, if those are too few for another.
@@ -231,7 +226,7 @@ def check_batch(data: Buffer | None, api_version: int, max_message_bytes: int | 
         raise InvalidBatch(ErrorCode.INVALID_RECORD, str(error)) from None  # a negative count
     if header.base_offset != 0:
         raise InvalidBatch(ErrorCode.INVALID_RECORD, f"the base offset must be 0, it is {header.base_offset}")
-    if max_message_bytes is not None and size > max_message_bytes:
+    if size > max_message_bytes:
         raise BatchTooLarge(f"a batch of {size} bytes where {max_message_bytes} are allowed")
     check_crc(header, data)
     if codec > Codec.ZSTD:

@@ -17,8 +17,8 @@ from ottla.protocol.batch import (
     TimestampType,
 )
 from ottla.protocol.batch_builder import sealed
-from ottla.protocol.batch_reader import decompressed_records, malformed
-from ottla.protocol.compression import MAX_DECOMPRESSED_BYTES, Buffer, compress
+from ottla.protocol.batch_reader import malformed
+from ottla.protocol.compression import compress
 from ottla.protocol.varints import encode_varint, read_varint, read_varlong
 
 DELETE_HORIZON_BIT: Final = 0x40
@@ -45,13 +45,11 @@ def delete_horizon(header: BatchHeader) -> int | None:
     return header.base_timestamp if header.attributes & DELETE_HORIZON_BIT else None
 
 
-def stored_body(header: BatchHeader, batch: Buffer, *, limit: int = MAX_DECOMPRESSED_BYTES) -> bytes:
-    """The records section of the one batch in ``batch``, decompressed. Raises ``BatchError``."""
-    return decompressed_records(header, batch, limit=limit)
-
-
 def stored_records(header: BatchHeader, body: bytes) -> Iterator[StoredRecord]:
-    """Walk over ``body``. Raises ``CorruptBatch`` in the middle of it where a record does not parse."""
+    """Walk over ``body``, the decompressed records section.
+
+    Raises ``CorruptBatch`` in the middle of it where a record does not parse.
+    """
     try:
         yield from _walk(header, body)
     except (IndexError, ValueError) as error:

@@ -138,9 +138,6 @@ class Fixed(Leaf):
             raise StreamError(f"{obj!r} does not fit: {error}", path=path) from None
         return obj
 
-    def _sizeof(self, context: Any, path: str) -> int:
-        return self.minimum
-
 
 @lru_cache(maxsize=4096)
 def uuid_of(raw: bytes) -> UUID:

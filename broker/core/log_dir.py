@@ -15,8 +15,4 @@ class LogDir(NamedTuple):
 
 
 IN_MEMORY = LogDir("memory")
-
-
-def in_memory() -> LogDir:
-    """Logs that live in memory have neither a directory nor a volume."""
-    return IN_MEMORY
+"""Logs that live in memory have neither a directory nor a volume."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Mapping
+from dataclasses import replace
 from ipaddress import ip_address
 
 from ottla.broker.context import RequestContext
@@ -35,7 +36,7 @@ async def handle(
 
     def planned(catalog: Catalog) -> tuple[Catalog, Mapping[Entity, Refusal | None]]:
         quotas, refusals = plan(catalog.quotas, changes, addresses)
-        return catalog if request.validate_only else catalog.changed(quotas=quotas), refusals
+        return catalog if request.validate_only else replace(catalog, quotas=quotas), refusals
 
     try:
         refusals = await services.topics.change(planned)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from ottla.broker.context import RequestContext
 from ottla.broker.core.refusal import Refusal, code_and_message
-from ottla.broker.core.security.scram import Deletion, Upsertion, plan
+from ottla.broker.core.security.scram import plan
 from ottla.broker.core.topics.catalog import Catalog
 from ottla.broker.engine import EngineError
 from ottla.broker.handlers.services import Services
@@ -23,15 +24,9 @@ UNENFORCED = True
 async def handle(
     request: AlterUserScramCredentialsRequest, ctx: RequestContext, services: Services
 ) -> AlterUserScramCredentialsResponse:
-    deletions = [Deletion(each.name, each.mechanism) for each in request.deletions]
-    upsertions = [
-        Upsertion(each.name, each.mechanism, each.iterations, each.salt, each.salted_password)
-        for each in request.upsertions
-    ]
-
     def planned(catalog: Catalog) -> tuple[Catalog, Mapping[str, Refusal | None]]:
-        credentials, refusals = plan(catalog.credentials, deletions, upsertions)
-        return catalog.changed(credentials=credentials), refusals
+        credentials, refusals = plan(catalog.credentials, request)
+        return replace(catalog, credentials=credentials), refusals
 
     try:
         refusals = await services.topics.change(planned)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ottla.broker.context import RequestContext
 from ottla.broker.core.refusal import Refusal
 from ottla.broker.core.security.acls import Acl, add, is_filter, names_unknown
@@ -36,7 +38,7 @@ async def handle(request: CreateAclsRequest, ctx: RequestContext, services: Serv
 
     def planned(catalog: Catalog) -> tuple[Catalog, list[Refusal | None]]:
         acls, refusals = add(catalog.acls, wanted)
-        return catalog.changed(acls=acls), refusals
+        return replace(catalog, acls=acls), refusals
 
     try:
         refusals = await services.topics.change(planned)

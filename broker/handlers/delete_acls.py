@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ottla.broker.context import RequestContext
 from ottla.broker.core.refusal import Refusal
 from ottla.broker.core.security.acls import Acl, names_unknown, remove
 from ottla.broker.core.topics.catalog import Catalog
 from ottla.broker.engine import EngineError
 from ottla.broker.handlers.authorized import NO_AUTHORIZER
-from ottla.broker.handlers.describe_acls import filter_of
 from ottla.broker.handlers.services import Services
 from ottla.broker.runtime.topics import not_stored
 from ottla.protocol.errors import ErrorCode, MalformedFrame
@@ -23,20 +24,19 @@ _Outcome = list[Acl] | Refusal
 
 
 async def handle(request: DeleteAclsRequest, ctx: RequestContext, services: Services) -> DeleteAclsResponse:
-    filters = [filter_of(each) for each in request.filters]
-    if any(names_unknown(each) for each in filters):
+    if any(names_unknown(each) for each in request.filters):
         raise MalformedFrame("DeleteAcls has a filter with something unknown")
     if not services.settings.ottla_unenforced_security_apis_enable:
         return failed(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
 
     def planned(catalog: Catalog) -> tuple[Catalog, list[_Outcome]]:
-        acls, outcomes = remove(catalog.acls, filters)
-        return catalog.changed(acls=acls), outcomes
+        acls, outcomes = remove(catalog.acls, request.filters)
+        return replace(catalog, acls=acls), outcomes
 
     try:
         outcomes = await services.topics.change(planned)
     except EngineError as error:
-        outcomes = [not_stored(error) for _ in filters]
+        outcomes = [not_stored(error) for _ in request.filters]
     return DeleteAclsResponse(filter_results=[_result(outcome) for outcome in outcomes])
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from ottla.broker.context import RequestContext
-from ottla.broker.core.security.acls import AclFilter, names_unknown
+from ottla.broker.core.security.acls import fits, names_unknown
 from ottla.broker.handlers.authorized import NO_AUTHORIZER
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode, MalformedFrame
-from ottla.protocol.messages.delete_acls import DeleteAclsFilter
 from ottla.protocol.messages.describe_acls import (
     AclDescription,
     DescribeAclsRequest,
@@ -16,28 +15,14 @@ from ottla.protocol.messages.describe_acls import (
 )
 
 
-def filter_of(asked: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
-    """The filter that a request describes."""
-    return AclFilter(
-        asked.resource_type_filter,
-        asked.resource_name_filter,
-        asked.pattern_type_filter,
-        asked.principal_filter,
-        asked.host_filter,
-        asked.operation,
-        asked.permission_type,
-    )
-
-
 def handle(request: DescribeAclsRequest, ctx: RequestContext, services: Services) -> DescribeAclsResponse:
-    wanted = filter_of(request)
-    if names_unknown(wanted):
+    if names_unknown(request):
         raise MalformedFrame("DescribeAcls asks for what is unknown")
     if not services.settings.ottla_unenforced_security_apis_enable:
         return DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
     resources: dict[tuple[int, str, int], DescribeAclsResource] = {}
     for acl in services.topics.catalog.acls:
-        if wanted.fits(acl):
+        if fits(request, acl):
             key = acl.resource_type, acl.resource_name, acl.pattern_type
             row = resources.get(key)
             if row is None:

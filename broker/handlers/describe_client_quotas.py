@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.context import RequestContext
-from ottla.broker.core.quotas.filters import Component, filter_of
+from ottla.broker.core.quotas.filters import filter_of
 from ottla.broker.core.refusal import Refusal
 from ottla.broker.handlers.services import Services
 from ottla.protocol.message_parts import QuotaEntityPart
@@ -18,9 +18,7 @@ from ottla.protocol.messages.describe_client_quotas import (
 def handle(
     request: DescribeClientQuotasRequest, ctx: RequestContext, services: Services
 ) -> DescribeClientQuotasResponse:
-    wanted = filter_of(
-        [Component(each.entity_type, each.match_type, each.match) for each in request.components], request.strict
-    )
+    wanted = filter_of(request)
     if isinstance(wanted, Refusal):
         return DescribeClientQuotasResponse(error_code=wanted.error_code, error_message=wanted.message, entries=None)
     entries = [

@@ -13,7 +13,7 @@ from ottla.broker.core.configs.loggers import Logger
 from ottla.broker.core.fetch_sessions import FetchSessions
 from ottla.broker.core.fetches import TurnReads
 from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.core.log_dir import LogDir, in_memory
+from ottla.broker.core.log_dir import IN_MEMORY, LogDir
 from ottla.broker.core.topics.catalog import Refusal, TopicEntry
 from ottla.broker.core.transactions.coordinator import TransactionCoordinator
 from ottla.broker.core.transactions.requests import Question, Results
@@ -96,7 +96,7 @@ class Services:
     topics: TopicManager
     transactions: TransactionCoordinator
     transaction_needs: TransactionNeeds
-    log_dir: Callable[[], LogDir] = in_memory
+    log_dir: Callable[[], LogDir] = lambda: IN_MEMORY
     """Where the logs are and how much room there is now. Raises OSError if that cannot be told."""
     logger: Logger | None = None
     """The log for operators, if its level can be changed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from random import Random
 from typing import TypeVar
 from uuid import UUID, uuid4
@@ -114,7 +115,7 @@ class TopicManager:
         self._catalog = Catalog.from_state(self._engine.catalog.load())
         self.broker_configs = self._layers(self._catalog)
         if OFFSETS_TOPIC not in self._catalog.topics:
-            await self._store(self._catalog.changed(put=[self._offsets_topic()]))
+            await self._store(self._catalog.with_topics([self._offsets_topic()]))
         for entry in self._catalog.topics.values():
             topic = await self._serve(entry)
             if not topic.is_internal:
@@ -161,7 +162,7 @@ class TopicManager:
         async with self._change:
             if name not in self.topics:
                 entry = TopicEntry(name, self._new_topic_id(), partition_count, configs)
-                await self._store(self._catalog.changed(put=[entry]))
+                await self._store(self._catalog.with_topics([entry]))
                 await self._serve(entry)
 
     async def _rebuild(self, partition: Partition) -> None:
@@ -341,7 +342,7 @@ class TopicManager:
             return plans
         known = self._catalog.topics
         try:
-            await self._store(self._catalog.changed(put=entries))
+            await self._store(self._catalog.with_topics(entries))
             for entry in entries:
                 await self._serve(entry)
         except EngineError as error:
@@ -367,7 +368,7 @@ class TopicManager:
             if not doomed:
                 return outcomes
             try:
-                await self._store(self._catalog.changed(remove=doomed))
+                await self._store(self._catalog.with_topics(remove=doomed))
             except EngineError as error:
                 self._log.error("topics could not be deleted", topics=list(doomed), reason=str(error))
                 return [not_stored(error) if isinstance(outcome, TopicEntry) else outcome for outcome in outcomes]
@@ -438,7 +439,7 @@ class TopicManager:
             if (producer_id := next(self._producer_ids, None)) is not None:
                 return producer_id
             first = self._catalog.next_producer_id
-            await self._store(self._catalog.changed(next_producer_id=first + PRODUCER_ID_BLOCK))
+            await self._store(replace(self._catalog, next_producer_id=first + PRODUCER_ID_BLOCK))
             self._producer_ids = iter(range(first, first + PRODUCER_ID_BLOCK))
             return next(self._producer_ids)
 

@@ -8,10 +8,10 @@ from ottla.broker.core.groups.classic.group import Group, Recorded
 from ottla.broker.core.groups.classic.state import EMPTY, STABLE
 from ottla.broker.core.groups.committed import CommittedOffset
 from ottla.broker.core.groups.machine import Machine
-from ottla.broker.core.groups.records import group_value
+from ottla.broker.core.groups.records import group_record
 from ottla.broker.core.transactions.coordinator import TransactionCoordinator
 from ottla.broker.core.transactions.transaction import Snapshot
-from ottla.protocol.offsets_topic import GroupValue
+from ottla.protocol.offsets_topic import GroupValue, decode_group_value
 from ottla.protocol.transaction_log import NO_PRODUCER_EPOCH
 
 
@@ -38,7 +38,7 @@ def _facts(group: Group) -> GroupFacts:
     """The durable state of one group."""
     value = None
     if group.recorded is not Recorded.NOTHING:
-        value = group_value(group)
+        value = decode_group_value(group_record(group).value or b"")
         if group.members:
             value = replace(value, current_state_timestamp=-1)
     return GroupFacts(

@@ -7,6 +7,7 @@ from typing import Any
 
 import google_crc32c
 
+from ottla.protocol.batch import MOST_TIMESTAMP
 from ottla.protocol.batch_check import Allowance, ProducedBatch, check_batch, validating
 from ottla.protocol.compression import MAX_DECOMPRESSED_BYTES, Buffer, Codec, compress
 from ottla.protocol.records import ATTRIBUTES_AT, CRC_AT, TimestampType
@@ -45,12 +46,12 @@ def validate_produced(
     data: Buffer | None,
     *,
     api_version: int = 9,
-    max_message_bytes: int | None = None,
+    max_message_bytes: int = 1 << 30,
     max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
     **options: Any,
 ) -> ProducedBatch:
     """Check the records of one partition in a Produce request; ``options`` are those of `validating`."""
-    usual = {"require_key": False, "now_ms": None, "before_max_ms": None, "after_max_ms": None}
+    usual = {"require_key": False, "now_ms": 0, "before_max_ms": 1 << 63, "after_max_ms": MOST_TIMESTAMP}
     options = {**usual, "timestamp_type": TimestampType.CREATE_TIME, **options}
     checked = check_batch(data, api_version, max_message_bytes)
     return finished(validating(*checked, allowance=Allowance(max_decompressed_bytes), **options))

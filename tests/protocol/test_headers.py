@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.protocol.errors import MalformedFrame
-from ottla.protocol.headers import RequestHeader, ResponseHeader, frame_request, skip_tags, split_request
+from ottla.protocol.headers import frame_request, skip_tags, split_request
+from tests.protocol.header_messages import RequestHeader, ResponseHeader
 from tests.protocol.wire_frames import varint
 
 INT16 = st.integers(-(1 << 15), (1 << 15) - 1)

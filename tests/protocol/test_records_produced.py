@@ -132,8 +132,6 @@ def test_the_broker_stamps_where_the_topic_wants_it():
     assert produced.header == parse_header(produced.data)
     assert produced.header.max_timestamp == 9999
     assert [record.timestamp_ms for record in decode_batch(produced.data)] == [9999] * 3
-    with pytest.raises(ValueError, match="now_ms"):
-        validate_produced(GOOD, timestamp_type=TimestampType.LOG_APPEND_TIME)
 
 
 def test_a_wrong_max_timestamp_is_corrected():

@@ -12,6 +12,7 @@ from ottla.broker.core.topics.partition import Topic
 from ottla.broker.core.topics.producers import TransactionMarker
 from ottla.broker.core.topics.snapshot import NotUsable, restore, take
 from ottla.broker.engine import LogConfig, Unavailable
+from ottla.broker.handlers.describe_producers import active_producers
 from ottla.broker.runtime import producer_states
 from ottla.broker.runtime.producer_states import ProducerStates
 from ottla.broker.settings import Settings
@@ -88,7 +89,7 @@ def nobody(offset, error):
 
 
 def facts(partition):
-    return partition.last_stable_offset, partition.aborted_in(0, 100), partition.active_producers()
+    return partition.last_stable_offset, partition.aborted_in(0, 100), active_producers(partition)
 
 
 @pytest.fixture

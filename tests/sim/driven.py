@@ -30,9 +30,9 @@ from ottla.broker.runtime.member_connections import MemberConnections
 from ottla.broker.settings import Settings
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.apis import api
-from ottla.protocol.headers import RequestHeader
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.records import TopicPartition
+from tests.protocol.header_messages import RequestHeader
 from tests.shell.host import UnboundedHost
 from tests.sim.calls import Call
 from tests.sim.kernel import Violation, run_now

@@ -13,7 +13,6 @@ have their turn.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from enum import Enum
 from functools import partial
 from typing import NamedTuple
 
@@ -23,14 +22,13 @@ from ottla.broker.settings import INT64_MAX
 from ottla.protocol.batch_filter import (
     StoredRecord,
     delete_horizon,
-    stored_body,
     stored_records,
     with_records,
     without_records,
 )
 from ottla.protocol.compression import Buffer
 from ottla.protocol.control import parse_marker
-from ottla.protocol.records import BatchHeader, check_crc
+from ottla.protocol.records import BatchHeader, check_crc, decompressed_records
 from ottla.protocol.steps import Steps
 
 STEP_RECORDS = 400
@@ -59,7 +57,7 @@ class AbortedTransaction(NamedTuple):
 
 def _opened(header: BatchHeader, batch: Buffer) -> Steps[bytes]:
     """The records section of a batch; a batch that becomes larger than what may be produced makes a log uncleanable."""
-    open_it = partial(stored_body, header, batch, limit=DECOMPRESSED_BYTES)
+    open_it = partial(decompressed_records, header, batch, limit=DECOMPRESSED_BYTES)
     if len(batch) <= OPENED_AT_ONCE_BYTES:
         return open_it()
     body: bytes = yield open_it
@@ -140,13 +138,6 @@ class KeyScan:
         self.keys.latest_offset = max(self.keys.latest_offset, header.last_offset)
 
 
-class Fate(Enum):
-    """The fate of a batch that keeps no record."""
-
-    GOES = "it goes"
-    STAYS_EMPTY = "it stays, with nothing in it"
-
-
 class Sieve:
     """The second half: what stays of each batch of the log.
 
@@ -184,19 +175,18 @@ class Sieve:
         check_crc(header, batch)
         self.records += header.record_count
         is_needed = self._is_last_of_producer(header) or header.last_offset == self._last_offset
-        fate = Fate.STAYS_EMPTY if is_needed else Fate.GOES
         if header.is_control:
-            return self._sift_marker(header, batch, fate)
+            return self._sift_marker(header, batch, is_needed)
         is_aborted = self._transactions.is_aborted(header)
         if not header.record_count:
-            return batch if fate is Fate.STAYS_EMPTY else None
+            return batch if is_needed else None
         if is_aborted:
-            return without_records(header) if fate is Fate.STAYS_EMPTY else None
+            return without_records(header) if is_needed else None
         body = yield from _opened(header, batch)
         kept = yield from self._sift_records(header, body)
         self.kept += len(kept)
         if not kept:
-            return without_records(header) if fate is Fate.STAYS_EMPTY else None
+            return without_records(header) if is_needed else None
         undecided = delete_horizon(header) is None and any(record.is_tombstone for record in kept)
         if len(kept) == header.record_count and not undecided:
             return batch
@@ -220,18 +210,18 @@ class Sieve:
             kept.append(record)
         return kept
 
-    def _sift_marker(self, header: BatchHeader, batch: Buffer, fate: Fate) -> Buffer | None:
+    def _sift_marker(self, header: BatchHeader, batch: Buffer, is_needed: bool) -> Buffer | None:
         is_idle = self._transactions.is_idle_marker(header, batch)
         horizon_ms = delete_horizon(header)
         if not header.record_count:
-            return batch if fate is Fate.STAYS_EMPTY else None
+            return batch if is_needed else None
         if is_idle and horizon_ms is not None and horizon_ms <= self._wall_ms:
             self.markers_gone.append(header.base_offset)
-            return without_records(header) if fate is Fate.STAYS_EMPTY else None
+            return without_records(header) if is_needed else None
         self.kept += header.record_count
         if not is_idle or horizon_ms is not None:
             return batch
-        body = stored_body(header, batch)
+        body = decompressed_records(header, batch)
         return with_records(header, body, list(stored_records(header, body)), horizon_ms=self._horizon_ms)
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:

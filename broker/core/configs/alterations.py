@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -109,7 +110,7 @@ def _plan_topic(catalog: Catalog, alteration: Alteration, settings: Settings) ->
         return Refusal(ErrorCode.INVALID_CONFIG, problem)
     if entry is None:
         return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'")
-    return catalog.changed(put=[entry._replace(configs=configs)])
+    return catalog.with_topics([entry._replace(configs=configs)])
 
 
 def _plan_broker(catalog: Catalog, alteration: Alteration, settings: Settings, node_id: int) -> Catalog | Refusal:
@@ -129,7 +130,7 @@ def _plan_broker(catalog: Catalog, alteration: Alteration, settings: Settings, n
         value = configs.get(change.name)
         if value is not None and (problem := invalid_setting(change.name, value)):
             return bad_request(problem)
-    return catalog.changed(broker_configs=_put(catalog.broker_configs, name, configs))
+    return replace(catalog, broker_configs=_put(catalog.broker_configs, name, configs))
 
 
 def _plan_group(catalog: Catalog, alteration: Alteration) -> Catalog | Refusal:
@@ -141,7 +142,7 @@ def _plan_group(catalog: Catalog, alteration: Alteration) -> Catalog | Refusal:
         return configs
     if problem := invalid_group_configs(configs.items()):
         return Refusal(ErrorCode.INVALID_CONFIG, problem)
-    return catalog.changed(group_configs=_put(catalog.group_configs, name, configs))
+    return replace(catalog, group_configs=_put(catalog.group_configs, name, configs))
 
 
 def _put(

@@ -33,17 +33,21 @@ UNTOLD = frozenset(
 """Fields that one line about an event leaves out: what every event has, and what a request says at length."""
 
 
+THIS_ENTRY = -1
+"""Stands for the number of the entry that an event is emitted in."""
+
+
 class Event(Struct, kw_only=True, tag=True, tag_field="event", omit_defaults=True, gc=False):
     """Something that happened to a group.
 
     Attributes:
         group_id: the group; empty for events of a whole partition.
-        cause: the number of the input that led to it, 0 if none did.
+        cause: the number of the input that led to it, 0 if none did; set as it is emitted, unless it was given.
         at_ms, wall_ms: when, on the broker's monotonic clock and in Unix time; set as it is emitted.
     """
 
     group_id: str
-    cause: int
+    cause: int = THIS_ENTRY
     at_ms: int = 0
     wall_ms: int = 0
 

@@ -13,6 +13,7 @@ from ottla.broker.core.coordination.machine import CoordinatorMachine, TimerKey
 from ottla.broker.core.coordination.shard import Waiter, Write, append_error
 from ottla.broker.core.effects import Asker, Reply
 from ottla.broker.core.events import (
+    THIS_ENTRY,
     UNOBSERVED,
     Event,
     GroupCreated,
@@ -84,7 +85,7 @@ class GroupWrite(Write["Machine"]):
             return
         if group.recorded is Recorded.CURRENT:
             group.recorded = Recorded.STALE
-        m.emit(WriteFailed(group_id=self.group_id, cause=m.cause, what=self.what, error=error.name))
+        m.emit(WriteFailed(group_id=self.group_id, what=self.what, error=error.name))
 
 
 class Machine(CoordinatorMachine[GroupShard]):
@@ -112,7 +113,9 @@ class Machine(CoordinatorMachine[GroupShard]):
         self.issued_bytes = 0
 
     def emit(self, event: Event) -> None:
-        """Tell the observer what happened, with the time of this entry."""
+        """Tell the observer what happened, with the time of this entry and, if it has no other cause, its number."""
+        if event.cause == THIS_ENTRY:
+            event.cause = self.cause
         event.at_ms = self.now_ms
         event.wall_ms = self.wall_ms
         self.observer(event)
@@ -126,7 +129,6 @@ class Machine(CoordinatorMachine[GroupShard]):
             self.emit(
                 RequestAnswered(
                     group_id=group_id,
-                    cause=self.cause,
                     api=type(response).__name__.removesuffix("Response"),
                     member_id=member_id,
                     error=ERROR_NAMES[getattr(response, "error_code", 0)],
@@ -228,27 +230,13 @@ class Machine(CoordinatorMachine[GroupShard]):
 
     def note_move(self, group: Group, before: GroupState) -> None:
         """Tell observers of a transition."""
-        self.emit(
-            StateChanged(
-                group_id=group.group_id,
-                cause=self.cause,
-                before=before,
-                after=group.state,
-                generation=group.generation,
-            )
-        )
+        self.emit(StateChanged(group_id=group.group_id, before=before, after=group.state, generation=group.generation))
 
     def note_leader(self, group: Group, before: str | None, reason: str) -> None:
         """Tell observers if the leader changed."""
         if group.leader_id != before:
             self.emit(
-                LeaderChanged(
-                    group_id=group.group_id,
-                    cause=self.cause,
-                    leader_id=group.leader_id,
-                    old_leader_id=before,
-                    reason=reason,
-                )
+                LeaderChanged(group_id=group.group_id, leader_id=group.leader_id, old_leader_id=before, reason=reason)
             )
 
     def has_room(self, group: Group | None, more_bytes: int) -> bool:
@@ -288,7 +276,7 @@ class Machine(CoordinatorMachine[GroupShard]):
         """A group that comes to be because somebody stores offsets."""
         group = Group(group_id, shard, CommittedOffsets(), self.wall_ms)
         self.add_group(group)
-        self.emit(GroupCreated(group_id=group_id, cause=self.cause, simple=True))
+        self.emit(GroupCreated(group_id=group_id, simple=True))
         return group
 
     def drop_if_vacant(self, group: Group) -> None:
@@ -308,7 +296,7 @@ class Machine(CoordinatorMachine[GroupShard]):
         del self.shards[group.shard.partition].groups[group.group_id]
         self.drop_weight(group)
         self.cancel_timers(group)
-        self.emit(GroupRemoved(group_id=group.group_id, cause=self.cause, generation=group.generation, reason=reason))
+        self.emit(GroupRemoved(group_id=group.group_id, generation=group.generation, reason=reason))
 
     def cancel_timers(self, group: Group) -> None:
         """Cancel every deadline of a group, its members and issued ids."""

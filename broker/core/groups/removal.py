@@ -12,7 +12,7 @@ from ottla.broker.core.effects import Asker
 from ottla.broker.core.events import OffsetsRemoved, WriteFailed
 from ottla.broker.core.groups.classic.group import Group, Recorded
 from ottla.broker.core.groups.classic.state import DEAD, EMPTY
-from ottla.broker.core.groups.machine import Machine, held_until
+from ottla.broker.core.groups.machine import HeldAnswer, Machine, held_until
 from ottla.broker.core.groups.offsets.commit import Refusals, decide_by_topic, put_undecided
 from ottla.broker.core.groups.records import group_tombstone, offset_tombstone
 from ottla.broker.core.groups.shard import GroupShard
@@ -59,9 +59,9 @@ class TombstoneWrite(Write[Machine]):
             if not error:
                 self._remove(m, group)
         if error:
-            m.emit(WriteFailed(group_id=self.group_id, cause=m.cause, what=self.what, error=error.name))
+            m.emit(WriteFailed(group_id=self.group_id, what=self.what, error=error.name))
         for group_id, count in removed.items():
-            m.emit(OffsetsRemoved(group_id=group_id, cause=m.cause, partitions=count, reason=self.reason))
+            m.emit(OffsetsRemoved(group_id=group_id, partitions=count, reason=self.reason))
 
     def _remove(self, m: Machine, group: Group) -> None:
         if m.groups.get(group.group_id) is not group:
@@ -167,32 +167,20 @@ def _delete_response(
 # DeleteGroups
 
 
-class DeleteGroupsAnswer:
-    """The answer to a DeleteGroups, held until all tombstones are durable or have failed."""
-
-    __slots__ = ("ctx", "response", "waiting")
-
-    def __init__(self, ctx: Asker, response: DeleteGroupsResponse) -> None:
-        self.ctx = ctx
-        self.response = response
-        self.waiting = 0
-
-
 class GroupDeletion(Waiter[Machine]):
-    """One write of a `DeleteGroupsAnswer`."""
+    """One write of a DeleteGroups, whose answer is held until all tombstones are durable or have failed."""
 
     __slots__ = ("answer", "result")
 
-    def __init__(self, answer: DeleteGroupsAnswer, result: DeletableGroupResult) -> None:
+    def __init__(self, answer: HeldAnswer, result: DeletableGroupResult) -> None:
         self.answer = answer
         self.result = result
 
     def done(self, m: Machine, error: ErrorCode) -> None:
         if error:
             self.result.error_code = append_error(error)
-        self.answer.waiting -= 1
-        if not self.answer.waiting:
-            m.reply(self.answer.ctx, self.answer.response, self.result.group_id, "")
+        self.answer.group_id = self.result.group_id
+        self.answer.done(m, ErrorCode.NONE)
 
 
 def delete_groups(
@@ -204,7 +192,7 @@ def delete_groups(
         errors: group id → why this broker cannot speak for the group.
     """
     response = DeleteGroupsResponse()
-    answer = DeleteGroupsAnswer(ctx, response)
+    answer = HeldAnswer(ctx, "", response, 0)
     for group_id in dict.fromkeys(group_ids):
         result = DeletableGroupResult(group_id=group_id, error_code=errors.get(group_id, ErrorCode.NONE))
         response.results.append(result)

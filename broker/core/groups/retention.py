@@ -15,37 +15,28 @@ it back.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ottla.broker.core.groups.classic.group import Group
 from ottla.broker.core.groups.classic.state import EMPTY, STABLE
-from ottla.broker.core.groups.committed import CommittedOffset
 from ottla.broker.core.groups.machine import Machine
 from ottla.broker.core.groups.removal import Tombstones
 from ottla.broker.core.groups.shard import GroupShard
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
 
-BaseTime = Callable[[CommittedOffset], int]
-"""From when on an offset's age counts, in Unix milliseconds."""
 
+def expiry_rule(group: Group) -> tuple[int | None, frozenset[str]] | None:
+    """How the offsets of a group age; None if they do not.
 
-def expiry_rule(group: Group) -> tuple[BaseTime, frozenset[str]] | None:
-    """How the offsets of a group age, and the topics whose offsets do not; None if none do."""
-    nothing: frozenset[str] = frozenset()
+    Returns:
+        The Unix time in ms from which on their age counts, None if that is the time of each one's commit; and the
+        topics whose offsets do not age.
+    """
     if group.protocol_type is None:
-        return _commit_time, nothing
+        return None, frozenset()
     if group.state is EMPTY:
-        became_empty = group.state_timestamp_ms
-        if became_empty is None:
-            return _commit_time, nothing
-        return (lambda committed: became_empty), nothing
+        return group.state_timestamp_ms, frozenset()
     if group.state is STABLE and group.protocol_type == PROTOCOL_TYPE and group.topics is not None:
-        return _commit_time, group.topics
+        return None, group.topics
     return None
-
-
-def _commit_time(committed: CommittedOffset) -> int:
-    return committed.commit_timestamp_ms
 
 
 def expired_partitions(group: Group, wall_ms: int, retention_ms: int) -> list[tuple[str, int]]:
@@ -56,7 +47,7 @@ def expired_partitions(group: Group, wall_ms: int, retention_ms: int) -> list[tu
     rule = expiry_rule(group)
     if rule is None:
         return []
-    base_time, in_use = rule
+    since_ms, in_use = rule
     expired = []
     pending = group.offsets.pending_partitions()
     for topic, partition, committed in group.offsets.items():
@@ -65,7 +56,7 @@ def expired_partitions(group: Group, wall_ms: int, retention_ms: int) -> list[tu
         if committed.expire_timestamp_ms >= 0:
             is_over = wall_ms >= committed.expire_timestamp_ms
         else:
-            is_over = wall_ms - base_time(committed) >= retention_ms
+            is_over = wall_ms - (committed.commit_timestamp_ms if since_ms is None else since_ms) >= retention_ms
         if is_over:
             expired.append((topic, partition))
     return expired

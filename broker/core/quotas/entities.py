@@ -79,13 +79,8 @@ def plan(
 def _apply(
     quotas: dict[Entity, Mapping[str, float]], entity: Entity, values: Sequence[tuple[str, float | None]]
 ) -> None:
-    row = dict(quotas.get(entity, {}))
-    for key, value in values:
-        if value is None:
-            row.pop(key, None)
-        else:
-            row[key] = value
-    if row:
+    changed = {**quotas.get(entity, {}), **dict(values)}
+    if row := {key: value for key, value in changed.items() if value is not None}:
         quotas[entity] = row
     else:
         quotas.pop(entity, None)

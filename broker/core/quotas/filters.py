@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from enum import IntEnum
 from typing import NamedTuple
 
 from ottla.broker.core.quotas.entities import CLIENT_ID, IP, USER, Entity
 from ottla.broker.core.refusal import Refusal, bad_request
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 
 
 class Match(IntEnum):
@@ -17,14 +17,6 @@ class Match(IntEnum):
     EXACT = 0
     DEFAULT = 1
     SPECIFIED = 2
-
-
-class Component(NamedTuple):
-    """One condition; ``match_type`` as it came, maybe one that there is not."""
-
-    entity_type: str
-    match_type: int
-    match: str | None
 
 
 class Filter(NamedTuple):
@@ -44,10 +36,11 @@ class Filter(NamedTuple):
         )
 
 
-def filter_of(components: Iterable[Component], strict: bool) -> Filter | Refusal:
-    """The filter that some conditions make together, or why they make none."""
-    found = Filter({}, set(), strict)
-    for kind, match_type, match in components:
+def filter_of(request: DescribeClientQuotasRequest) -> Filter | Refusal:
+    """The filter that the conditions of a request make together, or why they make none."""
+    found = Filter({}, set(), request.strict)
+    for component in request.components:
+        kind, match_type, match = component.entity_type, component.match_type, component.match
         if not kind:
             return bad_request("A condition needs the type of an entity")
         if kind in found.exact or kind in found.types:

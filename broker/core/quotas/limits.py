@@ -189,13 +189,10 @@ class MutationThrottle(Throttle[TokenBucket]):
         if not self.limits or (who := self._who(user, client_id, now_ms)) is None:
             return 0
         bucket, limit = who
-        if strict:
-            if wait_ms := bucket.throttle_ms(limit, now_ms):
-                return wait_ms
-            bucket.take(count, limit, now_ms)
-            return 0
+        if strict and (wait_ms := bucket.throttle_ms(limit, now_ms)):
+            return wait_ms
         bucket.take(count, limit, now_ms)
-        return bucket.throttle_ms(limit, now_ms)
+        return 0 if strict else bucket.throttle_ms(limit, now_ms)
 
 
 class AddressThrottle:

@@ -6,6 +6,7 @@ Both compute what Kafka's metrics compute, so that the same load is throttled fo
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from ottla.broker.settings import INT32_MAX
 
@@ -15,14 +16,11 @@ Sample = list[float]
 _BEGAN, _LAST, _SUM = range(3)
 
 
-class Window:
+class Window(NamedTuple):
     """A rate is taken over ``samples`` windows of ``sample_ms``; the present one is among them and still open."""
 
-    __slots__ = ("sample_ms", "samples")
-
-    def __init__(self, samples: int, sample_ms: int) -> None:
-        self.samples = samples
-        self.sample_ms = sample_ms
+    samples: int
+    sample_ms: int
 
 
 class Rate:

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.broker.core.refusal import Refusal, bad_request
+
+if TYPE_CHECKING:
+    from ottla.protocol.messages.delete_acls import DeleteAclsFilter
+    from ottla.protocol.messages.describe_acls import DescribeAclsRequest
+
+    AclFilter = DescribeAclsRequest | DeleteAclsFilter
+    """A selection of rules; None and ANY fit everything. Numbers are as they came and may be unknown."""
 
 WILDCARD = "*"
 CLUSTER_NAME = "kafka-cluster"
@@ -71,38 +78,28 @@ class Acl(NamedTuple):
     permission_type: int
 
 
-class AclFilter(NamedTuple):
-    """A selection of rules; None and ANY fit everything. Numbers are as they came and may be unknown."""
+def fits(wanted: AclFilter, acl: Acl) -> bool:
+    """True if a filter selects a rule."""
+    return (
+        wanted.resource_type_filter in (ANY, acl.resource_type)
+        and wanted.pattern_type_filter in (ANY, Pattern.MATCH, acl.pattern_type)
+        and _fits_name(wanted, acl)
+        and wanted.principal_filter in (None, acl.principal)
+        and wanted.host_filter in (None, acl.host)
+        and wanted.operation in (ANY, acl.operation)
+        and wanted.permission_type in (ANY, acl.permission_type)
+    )
 
-    resource_type: int
-    resource_name: str | None
-    pattern_type: int
-    principal: str | None
-    host: str | None
-    operation: int
-    permission_type: int
 
-    def fits(self, acl: Acl) -> bool:
-        """True if the filter selects a rule."""
-        return (
-            self.resource_type in (ANY, acl.resource_type)
-            and self.pattern_type in (ANY, Pattern.MATCH, acl.pattern_type)
-            and self._fits_name(acl)
-            and self.principal in (None, acl.principal)
-            and self.host in (None, acl.host)
-            and self.operation in (ANY, acl.operation)
-            and self.permission_type in (ANY, acl.permission_type)
-        )
-
-    def _fits_name(self, acl: Acl) -> bool:
-        name = self.resource_name
-        if name is None:
-            return True
-        if self.pattern_type != Pattern.MATCH:
-            return name == acl.resource_name
-        if acl.pattern_type == Pattern.PREFIXED:
-            return name.startswith(acl.resource_name)
-        return acl.resource_name in (name, WILDCARD)
+def _fits_name(wanted: AclFilter, acl: Acl) -> bool:
+    name = wanted.resource_name_filter
+    if name is None:
+        return True
+    if wanted.pattern_type_filter != Pattern.MATCH:
+        return name == acl.resource_name
+    if acl.pattern_type == Pattern.PREFIXED:
+        return name.startswith(acl.resource_name)
+    return acl.resource_name in (name, WILDCARD)
 
 
 Acls = Sequence[Acl]
@@ -126,10 +123,10 @@ def remove(acls: Acls, filters: Iterable[AclFilter]) -> tuple[Acls, list[list[Ac
     outcomes: list[list[Acl] | Refusal] = []
     gone: set[Acl] = set()
     for wanted in filters:
-        if _is_unknown(wanted):
+        if any(number != ANY and not _known(kind, number) for kind, number in _numbers(wanted)):
             outcomes.append(bad_request("The filter names something that there is not"))
             continue
-        fitting = [acl for acl in acls if wanted.fits(acl)]
+        fitting = [acl for acl in acls if fits(wanted, acl)]
         gone.update(fitting)
         outcomes.append(fitting)
     return tuple(acl for acl in acls if acl not in gone), outcomes
@@ -137,14 +134,22 @@ def remove(acls: Acls, filters: Iterable[AclFilter]) -> tuple[Acls, list[list[Ac
 
 def names_unknown(rule: Acl | AclFilter) -> bool:
     """True if one of its numbers is UNKNOWN."""
-    return UNKNOWN in (rule.resource_type, rule.pattern_type, rule.operation, rule.permission_type)
+    return any(number == UNKNOWN for _, number in _numbers(rule))
 
 
 def is_filter(acl: Acl) -> bool:
     """True if one of its values is for filters only."""
-    return ANY in (acl.resource_type, acl.pattern_type, acl.operation, acl.permission_type) or (
-        acl.pattern_type == Pattern.MATCH
-    )
+    return acl.pattern_type == Pattern.MATCH or any(number == ANY for _, number in _numbers(acl))
+
+
+def _numbers(rule: Acl | AclFilter) -> list[tuple[type[IntEnum], int]]:
+    """The fields that are numbers, each with its kind."""
+    if isinstance(rule, Acl):
+        resource, pattern = rule.resource_type, rule.pattern_type
+    else:
+        resource, pattern = rule.resource_type_filter, rule.pattern_type_filter
+    kinds = Resource, Pattern, AclOperation, Permission
+    return list(zip(kinds, (resource, pattern, rule.operation, rule.permission_type), strict=True))
 
 
 def _known(kind: type[IntEnum], value: int) -> bool:
@@ -167,15 +172,6 @@ def _invalid(acl: Acl) -> str | None:
     if not _known(Permission, acl.permission_type):
         return f"There is no permission {acl.permission_type}"
     return None
-
-
-def _is_unknown(wanted: AclFilter) -> bool:
-    return not (
-        (wanted.resource_type == ANY or _known(Resource, wanted.resource_type))
-        and (wanted.pattern_type == ANY or _known(Pattern, wanted.pattern_type))
-        and (wanted.operation == ANY or _known(AclOperation, wanted.operation))
-        and (wanted.permission_type == ANY or _known(Permission, wanted.permission_type))
-    )
 
 
 # ------------------------------------------------------------------------------------------------------------- stored

@@ -68,13 +68,7 @@ def effective_values(overrides: Mapping[str, str], broker: BrokerConfigs) -> lis
     return [effective_value(key, overrides, broker) for key in TOPIC_KEYS.values()]
 
 
-_CODECS = {
-    "uncompressed": Codec.NONE,
-    "gzip": Codec.GZIP,
-    "snappy": Codec.SNAPPY,
-    "lz4": Codec.LZ4,
-    "zstd": Codec.ZSTD,
-}
+_CODECS = {"uncompressed" if codec is Codec.NONE else codec.name.lower(): codec for codec in Codec}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

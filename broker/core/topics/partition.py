@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from ottla.broker.core.topics.accept import accept
@@ -71,17 +71,6 @@ class Topic:
         return partition
 
 
-class ActiveProducer(NamedTuple):
-    """A producer as DescribeProducers shows it. Timestamps are Unix ms; -1 stands for none everywhere."""
-
-    producer_id: int
-    producer_epoch: int
-    last_sequence: int
-    last_timestamp_ms: int
-    coordinator_epoch: int
-    transaction_start_offset: int
-
-
 class Partition:
     """One partition: its log, and what it remembers of idempotent producers and of transactions.
 
@@ -116,20 +105,6 @@ class Partition:
     def aborted_in(self, start_offset: int, upto_offset: int) -> list[tuple[int, int]]:
         """The aborted transactions with something in the range: producer id and first offset, the oldest first."""
         return self.transactions.aborted.between(start_offset, upto_offset)
-
-    def active_producers(self) -> list[ActiveProducer]:
-        """Everybody whose state is remembered."""
-        return [
-            ActiveProducer(
-                producer_id,
-                state.epoch,
-                state.batches[-1].last_sequence if state.batches else -1,
-                state.last_timestamp_ms,
-                state.coordinator_epoch,
-                state.transaction.first_offset if state.transaction else -1,
-            )
-            for producer_id, state in self.producers.items()
-        ]
 
     # Writing
 

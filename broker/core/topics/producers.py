@@ -48,21 +48,14 @@ class ProducedBatch:
 
     __slots__ = ("base_offset", "base_sequence", "last_offset", "last_sequence", "waiting")
 
-    def __init__(self, header: BatchHeader, base_offset: int, *, durable: bool) -> None:
-        self.base_sequence = header.base_sequence
-        self.last_sequence = header.last_sequence
+    def __init__(
+        self, base_sequence: int, last_sequence: int, base_offset: int, last_offset: int, *, durable: bool = True
+    ) -> None:
+        self.base_sequence = base_sequence
+        self.last_sequence = last_sequence
         self.base_offset = base_offset
-        self.last_offset = base_offset + header.last_offset_delta
+        self.last_offset = last_offset
         self.waiting: list[Settled] | None = None if durable else []
-
-    @classmethod
-    def remembered(cls, base_sequence: int, last_sequence: int, base_offset: int, last_offset: int) -> ProducedBatch:
-        """One that has been durable for long."""
-        batch = cls.__new__(cls)
-        batch.base_sequence, batch.last_sequence = base_sequence, last_sequence
-        batch.base_offset, batch.last_offset = base_offset, last_offset
-        batch.waiting = None
-        return batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +79,10 @@ class Transaction:
 
     __slots__ = ("first_offset", "last_offset", "producer_id")
 
-    def __init__(self, producer_id: int, first_offset: int) -> None:
+    def __init__(self, producer_id: int, first_offset: int, last_offset: int = -1) -> None:
         self.producer_id = producer_id
         self.first_offset = first_offset
-        self.last_offset = -1
+        self.last_offset = last_offset
 
 
 class ProducerState:
@@ -222,7 +215,8 @@ class Producers:
         """Remember a batch that `judge` called NEW, or that was read from the log (``durable``)."""
         state = self._moved(header.producer_id, header.producer_epoch, now_ms)
         state.last_timestamp_ms = header.max_timestamp
-        batch = ProducedBatch(header, base_offset, durable=durable)
+        last_offset = base_offset + header.last_offset_delta
+        batch = ProducedBatch(header.base_sequence, header.last_sequence, base_offset, last_offset, durable=durable)
         state.batches.append(batch)
         if len(state.batches) > REMEMBERED_BATCHES:
             del state.batches[0]

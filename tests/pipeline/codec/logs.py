@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ottla.protocol.batch_filter import stored_body, stored_records, with_records, without_records
+from ottla.protocol.batch_filter import stored_records, with_records, without_records
 from ottla.protocol.compression import Codec
 from ottla.protocol.errors import MalformedFrame
 from ottla.protocol.offsets_topic import (
@@ -25,6 +25,7 @@ from ottla.protocol.records import (
     build_batch,
     build_marker,
     decode_batch,
+    decompressed_records,
     iter_batches,
     parse_header,
 )
@@ -64,7 +65,7 @@ def generation(**more: Any) -> GroupValue:
 def compacted(batch: bytes, kept: Iterable[int]) -> bytes:
     """A batch of which the cleaner has kept the records at some positions."""
     header = parse_header(batch)
-    body = stored_body(header, batch)
+    body = decompressed_records(header, batch)
     found = list(stored_records(header, body))
     chosen = [found[index] for index in kept]
     return with_records(header, body, chosen, horizon_ms=None) if chosen else without_records(header)

@@ -36,11 +36,6 @@ REQUIRES_KNOWN_MEMBER = 4
 _UUID_CHARACTERS = 36
 
 
-def client_reason(reason: str | None) -> str:
-    """The reason that a client gave, for log lines (KIP-800)."""
-    return reason or NOT_PROVIDED
-
-
 def join(m: Machine, shard: GroupShard, request: JoinGroupRequest, ctx: Asker) -> JoinGroupResponse | None:
     """Let somebody join; None if the request was parked."""
     if not request.member_id and not _can_be_named(request, ctx):
@@ -55,7 +50,7 @@ def join(m: Machine, shard: GroupShard, request: JoinGroupRequest, ctx: Asker) -
         return join_error(ctx, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
     group = Group(request.group_id, shard, CommittedOffsets(), m.wall_ms)
     m.add_group(group)
-    m.emit(GroupCreated(group_id=group.group_id, cause=m.cause, simple=False))
+    m.emit(GroupCreated(group_id=group.group_id, simple=False))
     answer = _join_group(m, group, request, ctx)
     if not group.group_writes:
         m.append(NewGroupWrite(group), [new_group_record(group, m.wall_ms)])
@@ -65,14 +60,14 @@ def join(m: Machine, shard: GroupShard, request: JoinGroupRequest, ctx: Asker) -
 def _join_group(m: Machine, group: Group, request: JoinGroupRequest, ctx: Asker) -> JoinGroupResponse | None:
     member_id = request.member_id
     if not _admits(m, group, member_id):
-        m.emit(MemberRejected(group_id=group.group_id, cause=m.cause, member_id=member_id, members=len(group.members)))
+        m.emit(MemberRejected(group_id=group.group_id, member_id=member_id, members=len(group.members)))
         m.remove_member(group, member_id, "the group is full")
         return join_error(ctx, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
     if group.state is DEAD:
         return join_error(ctx, ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id)
     member = group.members.get(member_id or group.static_members.get(request.group_instance_id or "", ""))
     if not m.has_room(group, _growth(member, request, ctx)):
-        m.emit(MemberRejected(group_id=group.group_id, cause=m.cause, member_id=member_id, members=len(group.members)))
+        m.emit(MemberRejected(group_id=group.group_id, member_id=member_id, members=len(group.members)))
         if member is None:
             m.remove_member(group, member_id, "the group keeps too much")
         return join_error(ctx, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
@@ -117,7 +112,7 @@ def _join_dynamic(m: Machine, group: Group, request: JoinGroupRequest, ctx: Aske
         _add(m, group, request, ctx, member_id)
         return None
     m.issue(group, member_id, request.session_timeout_ms)
-    m.emit(MemberIdIssued(group_id=group.group_id, cause=m.cause, member_id=member_id, state=group.state))
+    m.emit(MemberIdIssued(group_id=group.group_id, member_id=member_id, state=group.state))
     while (key := m.surplus(group)) is not None:
         void(m, m.groups[str(key.subject)], key.member_id)
     return join_error(ctx, ErrorCode.MEMBER_ID_REQUIRED, member_id)
@@ -147,7 +142,7 @@ def _join_known(m: Machine, group: Group, request: JoinGroupRequest, ctx: Asker)
     if error := group.fence(member_id, request.group_instance_id):
         return join_error(ctx, error, member_id)
     member = group.members[member_id]
-    reason = client_reason(request.reason)
+    reason = request.reason or NOT_PROVIDED
     unchanged = member.protocols == _protocols(request)
     if group.state is PREPARING_REBALANCE:
         return _rejoin(m, group, member, request, ctx, Reason(Began.JOINING, member_id, reason))
@@ -176,15 +171,7 @@ def _rebalance_timeout(request: JoinGroupRequest, ctx: Asker) -> int:
 
 def _park(m: Machine, group: Group, member: Member, ctx: Asker) -> None:
     replaced = group.park_join(member, ctx)
-    m.emit(
-        RequestParked(
-            group_id=group.group_id,
-            cause=m.cause,
-            api="JoinGroup",
-            member_id=member.member_id,
-            replaced=replaced,
-        )
-    )
+    m.emit(RequestParked(group_id=group.group_id, api="JoinGroup", member_id=member.member_id, replaced=replaced))
 
 
 def _rejoin(
@@ -228,7 +215,6 @@ def _add(
     m.emit(
         MemberAdded(
             group_id=group.group_id,
-            cause=m.cause,
             member_id=member_id,
             group_instance_id=member.group_instance_id,
             client_id=member.client_id,
@@ -245,7 +231,7 @@ def _add(
     _park(m, group, member, ctx)
     m.start_session(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS)
     began = Began.STATIC_ADDED if member.is_static else Began.ADDED
-    said, instance = client_reason(request.reason), request.group_instance_id or ""
+    said, instance = request.reason or NOT_PROVIDED, request.group_instance_id or ""
     rebalance_or_finish(m, group, Reason(began, member_id, said, instance))
 
 
@@ -259,7 +245,6 @@ def _replace(m: Machine, group: Group, request: JoinGroupRequest, ctx: Asker, ol
     m.emit(
         MemberReplaced(
             group_id=group.group_id,
-            cause=m.cause,
             member_id=member_id,
             old_member_id=old.member_id,
             group_instance_id=old.group_instance_id,
@@ -279,7 +264,7 @@ def _replace(m: Machine, group: Group, request: JoinGroupRequest, ctx: Asker, ol
     m.start_session(group, member)
     _update(m, group, member, request, ctx)
     _park(m, group, member, ctx)
-    said = client_reason(request.reason)
+    said = request.reason or NOT_PROVIDED
     if group.state is PREPARING_REBALANCE:
         try_finish(m, group)
     elif group.state is COMPLETING_REBALANCE:
@@ -359,7 +344,6 @@ class ReplacementWrite(GroupWrite):
         m.emit(
             ReplacementReverted(
                 group_id=group.group_id,
-                cause=m.cause,
                 member_id=member.member_id,
                 old_member_id=old.member_id,
                 group_instance_id=old.group_instance_id,

@@ -73,7 +73,6 @@ def _leave_one(m: Machine, group: Group, entry: MemberIdentity, removed: list[st
     m.emit(
         MemberLeft(
             group_id=group.group_id,
-            cause=m.cause,
             member_id=member_id,
             group_instance_id=member.group_instance_id if member is not None else None,
             was_pending=member is None,
@@ -89,7 +88,7 @@ def _leave_one(m: Machine, group: Group, entry: MemberIdentity, removed: list[st
 
 def void(m: Machine, group: Group, member_id: str) -> None:
     """An issued id did not come back in time, or there are too many of them: whoever has it must begin anew."""
-    m.emit(PendingMemberExpired(group_id=group.group_id, cause=m.cause, member_id=member_id))
+    m.emit(PendingMemberExpired(group_id=group.group_id, member_id=member_id))
     m.remove_member(group, member_id, "the issued id expired")
     finish_if_all_joined(m, group)
 
@@ -111,7 +110,6 @@ def session_over(m: Machine, key: TimerKey) -> None:
     m.emit(
         SessionExpired(
             group_id=group.group_id,
-            cause=m.cause,
             member_id=member_id,
             last_heard_ms=m.last_heard_ms(member),
             session_timeout_ms=member.session_timeout_ms,

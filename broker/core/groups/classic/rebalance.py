@@ -13,7 +13,7 @@ from ottla.broker.core.groups.classic.member import Member
 from ottla.broker.core.groups.classic.replies import join_error, join_success, sync_error, sync_success
 from ottla.broker.core.groups.classic.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, can_rebalance
 from ottla.broker.core.groups.machine import GroupWrite, Machine, Timer
-from ottla.broker.core.groups.records import group_record, unassigned_group_record
+from ottla.broker.core.groups.records import group_record
 from ottla.protocol.errors import ErrorCode
 
 
@@ -80,7 +80,6 @@ def prepare(m: Machine, group: Group, reason: Reason) -> GroupWrite | None:
     m.emit(
         RebalanceStarted(
             group_id=group.group_id,
-            cause=m.cause,
             generation=group.generation,
             partition=group.shard.partition,
             members=len(group.members),
@@ -131,14 +130,14 @@ def _absent(group: Group) -> list[str]:
 
 
 def _note_open(m: Machine, group: Group, timer: Timer, at_ms: int, awaited: list[str]) -> None:
-    m.emit(BarrierOpened(group_id=group.group_id, cause=m.cause, barrier=timer, deadline_ms=at_ms, awaited=awaited))
+    m.emit(BarrierOpened(group_id=group.group_id, barrier=timer, deadline_ms=at_ms, awaited=awaited))
 
 
 def _note_close(m: Machine, group: Group, barrier: str, absent: list[str]) -> None:
     """Must be called before the absent are removed: observers are told when each was last heard of."""
     members = (group.members.get(member_id) for member_id in absent)
     heard = [-1 if member is None else m.last_heard_ms(member) for member in members]
-    m.emit(BarrierClosed(group_id=group.group_id, cause=m.cause, barrier=barrier, absent=absent, absent_heard_ms=heard))
+    m.emit(BarrierClosed(group_id=group.group_id, barrier=barrier, absent=absent, absent_heard_ms=heard))
 
 
 def initial_delay_over(m: Machine, group: Group) -> None:
@@ -184,7 +183,6 @@ def finish(m: Machine, group: Group) -> GroupWrite | None:
     m.emit(
         GenerationStarted(
             group_id=group.group_id,
-            cause=m.cause,
             generation=group.generation,
             partition=group.shard.partition,
             members=len(group.members),
@@ -198,7 +196,7 @@ def finish(m: Machine, group: Group) -> GroupWrite | None:
         return write
     if m.config.group_generation_persist == "join":
         group.unannounced = True
-        m.append(GenerationWrite(group), [unassigned_group_record(group)])
+        m.append(GenerationWrite(group), [group_record(group, assignments={})])
     else:
         announce(m, group)
     return None

@@ -7,7 +7,7 @@ from ottla.broker.core.effects import Asker
 from ottla.broker.core.events import AssignmentReceived, AssignmentsPublished, NamedBytes, RequestParked
 from ottla.broker.core.events.reasons import Began, Reason
 from ottla.broker.core.groups.classic.group import Group
-from ottla.broker.core.groups.classic.member import NO_ASSIGNMENT, Member
+from ottla.broker.core.groups.classic.member import Member
 from ottla.broker.core.groups.classic.rebalance import answer_syncs, has_synced, prepare
 from ottla.broker.core.groups.classic.replies import sync_error, sync_success
 from ottla.broker.core.groups.classic.state import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE
@@ -66,15 +66,7 @@ def _differs(asked: str | None, actual: str | None) -> bool:
 def _park(m: Machine, group: Group, member: Member, ctx: Asker) -> None:
     replaced = member.parked_sync is not None
     member.parked_sync = ctx
-    m.emit(
-        RequestParked(
-            group_id=group.group_id,
-            cause=m.cause,
-            api="SyncGroup",
-            member_id=member.member_id,
-            replaced=replaced,
-        )
-    )
+    m.emit(RequestParked(group_id=group.group_id, api="SyncGroup", member_id=member.member_id, replaced=replaced))
 
 
 def _assign(m: Machine, group: Group, request: SyncGroupRequest) -> None:
@@ -88,14 +80,13 @@ def _assign(m: Machine, group: Group, request: SyncGroupRequest) -> None:
     m.emit(
         AssignmentReceived(
             group_id=group.group_id,
-            cause=m.cause,
             leader_id=request.member_id,
             generation=group.generation,
             members=len(group.members),
             static_members=len(group.static_members),
         )
     )
-    record = group_record(group, lambda member: assignments.get(member.member_id, NO_ASSIGNMENT))
+    record = group_record(group, assignments)
     m.append(AssignmentWrite(group, assignments, request.member_id), [record])
 
 
@@ -130,7 +121,6 @@ class AssignmentWrite(GroupWrite):
         m.emit(
             AssignmentsPublished(
                 group_id=group.group_id,
-                cause=m.cause,
                 generation=group.generation,
                 members=len(group.members),
                 empty=[member.member_id for member in group.members.values() if not member.assignment],
