@@ -170,16 +170,6 @@ class MemoryLog:
     def epoch_end(self, leader_epoch: int) -> EpochEnd:
         return self._epochs.end_of(leader_epoch, self.log_end_offset)
 
-    def retention_offset(self, *, oldest_ms: int | None = None, max_bytes: int | None = None) -> int:
-        gone = 0
-        # Nobody knows the age of records without a timestamp, so they stay.
-        if oldest_ms is not None and self._peaks and self._peaks[0] >= 0:
-            gone = bisect_left(self._peaks, oldest_ms)
-        if max_bytes is not None:
-            sizes = list(accumulate(len(batch) for batch in self._batches))
-            gone = max(gone, bisect_right(sizes, self.size_bytes - max_bytes))
-        return max(self._last_offsets[gone - 1] + 1 if gone else 0, self.log_start_offset)
-
     def segments(self) -> Sequence[SegmentInfo]:
         found = []
         for base, end in pairwise((*self._bounds, self.log_end_offset)):
