@@ -13,7 +13,7 @@ from ottla.broker.storage.local.changes import Change, Delete
 from ottla.broker.storage.local.committer import Committer
 from ottla.broker.storage.local.damage import find_damage
 from ottla.broker.storage.local.directory import make_data_directory, read_meta, take_lock
-from ottla.broker.storage.local.files import Files, OsFiles, SyncFailed, engine_error, read_file
+from ottla.broker.storage.local.files import Files, SyncFailed, engine_error, read_file
 from ottla.broker.storage.local.journal import KEPT_SUFFIX, Journal
 from ottla.broker.storage.local.keeper import Keeper, Materialise, StoreCatalog, TakeCheckpoint
 from ottla.broker.storage.local.kept_log import KeptLog
@@ -86,7 +86,7 @@ class LocalEngine:
         self.closed_to_others: ClosedToOthers | None = None
         self._new_uuid = new_uuid
         self._interval_s = interval_ms / 1000
-        self._files = files or OsFiles()
+        self._files = files or Files()
         self._threaded = threaded
         self._monotonic = monotonic
         self._sizes = sizes or Sizes()
