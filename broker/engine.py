@@ -237,10 +237,6 @@ class Catalog(Protocol):
         """
 
 
-def ignore_appended(tp: TopicPartition) -> None:
-    """Do nothing about new records."""
-
-
 class Cut(NamedTuple):
     """A write that opening an engine cut off, as it was never acknowledged."""
 

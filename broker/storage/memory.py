@@ -22,7 +22,6 @@ from ottla.broker.engine import (
     SegmentInfo,
     Sync,
     Unavailable,
-    ignore_appended,
 )
 from ottla.broker.storage.cluster_id import new_cluster_id
 from ottla.broker.storage.epochs import EpochHistory
@@ -274,7 +273,7 @@ class MemoryEngine:
         self.cluster_id = new_cluster_id(new_uuid)
         self.leader_epoch = -1
         self.catalog = MemoryCatalog()
-        self.on_appended: Callable[[TopicPartition], None] = ignore_appended
+        self.on_appended: Callable[[TopicPartition], None] = lambda tp: None
         self.on_fatal: Callable[[EngineError], None] = lambda error: None
         self.recovered: list[Cut] = []
         self.closed_to_others: ClosedToOthers | None = None

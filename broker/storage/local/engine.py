@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from ottla.broker.engine import ClosedToOthers, Cut, Damage, EngineError, LogConfig, Sync, Unavailable, ignore_appended
+from ottla.broker.engine import ClosedToOthers, Cut, Damage, EngineError, LogConfig, Sync, Unavailable
 from ottla.broker.storage.local.changes import Change, Delete
 from ottla.broker.storage.local.committer import Committer
 from ottla.broker.storage.local.damage import find_damage
@@ -79,7 +79,7 @@ class LocalEngine:
         self.leader_epoch = -1
         self.layout = Layout(os.path.abspath(data_dir))
         self.catalog = LocalCatalog(self)
-        self.on_appended: Callable[[TopicPartition], None] = ignore_appended
+        self.on_appended: Callable[[TopicPartition], None] = lambda tp: None
         self.on_fatal: Callable[[EngineError], None] = lambda error: None
         self.recovered: list[Cut] = []
         self.was_clean = False
