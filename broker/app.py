@@ -312,13 +312,12 @@ class Broker:
 
     async def _listen(self) -> tuple[str, int]:
         try:
-            host, port = await self._listener.start(self.host, self.port)
+            return await self._listener.start(self.host, self.port)
         except OSError as error:
             where = f"{self.host or '*'}:{self.port}"
             raise CannotStart(
                 f"cannot listen on {where}: {error.strerror or error}; choose another --listen"
             ) from error
-        return host, port
 
     def _appended(self, tp: TopicPartition) -> None:
         self._host.appended(tp, self._engine.logs[tp].size_bytes)

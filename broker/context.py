@@ -145,11 +145,6 @@ class RequestContext:
         """Whether nobody is there any more to hear the answer, as far as can be seen."""
         return self.closed or self.connection.half_closed
 
-    @property
-    def local_address(self) -> tuple[str, int]:
-        """Where the client reached us: the accepted socket's own host and port."""
-        return self.connection.local_host, self.connection.local_port
-
     def watch(self, encode: Callable[[Any, int], bytes | Gathered]) -> Callable[[Any, int], bytes | Gathered]:
         """Let the answer be encoded by somebody who wants to see it; returns who would have done it."""
         before, self._encode = self._encode, encode

@@ -194,12 +194,6 @@ class Log(Protocol):
     def epoch_end(self, leader_epoch: int) -> EpochEnd:
         """The end of ``leader_epoch``, as OffsetForLeaderEpoch answers it (KIP-320)."""
 
-    def retention_offset(self, *, oldest_ms: int | None = None, max_bytes: int | None = None) -> int:
-        """The offset to ``trim`` to so that storage older than ``oldest_ms`` (Unix time) is gone, or so much that the
-        rest is still at least ``max_bytes``. ``log_start_offset`` when there is nothing to do; what may go at a time
-        is a segment, or a batch where there are no segments. Records without a timestamp have no age and stay.
-        """
-
     def segments(self) -> Sequence[SegmentInfo]:
         """The segments of the log, oldest first. An empty log has none."""
 
@@ -241,10 +235,6 @@ class Catalog(Protocol):
 
         Stores are made in the order of the calls.
         """
-
-
-def ignore_appended(tp: TopicPartition) -> None:
-    """Do nothing about new records."""
 
 
 class Cut(NamedTuple):

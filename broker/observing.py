@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from ottla.broker.clock import Clock
 from ottla.broker.core.events import UNOBSERVED, Observer
+from ottla.broker.core.groups.coordinator import GroupCoordinator
+from ottla.broker.core.topics.partition import Topic
 from ottla.broker.dispatch import Dispatcher
+from ottla.broker.engine import Engine
 from ottla.broker.handlers.services import Explain, Services
+from ottla.broker.net.listener import Listener
 from ottla.broker.runtime.topics import TopicManager
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from ottla.broker.clock import Clock
-    from ottla.broker.core.groups.coordinator import GroupCoordinator
-    from ottla.broker.core.topics.partition import Topic
-    from ottla.broker.engine import Engine
-    from ottla.broker.net.listener import Listener
-    from ottla.broker.runtime.topics import TopicManager
-    from ottla.protocol.records import TopicPartition
+from ottla.protocol.records import TopicPartition
 
 
 class CannotObserve(Exception):

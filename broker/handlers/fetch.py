@@ -14,6 +14,7 @@ list of the aborted transactions whose batches they must skip (KIP-98).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
@@ -73,6 +74,7 @@ _TOPIC_IDS_SINCE = 13
 _NODE_ENDPOINTS_SINCE = 16
 
 
+@dataclass(slots=True, init=False, eq=False)
 class _Fetch:
     """A request that is being served, and what the last pass over its partitions gave.
 
@@ -88,22 +90,13 @@ class _Fetch:
         away: what to wait for in partitions whose records are not here yet.
     """
 
-    __slots__ = (
-        "asked",
-        "away",
-        "ctx",
-        "hurry",
-        "limit",
-        "min_bytes",
-        "partitions",
-        "request",
-        "rows",
-        "services",
-        "session",
-        "size",
-        "unserved",
-    )
-
+    request: FetchRequest
+    ctx: RequestContext
+    services: Services
+    asked: dict[Key, AskedPartition]
+    session: FetchSession | None
+    limit: int
+    min_bytes: int
     rows: list[Row]
     unserved: list[Row]
     partitions: list[Partition]

@@ -9,7 +9,8 @@ from ottla.broker.core.topics.catalog import Refusal, invalid_name
 from ottla.broker.core.topics.partition import Topic
 from ottla.broker.handlers.authorized import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from ottla.broker.handlers.permits import permit_by_asking
-from ottla.broker.handlers.services import Outcome, Services
+from ottla.broker.handlers.services import Services
+from ottla.broker.runtime.topics import Outcome
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.internal_topics import INTERNAL_TOPICS
 from ottla.protocol.messages.metadata import (

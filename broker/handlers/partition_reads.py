@@ -55,18 +55,13 @@ def read_partition(
         row.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         return None
     if committed and records and partition.transactions.aborted.reach(offset):
-        row.aborted_transactions = _aborted_among(offset, records, partition)
+        row.aborted_transactions = [
+            AbortedTransaction(producer_id=producer_id, first_offset=first_offset)
+            for producer_id, first_offset in partition.aborted_in(offset, end_of_batches(records))
+        ]
     row.records = records
     _fill_offsets(row, partition)
     return not_here
-
-
-def _aborted_among(offset: int, records: bytes, partition: Partition) -> list[AbortedTransaction]:
-    """The aborted transactions that the records, read from ``offset`` on, have something of."""
-    return [
-        AbortedTransaction(producer_id=producer_id, first_offset=first_offset)
-        for producer_id, first_offset in partition.aborted_in(offset, end_of_batches(records))
-    ]
 
 
 def _fill_offsets(row: PartitionData, partition: Partition) -> None:

@@ -11,6 +11,7 @@ their ids (KIP-516). Answers never name another leader (KIP-951): there is none.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from struct import Struct
 from typing import NamedTuple
@@ -22,6 +23,7 @@ from ottla.broker.core.topics.transactions import Verification
 from ottla.broker.core.transactions.requests import Question
 from ottla.broker.engine import EngineError
 from ottla.broker.handlers.services import Services
+from ottla.protocol.batch_check import Allowance
 from ottla.protocol.compression import Buffer
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message_parts import LeaderIdAndEpoch
@@ -92,41 +94,31 @@ _EXPLAINED = (ErrorCode.INVALID_TXN_STATE, ErrorCode.NOT_ENOUGH_REPLICAS)
 """Errors that come with words, as in Kafka, if the coordinator did not confirm a transaction."""
 
 
+@dataclass(slots=True, eq=False)
 class _Answer:
     """A Produce request whose batches are on their way. Answered when the last of them is settled.
 
-    ``open`` counts the batches, plus one until all have been handed to their logs, plus one while the transaction
-    coordinator is asked about some; ``is_verified`` says that it is not being asked. ``later`` has what is still to be
-    done for batches that take long to look at, and those behind them; ``allowance`` is what all may cost together, and
-    ``may_name`` how many more records may be named as being at fault.
+    Attributes:
+        allowance: what batches that are looked at may cost together.
+        later: what is still to be done for batches that take long to look at, and those behind them.
+        may_name: how many more records may be named as being at fault.
+        open: counts the batches, plus one until all have been handed to their logs, plus one while the transaction
+            coordinator is asked about some.
+        is_verified: it is not being asked.
     """
 
-    __slots__ = (
-        "acks",
-        "allowance",
-        "ctx",
-        "failure",
-        "is_verified",
-        "later",
-        "may_name",
-        "open",
-        "parked",
-        "request",
-        "response",
-    )
-
-    def __init__(self, ctx: RequestContext, request: ProduceRequest, request_bytes: int) -> None:
-        self.ctx = ctx
-        self.request = request
-        self.acks = request.acks
-        self.allowance = allowance(max(request_bytes, DECOMPRESSED_BYTES))  # one batch always fits
-        self.later: list[Steps[None]] = []
-        self.may_name = MOST_NAMED
-        self.open = 1
-        self.parked = False
-        self.is_verified = True
-        self.failure = ""
-        self.response = ProduceResponse()
+    ctx: RequestContext
+    request: ProduceRequest
+    services: Services
+    wall_ms: int
+    allowance: Allowance
+    later: list[Steps[None]] = field(default_factory=list)
+    may_name: int = MOST_NAMED
+    open: int = 1
+    parked: bool = False
+    is_verified: bool = True
+    failure: str = ""
+    response: ProduceResponse = field(default_factory=ProduceResponse)
 
     def settled(self) -> None:
         self.open -= 1
@@ -135,7 +127,7 @@ class _Answer:
 
     def finish(self) -> None:
         """Answer a request that was parked; with acks=0 there is no answer, only a closed connection on failure."""
-        if self.acks != NONE:
+        if self.request.acks != NONE:
             self.ctx.reply(self.response)
         elif self.failure:
             # The client cannot be told otherwise that records were lost.
@@ -153,9 +145,9 @@ def handle(request: ProduceRequest, ctx: RequestContext, services: Services) -> 
         return failed(request, refused)
     acks = request.acks
     acks_are_valid = acks in (ALL, NONE, LEADER)
-    answer = _Answer(ctx, request, services.settings.socket_request_max_bytes)
+    most_bytes = max(services.settings.socket_request_max_bytes, DECOMPRESSED_BYTES)  # one batch always fits
+    answer = _Answer(ctx, request, services, services.clock.wall_ms(), allowance(most_bytes))
     pending: list[_Pending] = []
-    wall_ms = services.clock.wall_ms()
     by_id = ctx.api_version >= TOPIC_IDS_SINCE
     for topic_data in request.topic_data:
         topic_id = topic_data.topic_id
@@ -183,8 +175,8 @@ def handle(request: ProduceRequest, ctx: RequestContext, services: Services) -> 
             elif refused is not None and data.records is not None and _is_transactional(data.records):
                 pending.append(_Pending(row, partition, data))
             else:
-                _append(answer, row, partition, data, wall_ms, services)
-    asking = bool(pending) and _begin(answer, request.transactional_id, pending, wall_ms, services)
+                _append(answer, row, partition, data)
+    asking = bool(pending) and _begin(answer, request.transactional_id, pending)
     answer.open -= 1
     if not answer.open and acks != NONE:
         return answer.response
@@ -233,13 +225,13 @@ def _append(
     row: PartitionProduceResponse,
     partition: Partition,
     data: PartitionProduceData,
-    wall_ms: int,
-    services: Services,
     verified: Verification | None = None,
 ) -> None:
+    wall_ms = answer.wall_ms
+
     def settled(base_offset: int, error: ErrorCode) -> None:
         if error:
-            _fail(answer, row, partition.tp.topic, _unless_deleted(error, answer, partition, services))
+            _fail(answer, row, partition.tp.topic, _unless_deleted(error, answer, partition))
         else:
             row.base_offset = base_offset
             row.log_start_offset = partition.log.log_start_offset
@@ -255,15 +247,14 @@ def _append(
         except BatchError as error:
             _refuse(answer, row, partition, error)
         except EngineError:
-            _fail_stored(answer, row, partition, services)
+            _fail_stored(answer, row, partition)
         if steps is None:
             return
     produce = partial(partition.produce, data.records, version, wall_ms, settled, verified, answer.allowance)
-    answer.later.append(_append_later(answer, row, partition, produce, steps, services))
+    answer.later.append(_append_later(answer, row, partition, produce, steps))
     if len(answer.later) == 1:
-        services.validate(
-            _in_order(answer), answer.ctx, partial(failed, answer.request, ErrorCode.UNKNOWN_SERVER_ERROR)
-        )
+        bug = partial(failed, answer.request, ErrorCode.UNKNOWN_SERVER_ERROR)
+        answer.services.validate(_in_order(answer), answer.ctx, bug)
 
 
 def _in_order(answer: _Answer) -> Steps[None]:
@@ -282,7 +273,6 @@ def _append_later(
     partition: Partition,
     produce: Callable[[], Steps[None] | None],
     steps: Steps[None] | None,
-    services: Services,
 ) -> Steps[None]:
     """Append a batch that takes long to look at, in ``steps``; or one behind such, to which there are none yet."""
     try:
@@ -293,7 +283,7 @@ def _append_later(
     except BatchError as error:
         _refuse(answer, row, partition, error)
     except EngineError:
-        _fail_stored(answer, row, partition, services)
+        _fail_stored(answer, row, partition)
 
 
 def _refuse(answer: _Answer, row: PartitionProduceResponse, partition: Partition, error: BatchError) -> None:
@@ -309,15 +299,14 @@ def _refuse(answer: _Answer, row: PartitionProduceResponse, partition: Partition
     answer.settled()
 
 
-def _fail_stored(answer: _Answer, row: PartitionProduceResponse, partition: Partition, services: Services) -> None:
-    failure = _unless_deleted(ErrorCode.KAFKA_STORAGE_ERROR, answer, partition, services)
-    _fail(answer, row, partition.tp.topic, failure)
+def _fail_stored(answer: _Answer, row: PartitionProduceResponse, partition: Partition) -> None:
+    _fail(answer, row, partition.tp.topic, _unless_deleted(ErrorCode.KAFKA_STORAGE_ERROR, answer, partition))
     answer.settled()
 
 
-def _unless_deleted(error: ErrorCode, answer: _Answer, partition: Partition, services: Services) -> ErrorCode:
+def _unless_deleted(error: ErrorCode, answer: _Answer, partition: Partition) -> ErrorCode:
     """Why a batch was not written: its log may be gone because its topic was deleted while the batch was under way."""
-    if services.topics.by_id.get(partition.topic.topic_id) is partition.topic:
+    if answer.services.topics.by_id.get(partition.topic.topic_id) is partition.topic:
         return error
     by_id = answer.ctx.api_version >= TOPIC_IDS_SINCE
     return ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -347,9 +336,7 @@ def _is_transactional(records: Buffer) -> bool:
     )
 
 
-def _begin(
-    answer: _Answer, transactional_id: str | None, pending: list[_Pending], wall_ms: int, services: Services
-) -> bool:
+def _begin(answer: _Answer, transactional_id: str | None, pending: list[_Pending]) -> bool:
     """Append transactional batches; those that are the first ones of their transaction once that is confirmed.
 
     Returns:
@@ -357,7 +344,7 @@ def _begin(
     """
     if transactional_id is None:  # none of these is a whole batch, or the request would have been refused as a whole
         for batch in pending:
-            _append(answer, batch.row, batch.partition, batch.data, wall_ms, services)
+            _append(answer, batch.row, batch.partition, batch.data)
         return False
     headers = dict(_headers(pending))
     who = {(header.producer_id, header.producer_epoch) for header in headers.values() if header.producer_id >= 0}
@@ -370,7 +357,7 @@ def _begin(
         header = headers.get(index)
         partition = batch.partition
         if header is None or not _takes_part_anew(header, partition):
-            _append(answer, batch.row, partition, batch.data, wall_ms, services)
+            _append(answer, batch.row, partition, batch.data)
         else:
             verification = partition.begin_verification(header.producer_id, header.producer_epoch, header.base_sequence)
             asked.append((batch, verification))
@@ -380,7 +367,8 @@ def _begin(
     answer.is_verified = False
     tps = list(dict.fromkeys(batch.partition.tp for batch, _ in asked))
     adds = answer.ctx.api_version >= ADDS_PARTITIONS
-    services.verify(Question(transactional_id, *who.pop(), tps, adds), partial(_verified, answer, asked, services))
+    question = Question(transactional_id, *who.pop(), tps, adds)
+    answer.services.verify(question, partial(_verified, answer, asked))
     return not answer.is_verified
 
 
@@ -403,14 +391,11 @@ def _headers(pending: list[_Pending]) -> Iterator[tuple[int, BatchHeader]]:
 
 
 def _verified(
-    answer: _Answer,
-    asked: Sequence[tuple[_Pending, Verification]],
-    services: Services,
-    errors: Mapping[TopicPartition, ErrorCode],
+    answer: _Answer, asked: Sequence[tuple[_Pending, Verification]], errors: Mapping[TopicPartition, ErrorCode]
 ) -> None:
     """The transaction coordinator has answered: append what takes part in the transaction."""
     answer.is_verified = True
-    wall_ms = services.clock.wall_ms()
+    answer.wall_ms = answer.services.clock.wall_ms()
     for batch, verification in asked:
         tp = batch.partition.tp
         if error := _shown(errors[tp], answer.ctx.api_version):
@@ -418,7 +403,7 @@ def _verified(
             words = f"{reason}: {errors[tp].name}" if error in _EXPLAINED else None
             _fail(answer, batch.row, tp.topic, error, words)
         else:
-            _append(answer, batch.row, batch.partition, batch.data, wall_ms, services, verification)
+            _append(answer, batch.row, batch.partition, batch.data, verification)
     answer.settled()
 
 

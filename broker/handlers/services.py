@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 from ottla.broker.clock import Clock
 from ottla.broker.context import RequestContext
@@ -14,7 +14,6 @@ from ottla.broker.core.fetch_sessions import FetchSessions
 from ottla.broker.core.fetches import TurnReads
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.core.log_dir import IN_MEMORY, LogDir
-from ottla.broker.core.topics.catalog import Refusal, TopicEntry
 from ottla.broker.core.transactions.coordinator import TransactionCoordinator
 from ottla.broker.core.transactions.requests import Question, Results
 from ottla.broker.runtime.host import Host
@@ -34,13 +33,7 @@ class Node(NamedTuple):
 
     def endpoint(self, ctx: RequestContext) -> tuple[str, int]:
         """The host and port that the client of ``ctx`` is to connect to."""
-        return self.advertised or ctx.local_address
-
-
-Outcome = TopicEntry | Refusal
-"""The outcome of one wanted change: the topic as it is now (with validate_only: would be), or why not."""
-
-T = TypeVar("T")
+        return self.advertised or (ctx.connection.local_host, ctx.connection.local_port)
 
 
 class _Caller:

@@ -6,6 +6,7 @@ coordinates any more (KIP-664).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
 from ottla.broker.context import RequestContext
@@ -22,16 +23,14 @@ from ottla.protocol.messages.write_txn_markers import (
 from ottla.protocol.records import TopicPartition
 
 
+@dataclass(slots=True, eq=False)
 class _Answer:
     """A request whose markers are on their way; ``open`` counts them, plus one until all were handed over."""
 
-    __slots__ = ("ctx", "open", "parked", "response")
-
-    def __init__(self, ctx: RequestContext, response: WriteTxnMarkersResponse) -> None:
-        self.ctx = ctx
-        self.response = response
-        self.open = 1
-        self.parked = False
+    ctx: RequestContext
+    response: WriteTxnMarkersResponse
+    open: int = 1
+    parked: bool = False
 
     def settled(self, row: PartitionOutcome, offset: int, error: ErrorCode) -> None:
         row.error_code = error
@@ -71,8 +70,7 @@ def _response(request: WriteTxnMarkersRequest, code: int) -> WriteTxnMarkersResp
     return WriteTxnMarkersResponse(
         markers=[
             WritableTxnMarkerResult(
-                producer_id=marker.producer_id,
-                topics=[_topic(topic, code) for topic in marker.topics],
+                producer_id=marker.producer_id, topics=[_topic(topic, code) for topic in marker.topics]
             )
             for marker in request.markers
         ]

@@ -38,7 +38,6 @@ class Row(NamedTuple):
     key: bytes
     value: bytes
     timestamp_ms: int
-    partition: int
 
     @property
     def size_bytes(self) -> int:
@@ -116,7 +115,7 @@ class GroupEventLog:
             self._lose(1, "storage is behind")
             return
         self._size_bytes += size
-        self._queued.append(Row(key, value, timestamp_ms, 0))
+        self._queued.append(Row(key, value, timestamp_ms))
         self._arm()
 
     def stop(self) -> None:

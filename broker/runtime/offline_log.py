@@ -30,6 +30,5 @@ class OfflineLog:
     async def _refuse_later(self, *args: object, **options: object) -> NoReturn:
         self._refuse()
 
-    append = read = offset_for_timestamp = max_timestamp = epoch_end = _refuse
-    retention_offset = segments = mark_cleaned = _refuse
+    append = read = offset_for_timestamp = max_timestamp = epoch_end = segments = mark_cleaned = _refuse
     roll = replace = trim = _refuse_later

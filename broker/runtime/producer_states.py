@@ -180,7 +180,7 @@ class ProducerStates:
             if (path := self._path(tp)) is not None:
                 rows.append((tp, path, document))
                 self._taken[tp] = document
-        errors = await asyncio.to_thread(_write_all, [(path, document) for _, path, document in rows])
+        errors = await asyncio.to_thread(lambda: [_write(path, document) for _, path, document in rows])
         for (tp, path, document), error in zip(rows, errors, strict=True):
             still_true = self._let_go(tp, document)
             if error is not None:
@@ -239,18 +239,14 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW, 0o600)
 
 
-def _write_all(documents: list[tuple[Path, dict[str, Any]]]) -> list[OSError | None]:
-    """Write snapshots; returns for each why it could not be."""
-    errors: list[OSError | None] = []
-    for path, document in documents:
-        try:
-            path.parent.mkdir(0o700, exist_ok=True)
-            new = path.with_name(path.name + ".new")
-            with open(new, "wb", opener=_private) as file:
-                file.write(_encode(document))
-            os.replace(new, path)
-        except OSError as error:
-            errors.append(error)
-        else:
-            errors.append(None)
-    return errors
+def _write(path: Path, document: dict[str, Any]) -> OSError | None:
+    """Write a snapshot; returns why it could not be."""
+    try:
+        path.parent.mkdir(0o700, exist_ok=True)
+        new = path.with_name(path.name + ".new")
+        with open(new, "wb", opener=_private) as file:
+            file.write(_encode(document))
+        os.replace(new, path)
+    except OSError as error:
+        return error
+    return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from random import Random
 from typing import TypeVar
@@ -48,11 +48,12 @@ REMEMBERED_DELETIONS = 1_000
 """Names of deleted topics that are kept in mind: whoever writes to one of them may not have heard of it."""
 
 Outcome = TopicEntry | Refusal
+"""The outcome of one wanted change: the topic as it is now (with validate_only: would be), or why not."""
 T = TypeVar("T")
 
 
 class TopicManager:
-    """Topics as they are served, and every change of them. See `ottla.broker.handlers.services.Topics`.
+    """Topics as they are served, and every change of them.
 
     Args:
         engine: opened before `start`.
@@ -91,6 +92,7 @@ class TopicManager:
         self._producer_states = producer_states or ProducerStates(None, clock, log)
         self._clock = clock
         self._log = log
+        self._broker_ids = (engine.node_id,)
         self._new_topic_id = new_topic_id
         self._catalog = Catalog()
         self._change = asyncio.Lock()
@@ -98,10 +100,6 @@ class TopicManager:
         self._tasks: set[asyncio.Task[None]] = set()
         self._deleted: dict[str, None] = {}
         self._opened = 0
-
-    @property
-    def broker_ids(self) -> Collection[int]:
-        return (self._engine.node_id,)
 
     # ------------------------------------------------------------------------------------------------------- starting
 
@@ -243,7 +241,7 @@ class TopicManager:
             permit: asked for the partitions of each topic, even if it is not to be created.
         """
         async with self._change:
-            plans = self._catalog.plan_topics(wanted, self._new_topic_id, self._settings, self.broker_ids)
+            plans = self._catalog.plan_topics(wanted, self._new_topic_id, self._settings, self._broker_ids)
             plans = permitted(plans, permit, lambda plan: plan.partition_count)
             return plans if validate_only else await self._put(plans)
 
@@ -257,7 +255,7 @@ class TopicManager:
         """Let topics have more partitions: (name, new count, brokers of each new partition or None)."""
         async with self._change:
             catalog = self._catalog
-            plans = [catalog.plan_growth(name, count, brokers, self.broker_ids) for name, count, brokers in wanted]
+            plans = [catalog.plan_growth(name, count, brokers, self._broker_ids) for name, count, brokers in wanted]
             plans = permitted(
                 plans, permit, lambda plan: plan.partition_count - catalog.topics[plan.name].partition_count
             )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 
 from ottla.broker.core.coordination.shard import ShardState
 from ottla.broker.core.transactions.config import TransactionConfig
@@ -40,7 +39,7 @@ class TransactionNeeds:
         *,
         partition_count: int,
     ) -> None:
-        self.coordinator = TransactionCoordinator(config, self._take_producer_id, partition_count, self._note)
+        self.coordinator = TransactionCoordinator(config, self._take_producer_id, partition_count, report.info)
         self._host = host
         self._topics = topics
         self._report = report
@@ -71,9 +70,6 @@ class TransactionNeeds:
     @property
     def _is_owned(self) -> bool:
         return not any(shard.state is ShardState.ABSENT for shard in self.coordinator.shards)
-
-    def _note(self, event: str, **fields: Any) -> None:
-        self._report.info(event, **fields)
 
     def _take_producer_id(self) -> int | None:
         """A producer id that was never given before; None if none is at hand yet."""

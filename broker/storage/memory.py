@@ -22,7 +22,6 @@ from ottla.broker.engine import (
     SegmentInfo,
     Sync,
     Unavailable,
-    ignore_appended,
 )
 from ottla.broker.storage.cluster_id import new_cluster_id
 from ottla.broker.storage.epochs import EpochHistory
@@ -170,16 +169,6 @@ class MemoryLog:
     def epoch_end(self, leader_epoch: int) -> EpochEnd:
         return self._epochs.end_of(leader_epoch, self.log_end_offset)
 
-    def retention_offset(self, *, oldest_ms: int | None = None, max_bytes: int | None = None) -> int:
-        gone = 0
-        # Nobody knows the age of records without a timestamp, so they stay.
-        if oldest_ms is not None and self._peaks and self._peaks[0] >= 0:
-            gone = bisect_left(self._peaks, oldest_ms)
-        if max_bytes is not None:
-            sizes = list(accumulate(len(batch) for batch in self._batches))
-            gone = max(gone, bisect_right(sizes, self.size_bytes - max_bytes))
-        return max(self._last_offsets[gone - 1] + 1 if gone else 0, self.log_start_offset)
-
     def segments(self) -> Sequence[SegmentInfo]:
         found = []
         for base, end in pairwise((*self._bounds, self.log_end_offset)):
@@ -284,7 +273,7 @@ class MemoryEngine:
         self.cluster_id = new_cluster_id(new_uuid)
         self.leader_epoch = -1
         self.catalog = MemoryCatalog()
-        self.on_appended: Callable[[TopicPartition], None] = ignore_appended
+        self.on_appended: Callable[[TopicPartition], None] = lambda tp: None
         self.on_fatal: Callable[[EngineError], None] = lambda error: None
         self.recovered: list[Cut] = []
         self.closed_to_others: ClosedToOthers | None = None

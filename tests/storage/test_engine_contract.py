@@ -29,7 +29,7 @@ async def test_an_empty_log(log):
     assert await read(log, 0, max_bytes=100) == b""
     assert await in_turns(log.offset_for_timestamp(0)) is None
     assert await in_turns(log.max_timestamp()) is None
-    assert log.retention_offset(oldest_ms=10**15, max_bytes=0) == 0
+    assert log.segments() == []
 
 
 async def test_append_gives_offsets_at_once_and_reports_later(log, appends):
@@ -358,36 +358,3 @@ async def test_after_close_nothing_is_accepted(opened, log, appends):
     with pytest.raises(Unavailable):
         await read(log, 0, max_bytes=10)
     await opened.engine.close()
-
-
-async def test_retention_by_size_leaves_at_least_that_much(opened, appends):
-    log = await opened.log(segment_bytes=1)
-    for _ in range(5):
-        appends.add(log, b"v" * 100)
-    await appends.reported(5)
-    size = log.size_bytes // 5
-    assert log.retention_offset(max_bytes=log.size_bytes) == 0
-    assert log.retention_offset(max_bytes=3 * size) == 2
-    assert log.retention_offset(max_bytes=3 * size + 1) == 1
-    await log.trim(2)
-    assert (log.size_bytes, log.retention_offset(max_bytes=3 * size)) == (3 * size, 2)
-
-
-async def test_retention_by_time_goes_up_to_the_first_that_is_young_enough(opened, appends):
-    log = await opened.log(segment_bytes=1)
-    for timestamp_ms in (100, 200, 50, 300, 400):
-        appends.add(log, b"v", timestamp_ms=timestamp_ms)
-    await appends.reported(5)
-    assert log.retention_offset(oldest_ms=100) == 0
-    assert log.retention_offset(oldest_ms=101) == 1
-    assert log.retention_offset(oldest_ms=201) == 3
-    assert log.retention_offset(oldest_ms=301, max_bytes=10**6) == 4
-
-
-async def test_retention_by_time_keeps_records_without_a_timestamp(opened, appends):
-    log = await opened.log(segment_bytes=1)
-    timeless = appends.batch([b"v"], -1)
-    log.append(timeless, count=1, max_timestamp_ms=-1, done=appends.done)
-    await appends.outcome(log, b"w", timestamp_ms=5)
-    assert log.retention_offset(oldest_ms=10**6) == 0
-    assert log.retention_offset(max_bytes=1) == 1

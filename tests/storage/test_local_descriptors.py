@@ -129,7 +129,6 @@ async def test_a_reader_without_descriptors_is_refused_and_the_log_is_not_damage
         lambda: finished(log.offset_for_timestamp(0)),
         lambda: finished(log.max_timestamp()),
         log.segments,
-        lambda: log.retention_offset(oldest_ms=1),
     ):
         with pytest.raises(Unavailable):
             ask()

@@ -258,7 +258,6 @@ async def test_trimmed_segments_are_removed_and_so_are_those_that_a_crash_left(s
 
 async def test_trimming_everything_frees_the_space_and_keeps_the_offsets(sim, appends):
     log = await sim.filled(appends, 3)
-    assert log.retention_offset(oldest_ms=10**6) == 3
     await log.trim(3)
     await asyncio.sleep(0)
     await asyncio.sleep(0)

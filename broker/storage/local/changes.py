@@ -69,14 +69,14 @@ class Trim(Change):
 
 
 class Delete(Change):
-    """Forget a log, and then take its directory apart. A start finishes what was begun."""
+    """Forget a log, and then take its directory apart. A start finishes what was begun.
+
+    Nothing is undone: nobody serves the log any more. What is left of it is an orphan to the next start, or gives way
+    to its successor.
+    """
 
     def prepare(self, materialiser: Materialiser) -> None:
         materialiser.forget(self.kept)
-
-    def undo(self) -> None:
-        # Nobody serves it any more. What is left of it is an orphan to the next start, or gives way to its successor.
-        pass
 
     def finish(self, materialiser: Materialiser) -> None:
         if self.kept.exists:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from ottla.broker.engine import ClosedToOthers, Corrupt, InUse
 from ottla.broker.storage.cluster_id import new_cluster_id
-from ottla.broker.storage.local.files import Files, OsFiles, read_file, replace_file, sync_directory, write_all
+from ottla.broker.storage.local.files import Files, read_file, replace_file, sync_directory, write_all
 from ottla.broker.storage.local.layout import FORMAT, Layout, decode_meta, encode_meta
 
 
@@ -18,17 +18,19 @@ def make_data_directory(files: Files, layout: Layout) -> ClosedToOthers | None:
     What earlier versions made was for everybody to read: that is closed to others. Raises ``Foreign`` where the
     directory is Kafka's.
     """
-    if isinstance(files, OsFiles) and (meta := read_file(files, layout.meta)) is not None:
+    if not isinstance(files, Files):
+        return None  # a simulated disk, which has it
+    if (meta := read_file(files, layout.meta)) is not None:
         decode_meta(meta, layout.meta)
     missing = []
     path = layout.data_dir
-    while not os.path.isdir(path) and isinstance(files, OsFiles):
+    while not os.path.isdir(path):
         missing.append(path)
         path = os.path.dirname(path)
     for path in reversed(missing):
         files.make_directory(path)
         sync_directory(files, os.path.dirname(path))
-    return _keep_others_out(layout) if isinstance(files, OsFiles) else None
+    return _keep_others_out(layout)
 
 
 def _keep_others_out(layout: Layout) -> ClosedToOthers | None:

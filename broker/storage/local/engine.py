@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from ottla.broker.engine import ClosedToOthers, Cut, Damage, EngineError, LogConfig, Sync, Unavailable, ignore_appended
+from ottla.broker.engine import ClosedToOthers, Cut, Damage, EngineError, LogConfig, Sync, Unavailable
 from ottla.broker.storage.local.changes import Change, Delete
 from ottla.broker.storage.local.committer import Committer
 from ottla.broker.storage.local.damage import find_damage
 from ottla.broker.storage.local.directory import make_data_directory, read_meta, take_lock
-from ottla.broker.storage.local.files import Files, OsFiles, SyncFailed, engine_error, read_file
+from ottla.broker.storage.local.files import Files, SyncFailed, engine_error, read_file
 from ottla.broker.storage.local.journal import KEPT_SUFFIX, Journal
 from ottla.broker.storage.local.keeper import Keeper, Materialise, StoreCatalog, TakeCheckpoint
 from ottla.broker.storage.local.kept_log import KeptLog
@@ -79,14 +79,14 @@ class LocalEngine:
         self.leader_epoch = -1
         self.layout = Layout(os.path.abspath(data_dir))
         self.catalog = LocalCatalog(self)
-        self.on_appended: Callable[[TopicPartition], None] = ignore_appended
+        self.on_appended: Callable[[TopicPartition], None] = lambda tp: None
         self.on_fatal: Callable[[EngineError], None] = lambda error: None
         self.recovered: list[Cut] = []
         self.was_clean = False
         self.closed_to_others: ClosedToOthers | None = None
         self._new_uuid = new_uuid
         self._interval_s = interval_ms / 1000
-        self._files = files or OsFiles()
+        self._files = files or Files()
         self._threaded = threaded
         self._monotonic = monotonic
         self._sizes = sizes or Sizes()

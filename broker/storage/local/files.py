@@ -5,11 +5,11 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final, Protocol
+from typing import Final
 
 from ottla.broker.engine import EngineError, StorageFull, Unavailable
 from ottla.protocol.compression import Buffer
-from ottla.protocol.stored.files import DiskFiles, ReadableFiles
+from ottla.protocol.stored.files import DiskFiles
 
 _MOST_PIECES: Final = 1024
 JOIN_BELOW: Final = 64 * 1024
@@ -23,62 +23,27 @@ class SyncFailed(Exception):
     """Syncing failed. The kernel may have dropped the pages, so trying again could report success for lost data."""
 
 
-class Files(ReadableFiles, Protocol):
-    """Plain POSIX, by path or by handle. Everything raises ``OSError``; only ``sync…`` make anything durable.
+class Files(DiskFiles):
+    """The disk: plain POSIX, by path or by handle. Everything raises ``OSError``; only ``sync…`` make anything durable.
 
     A directory must be synced for names made, changed or removed in it to be durable. What a path names is never
-    reached through a symbolic link, but for the directories above it.
+    reached through a symbolic link, but for the directories above it. It has no state, so that the event loop and the
+    writer thread may share one.
     """
 
     def open(self, path: str, *, create: bool = False) -> int:
         """Open to read and write; the handle is for ``close`` and everything that takes one."""
-
-    def write(self, handle: int, pieces: Sequence[Buffer], offset: int) -> int:
-        """Write at most 1024 pieces one after the other; how many bytes were written may be fewer than there are."""
-
-    def truncate(self, handle: int, size: int) -> None: ...
-
-    def sync(self, handle: int) -> None:
-        """Make the content and its length durable."""
-
-    def open_directory(self, path: str) -> int:
-        """Open a directory for ``sync_directory``."""
-
-    def sync_directory(self, handle: int) -> None:
-        """Make the names in a directory durable."""
-
-    def make_directory(self, path: str) -> None:
-        """Make one level; ``FileExistsError`` if there is something of that name."""
-
-    def rename(self, old: str, new: str) -> None: ...
-
-    def remove(self, path: str) -> None: ...
-
-    def remove_directory(self, path: str) -> None: ...
-
-    def allocate(self, handle: int, size: int) -> None:
-        """Take room for ``size`` bytes, so that the file has them."""
-
-    def free_space(self, path: str) -> tuple[int, int]:
-        """Bytes that are free on the disk, and all that it has."""
-
-    def lock(self, path: str) -> int:
-        """Open the file, making it if need be, and lock it until the handle is closed; ``BlockingIOError`` if taken."""
-
-
-class OsFiles(DiskFiles):
-    """The disk. Without state, so that the event loop and the writer thread may share one."""
-
-    def open(self, path: str, *, create: bool = False) -> int:
         return _open(path, os.O_RDWR | os.O_NOFOLLOW | (os.O_CREAT if create else 0))
 
     def write(self, handle: int, pieces: Sequence[Buffer], offset: int) -> int:
+        """Write at most 1024 pieces one after the other; how many bytes were written may be fewer than there are."""
         return os.pwritev(handle, pieces, offset)
 
     def truncate(self, handle: int, size: int) -> None:
         os.ftruncate(handle, size)
 
     def sync(self, handle: int) -> None:
+        """Make the content and its length durable."""
         if sys.platform == "darwin":
             import fcntl
 
@@ -88,12 +53,15 @@ class OsFiles(DiskFiles):
             os.fdatasync(handle)
 
     def open_directory(self, path: str) -> int:
+        """Open a directory for ``sync_directory``."""
         return _open(path, os.O_RDONLY | os.O_DIRECTORY)
 
     def sync_directory(self, handle: int) -> None:
+        """Make the names in a directory durable."""
         os.fsync(handle)
 
     def make_directory(self, path: str) -> None:
+        """Make one level; ``FileExistsError`` if there is something of that name."""
         os.mkdir(path, 0o700)
 
     def list(self, path: str) -> list[str]:
@@ -113,16 +81,19 @@ class OsFiles(DiskFiles):
         os.rmdir(path)
 
     def allocate(self, handle: int, size: int) -> None:
+        """Take room for ``size`` bytes, so that the file has them."""
         if sys.platform == "darwin":
             os.ftruncate(handle, size)
         else:
             os.posix_fallocate(handle, 0, size)
 
     def free_space(self, path: str) -> tuple[int, int]:
+        """Bytes that are free on the disk, and all that it has."""
         found = os.statvfs(path)
         return found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
 
     def lock(self, path: str) -> int:
+        """Open the file, making it if need be, and lock it until the handle is closed; ``BlockingIOError`` if taken."""
         import fcntl
 
         handle = self.open(path, create=True)

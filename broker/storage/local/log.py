@@ -242,20 +242,6 @@ class LocalLog:
                 runs[-1] = SegmentInfo(last.base_offset, end, last.size_bytes + append.size, largest, False)
         return runs
 
-    def retention_offset(self, *, oldest_ms: int | None = None, max_bytes: int | None = None) -> int:
-        offset = self.log_start_offset
-        remaining = self.size_bytes
-        by_size = max_bytes is not None
-        for segment in self.segments():
-            remaining -= segment.size_bytes
-            # Nobody knows the age of records without a timestamp, so they stay.
-            too_old = oldest_ms is not None and segment.size_bytes and 0 <= segment.max_timestamp_ms < oldest_ms
-            by_size = by_size and max_bytes is not None and remaining >= max_bytes
-            if not (too_old or by_size):
-                break
-            offset = max(offset, segment.next_offset)
-        return min(offset, self.high_watermark)
-
     async def roll(self) -> None:
         self._check_open()
         async with self._changing:

@@ -12,7 +12,6 @@ from ottla.broker.engine import Corrupt, EngineError, InUse, Unavailable
 from ottla.broker.storage.local.damage import Progress, find_damage, keep_copies, mend, undo_interrupted
 from ottla.broker.storage.local.files import (
     Files,
-    OsFiles,
     SyncFailed,
     engine_error,
     read_file,
@@ -57,7 +56,7 @@ def examine(
     ``segments=False`` reads no segment, which is quick and finds no damage in them; ``tell`` hears of the bytes read.
     Raises ``InUse`` while a broker has it, ``Corrupt`` for a directory that is none of ours, ``Unavailable``.
     """
-    return _repair(data_dir, files or OsFiles(), dry_run=True, segments=segments, tell=tell)
+    return _repair(data_dir, files or Files(), dry_run=True, segments=segments, tell=tell)
 
 
 def recover_accepting_loss(
@@ -67,7 +66,7 @@ def recover_accepting_loss(
 
     Where there is no problem nothing is changed.
     """
-    return _repair(data_dir, files or OsFiles(), dry_run=False, segments=True, tell=tell)
+    return _repair(data_dir, files or Files(), dry_run=False, segments=True, tell=tell)
 
 
 def _repair(data_dir: str, files: Files, *, dry_run: bool, segments: bool, tell: Progress) -> RepairReport:
