@@ -7,7 +7,6 @@ import itertools
 from types import SimpleNamespace
 
 import pytest
-import pytest_asyncio
 
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.observe.record_times import AppendTimes
@@ -23,8 +22,6 @@ from ottla.protocol.consumer_protocol import (
 from ottla.protocol.records import Record, build_batch
 from tests.handlers.conftest import NOW_MS, World
 from tests.support.requests import commit_fields, join_fields, request, sync_fields
-
-pytestmark = pytest.mark.asyncio
 
 
 def given(**assigned):
@@ -112,7 +109,7 @@ class ViewedWorld(World):
         return [one.lag_seconds for one in self.view.offsets(group_id)]
 
 
-@pytest_asyncio.fixture
+@pytest.fixture
 async def world():
     world = await ViewedWorld().start()
     await world.topic("t", partitions=2)

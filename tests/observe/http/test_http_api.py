@@ -197,7 +197,6 @@ def test_every_answer_says_that_nothing_of_other_hosts_belongs_to_it(get: Ask) -
         assert "access-control-allow-origin" not in headers
 
 
-@pytest.mark.asyncio
 async def test_why_timeline_and_alarms_of_a_group_that_lives() -> None:
     async with Broker(http=True, topics={"orders": 2}) as broker:
 

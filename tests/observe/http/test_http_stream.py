@@ -80,7 +80,6 @@ def groups(found: Sent) -> tuple[list[str], list[str]]:
     return [one["group_id"] for one in data["changed"]], data["removed"]
 
 
-@pytest.mark.asyncio
 async def test_the_first_event_is_the_cluster_and_then_come_the_groups() -> None:
     stage = Stage()
     stage.view.put("a")
@@ -93,7 +92,6 @@ async def test_the_first_event_is_the_cluster_and_then_come_the_groups() -> None
     assert groups(await sent(reader)) == (["a", "b"], [])
 
 
-@pytest.mark.asyncio
 async def test_changes_are_told_at_most_twice_a_second_and_once_each() -> None:
     stage = Stage()
     stage.view.put("a")
@@ -114,13 +112,11 @@ async def test_changes_are_told_at_most_twice_a_second_and_once_each() -> None:
 @pytest.mark.parametrize(
     ("sent", "after"), [("7", 7), ("3", 5), ("", 5), ("²", 5), ("-9", 5), ("9" * 5_000, 5), ("1e9", 5)]
 )
-@pytest.mark.asyncio
 async def test_a_last_event_id_that_is_none_of_ours_is_left_alone(sent: str, after: int) -> None:
     query = {"raw": "1", "group": "g", "after": 5}
     assert stream.EventStream(Stage().feed, query, sent)._after == after
 
 
-@pytest.mark.asyncio
 async def test_watched_groups_take_turns_where_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage()
     looked: list[str] = []
@@ -143,7 +139,6 @@ async def test_watched_groups_take_turns_where_there_are_many(monkeypatch: pytes
     assert set(looked) == set(names)
 
 
-@pytest.mark.asyncio
 async def test_names_that_somebody_makes_up_take_no_more_memory_than_others() -> None:
     stage = Stage()
     stage.view.put("a")
@@ -154,7 +149,6 @@ async def test_names_that_somebody_makes_up_take_no_more_memory_than_others() ->
     assert len(waiting) == MOST_GROUPS
 
 
-@pytest.mark.asyncio
 async def test_a_group_that_is_gone_is_told_of_once() -> None:
     stage = Stage()
     stage.view.put("a")
@@ -166,7 +160,6 @@ async def test_a_group_that_is_gone_is_told_of_once() -> None:
     assert groups(await sent(reader)) == ([], ["a"])
 
 
-@pytest.mark.asyncio
 async def test_lag_is_seen_within_seconds_without_any_event() -> None:
     stage = Stage()
     for number in range(1_000):
@@ -182,7 +175,6 @@ async def test_lag_is_seen_within_seconds_without_any_event() -> None:
     assert len(stage.view.asked) - asked <= 11 * stream.SWEEP_PER_TICK
 
 
-@pytest.mark.asyncio
 async def test_a_storm_is_worked_off_in_turns() -> None:
     stage = Stage()
     reader = stage.feed.open(None)
@@ -198,7 +190,6 @@ async def test_a_storm_is_worked_off_in_turns() -> None:
     assert max(counts) <= stream.DIRTY_PER_TICK + stream.SWEEP_PER_TICK
 
 
-@pytest.mark.asyncio
 async def test_a_look_that_takes_long_is_broken_off_and_goes_on_next_time() -> None:
     stage = Stage()
     reader = stage.feed.open(None)
@@ -222,7 +213,6 @@ async def test_a_look_that_takes_long_is_broken_off_and_goes_on_next_time() -> N
     assert list(itertools.chain(*told)) == list(stage.view.briefs)
 
 
-@pytest.mark.asyncio
 async def test_without_readers_nothing_is_looked_at() -> None:
     stage = Stage()
     stage.view.put("a")
@@ -236,7 +226,6 @@ async def test_without_readers_nothing_is_looked_at() -> None:
     assert stage.view.asked == []
 
 
-@pytest.mark.asyncio
 async def test_a_watched_group_comes_at_once_and_when_it_changes() -> None:
     stage = Stage()
     stage.view.put("a")
@@ -260,7 +249,6 @@ async def test_a_watched_group_comes_at_once_and_when_it_changes() -> None:
     assert "group" not in [event for event, _ in await sent(other)]
 
 
-@pytest.mark.asyncio
 async def test_episodes_go_to_those_who_watch_their_group_or_none() -> None:
     stage = Stage()
     everything, mine, others = stage.feed.open(None), stage.feed.open("a"), stage.feed.open("b")
@@ -274,7 +262,6 @@ async def test_episodes_go_to_those_who_watch_their_group_or_none() -> None:
     assert await sent(others) == []
 
 
-@pytest.mark.asyncio
 async def test_an_alarm_is_told_when_it_is_raised_and_when_it_is_over() -> None:
     stage = Stage()
     old, storm = Alarm("old_barrier", "a", "", 1, 1, "old"), Alarm("rebalance_storm", "a", "", 2, 2, "new")
@@ -294,7 +281,6 @@ async def test_an_alarm_is_told_when_it_is_raised_and_when_it_is_over() -> None:
     assert (event, data["text"], data["cleared_ms"]) == ("sentinel", "new", 9)
 
 
-@pytest.mark.asyncio
 async def test_a_reader_that_falls_behind_is_dropped_and_the_others_are_not() -> None:
     stage = Stage(limit_bytes=20_000)
     slow, quick = stage.feed.open(None), stage.feed.open(None)
@@ -308,7 +294,6 @@ async def test_a_reader_that_falls_behind_is_dropped_and_the_others_are_not() ->
     assert await slow.take() == b""
 
 
-@pytest.mark.asyncio
 async def test_a_group_that_takes_more_than_a_reader_may_be_behind_is_shown_to_who_reads() -> None:
     stage = Stage(limit_bytes=2_000)
     large = "g" * 1_700
@@ -323,7 +308,6 @@ async def test_a_group_that_takes_more_than_a_reader_may_be_behind_is_shown_to_w
     assert not reader.ended
 
 
-@pytest.mark.asyncio
 async def test_a_bug_is_logged_and_the_next_look_goes_well() -> None:
     stage = Stage()
     stage.view.put("a")
@@ -341,7 +325,6 @@ async def test_a_bug_is_logged_and_the_next_look_goes_well() -> None:
 # -- the recorder's events
 
 
-@pytest.mark.asyncio
 async def test_raw_events_come_from_where_one_left_off_and_then_live() -> None:
     stage = Stage()
     for group_id in ("a", "b", "a", "a"):
@@ -362,7 +345,6 @@ async def test_raw_events_come_from_where_one_left_off_and_then_live() -> None:
     assert not stage.recorder._followers
 
 
-@pytest.mark.asyncio
 async def test_raw_events_are_taken_in_turns_and_none_is_left_out() -> None:
     stage = Stage()
     for _ in range(stream.RAW_PER_TURN * 2 + 7):
@@ -372,13 +354,11 @@ async def test_raw_events_are_taken_in_turns_and_none_is_left_out() -> None:
     assert counts == [stream.RAW_PER_TURN, stream.RAW_PER_TURN, 7]
 
 
-@pytest.mark.asyncio
 async def test_raw_needs_a_group() -> None:
     with pytest.raises(Problem, match="add group=ID"):
         Stage().feed.open_raw(None, 0)
 
 
-@pytest.mark.asyncio
 async def test_readers_of_raw_events_keep_nobody_from_what_changes() -> None:
     """The feed looks for the readers that it writes for, whoever else was there before, or goes."""
     stage = Stage()
@@ -431,7 +411,6 @@ class Listening:
 
 
 @pytest.mark.e2e
-@pytest.mark.asyncio
 async def test_a_group_is_seen_as_it_comes_together() -> None:
     async with Broker(http=True, topics={"orders": 2}) as broker:
         reader = await asyncio.to_thread(Listening, broker.http_url, "?group=live%2Fone")

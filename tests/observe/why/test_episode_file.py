@@ -37,7 +37,6 @@ async def opened(path: Path, budget_bytes: int = 1 << 20) -> tuple[EpisodeFile, 
     return file, store, log
 
 
-@pytest.mark.asyncio
 async def test_episodes_are_there_after_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "history"
     for run in range(3):
@@ -54,7 +53,6 @@ async def test_episodes_are_there_after_a_restart(tmp_path: Path) -> None:
     assert os.stat(path).st_mode & 0o777 == 0o600
 
 
-@pytest.mark.asyncio
 async def test_what_became_known_later_takes_the_place_of_what_was_written(tmp_path: Path) -> None:
     file, store, _ = await opened(tmp_path / "history")
     for number in (1, 2):
@@ -66,7 +64,6 @@ async def test_what_became_known_later_takes_the_place_of_what_was_written(tmp_p
     assert read(store, "g") == [changed, episode("g", 2)]
 
 
-@pytest.mark.asyncio
 async def test_whatever_a_crash_leaves_the_whole_episodes_are_read_and_more_can_be_written(tmp_path: Path) -> None:
     path = tmp_path / "history"
     file, store, _ = await opened(path)
@@ -91,7 +88,6 @@ async def test_whatever_a_crash_leaves_the_whole_episodes_are_read_and_more_can_
         assert log.errors == []
 
 
-@pytest.mark.asyncio
 async def test_the_file_is_written_anew_before_it_takes_twice_the_memory(tmp_path: Path) -> None:
     path = tmp_path / "history"
     file, store, _ = await opened(path, 20_000)
@@ -107,7 +103,6 @@ async def test_the_file_is_written_anew_before_it_takes_twice_the_memory(tmp_pat
     assert os.listdir(tmp_path) == ["history"]
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("kind", ["a directory", "a link", "something else"])
 async def test_a_file_that_is_none_of_ours_is_told_of_or_begun_anew(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "history"
