@@ -59,8 +59,9 @@ class Topics:
         return len(self.topics[name].partitions) if name in self.topics else 0
 
 
+@dataclass(eq=False, kw_only=True)
 class WatchedWorld(World):
-    """A world whose coordinator tells observers that come later, too."""
+    """A world whose coordinator tells observers, those that come later, too."""
 
     observers: Observers
 
@@ -81,10 +82,8 @@ class Stage:
         self.log = Lines()
         self.emitted: list[Event] = []
         self.told: list[Event] = []
-        WatchedWorld.observers = Observers([EveryEvent(self.told.append)], self.log)
-        self.world = WatchedWorld(
-            GroupConfig(group_initial_rebalance_delay_ms=0, group_max_session_timeout_ms=SESSION_MS)
-        )
+        config = GroupConfig(group_initial_rebalance_delay_ms=0, group_max_session_timeout_ms=SESSION_MS)
+        self.world = WatchedWorld(config, observers=Observers([EveryEvent(self.told.append)], self.log))
         self.logs = Topics(**self.topics)
         self.view = View(
             Identity(1, "c", "0", "h:1", 0),
@@ -96,7 +95,7 @@ class Stage:
         )
         settings = Settings(ottla_sentinel_interval_ms=1_000, **self.settings)
         self.sentinels = Sentinels(self.view, settings, self.log, self, self.emitted.append)
-        WatchedWorld.observers.add(self.sentinels)
+        self.world.observers.add(self.sentinels)
         self.callbacks: list[tuple[int, Any]] = []
         self.sentinels.start()
         self.members: dict[str, GroupMember] = {}
