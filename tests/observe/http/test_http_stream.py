@@ -20,12 +20,13 @@ from ottla.observe.http.changes import MOST_GROUPS, Changes
 from ottla.observe.http.parts import Parts
 from ottla.observe.http.problems import Problem
 from ottla.observe.http.stream import Feed, Reader
+from ottla.observe.recorder import Recorder
 from ottla.observe.sentinels.model import Alarm
 from ottla.observe.snapshot import GroupBrief
 from ottla.observe.why.model import Episode
 from ottla.testing import Broker
 from tests.observe.http.conftest import ask
-from tests.observe.http.fakes import FakeHistory, FakeSentinels, FakeView, Lines, ManualClock, recorder_of
+from tests.observe.http.fakes import FakeHistory, FakeSentinels, FakeView, Lines, ManualClock
 
 Sent = list[tuple[str, Any]]
 
@@ -35,7 +36,7 @@ class Stage:
 
     def __init__(self, limit_bytes: int = 1 << 20) -> None:
         self.view, self.clock, self.log = FakeView(), ManualClock(), Lines()
-        self.recorder, self.history, self.sentinels = recorder_of(), FakeHistory(), FakeSentinels()
+        self.recorder, self.history, self.sentinels = Recorder(1 << 20), FakeHistory(), FakeSentinels()
         self.changes = Changes()
         parts = Parts(
             self.view,
@@ -155,7 +156,7 @@ async def test_a_group_that_is_gone_is_told_of_once() -> None:
     reader = stage.feed.open(None)
     stage.clock.advance(500)
     await sent(reader)
-    del stage.view.briefs["a"]
+    del stage.view.groups["a"]
     stage.clock.advance(2_000)
     assert groups(await sent(reader)) == ([], ["a"])
 
@@ -210,7 +211,7 @@ async def test_a_look_that_takes_long_is_broken_off_and_goes_on_next_time() -> N
         stage.clock.advance(500)
         told.append([one["group_id"] for _, data in await sent(reader) for one in data["changed"]])
     assert [len(one) for one in told] == [3, 3, 0, 0, 3, 3]  # in between those that were told of already
-    assert list(itertools.chain(*told)) == list(stage.view.briefs)
+    assert list(itertools.chain(*told)) == list(stage.view.groups)
 
 
 async def test_without_readers_nothing_is_looked_at() -> None:
@@ -243,7 +244,7 @@ async def test_a_watched_group_comes_at_once_and_when_it_changes() -> None:
     stage.view.put("a", "Empty", lag=7)  # no event tells of it
     stage.clock.advance(2_000)
     assert (await sent(reader))[-1][1]["offsets"][0]["lag"] == 7
-    del stage.view.briefs["a"]
+    del stage.view.groups["a"]
     stage.clock.advance(2_000)
     assert (await sent(reader))[-1] == ("group", {"group": None, "offsets": []})
     assert "group" not in [event for event, _ in await sent(other)]
