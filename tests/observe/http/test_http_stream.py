@@ -54,6 +54,11 @@ class Stage:
         self.changes(changed(group_id))
 
 
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()
+
+
 def changed(group_id: str) -> StateChanged:
     return StateChanged(group_id=group_id, cause=1, before="Empty", after="Stable", generation=1)
 
@@ -81,8 +86,7 @@ def groups(found: Sent) -> tuple[list[str], list[str]]:
     return [one["group_id"] for one in data["changed"]], data["removed"]
 
 
-async def test_the_first_event_is_the_cluster_and_then_come_the_groups() -> None:
-    stage = Stage()
+async def test_the_first_event_is_the_cluster_and_then_come_the_groups(stage: Stage) -> None:
     stage.view.put("a")
     stage.view.put("b")
     reader = stage.feed.open(None)
@@ -93,8 +97,7 @@ async def test_the_first_event_is_the_cluster_and_then_come_the_groups() -> None
     assert groups(await sent(reader)) == (["a", "b"], [])
 
 
-async def test_changes_are_told_at_most_twice_a_second_and_once_each() -> None:
-    stage = Stage()
+async def test_changes_are_told_at_most_twice_a_second_and_once_each(stage: Stage) -> None:
     stage.view.put("a")
     reader = stage.feed.open(None)
     stage.clock.advance(500)
@@ -118,8 +121,7 @@ async def test_a_last_event_id_that_is_none_of_ours_is_left_alone(sent: str, aft
     assert stream.EventStream(Stage().feed, query, sent)._after == after
 
 
-async def test_watched_groups_take_turns_where_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Stage()
+async def test_watched_groups_take_turns_where_there_are_many(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
     group = stage.view.group
 
@@ -140,8 +142,7 @@ async def test_watched_groups_take_turns_where_there_are_many(monkeypatch: pytes
     assert set(looked) == set(names)
 
 
-async def test_names_that_somebody_makes_up_take_no_more_memory_than_others() -> None:
-    stage = Stage()
+async def test_names_that_somebody_makes_up_take_no_more_memory_than_others(stage: Stage) -> None:
     stage.view.put("a")
     stage.feed.open(None)
     waiting = stage.feed._dirty
@@ -150,8 +151,7 @@ async def test_names_that_somebody_makes_up_take_no_more_memory_than_others() ->
     assert len(waiting) == MOST_GROUPS
 
 
-async def test_a_group_that_is_gone_is_told_of_once() -> None:
-    stage = Stage()
+async def test_a_group_that_is_gone_is_told_of_once(stage: Stage) -> None:
     stage.view.put("a")
     reader = stage.feed.open(None)
     stage.clock.advance(500)
@@ -161,8 +161,7 @@ async def test_a_group_that_is_gone_is_told_of_once() -> None:
     assert groups(await sent(reader)) == ([], ["a"])
 
 
-async def test_lag_is_seen_within_seconds_without_any_event() -> None:
-    stage = Stage()
+async def test_lag_is_seen_within_seconds_without_any_event(stage: Stage) -> None:
     for number in range(1_000):
         stage.view.put(f"g{number:04}")
     reader = stage.feed.open(None)
@@ -176,8 +175,7 @@ async def test_lag_is_seen_within_seconds_without_any_event() -> None:
     assert len(stage.view.asked) - asked <= 11 * stream.SWEEP_PER_TICK
 
 
-async def test_a_storm_is_worked_off_in_turns() -> None:
-    stage = Stage()
+async def test_a_storm_is_worked_off_in_turns(stage: Stage) -> None:
     reader = stage.feed.open(None)
     await sent(reader)
     for number in range(1_200):
@@ -191,8 +189,7 @@ async def test_a_storm_is_worked_off_in_turns() -> None:
     assert max(counts) <= stream.DIRTY_PER_TICK + stream.SWEEP_PER_TICK
 
 
-async def test_a_look_that_takes_long_is_broken_off_and_goes_on_next_time() -> None:
-    stage = Stage()
+async def test_a_look_that_takes_long_is_broken_off_and_goes_on_next_time(stage: Stage) -> None:
     reader = stage.feed.open(None)
     await sent(reader)
     for number in range(12):
@@ -214,8 +211,7 @@ async def test_a_look_that_takes_long_is_broken_off_and_goes_on_next_time() -> N
     assert list(itertools.chain(*told)) == list(stage.view.groups)
 
 
-async def test_without_readers_nothing_is_looked_at() -> None:
-    stage = Stage()
+async def test_without_readers_nothing_is_looked_at(stage: Stage) -> None:
     stage.view.put("a")
     for _ in range(2):
         reader = stage.feed.open(None)
@@ -227,8 +223,7 @@ async def test_without_readers_nothing_is_looked_at() -> None:
     assert stage.view.asked == []
 
 
-async def test_a_watched_group_comes_at_once_and_when_it_changes() -> None:
-    stage = Stage()
+async def test_a_watched_group_comes_at_once_and_when_it_changes(stage: Stage) -> None:
     stage.view.put("a")
     reader, other = stage.feed.open("a"), stage.feed.open(None)
     first = await sent(reader)
@@ -250,8 +245,7 @@ async def test_a_watched_group_comes_at_once_and_when_it_changes() -> None:
     assert "group" not in [event for event, _ in await sent(other)]
 
 
-async def test_episodes_go_to_those_who_watch_their_group_or_none() -> None:
-    stage = Stage()
+async def test_episodes_go_to_those_who_watch_their_group_or_none(stage: Stage) -> None:
     everything, mine, others = stage.feed.open(None), stage.feed.open("a"), stage.feed.open("b")
     for reader in (everything, mine, others):
         await sent(reader)
@@ -263,8 +257,7 @@ async def test_episodes_go_to_those_who_watch_their_group_or_none() -> None:
     assert await sent(others) == []
 
 
-async def test_an_alarm_is_told_when_it_is_raised_and_when_it_is_over() -> None:
-    stage = Stage()
+async def test_an_alarm_is_told_when_it_is_raised_and_when_it_is_over(stage: Stage) -> None:
     old, storm = Alarm("old_barrier", "a", "", 1, 1, "old"), Alarm("rebalance_storm", "a", "", 2, 2, "new")
     stage.sentinels.standing = [old]
     reader = stage.feed.open(None)
@@ -309,8 +302,7 @@ async def test_a_group_that_takes_more_than_a_reader_may_be_behind_is_shown_to_w
     assert not reader.ended
 
 
-async def test_a_bug_is_logged_and_the_next_look_goes_well() -> None:
-    stage = Stage()
+async def test_a_bug_is_logged_and_the_next_look_goes_well(stage: Stage) -> None:
     stage.view.put("a")
     reader = stage.feed.open(None)
     await sent(reader)
@@ -326,8 +318,7 @@ async def test_a_bug_is_logged_and_the_next_look_goes_well() -> None:
 # -- the recorder's events
 
 
-async def test_raw_events_come_from_where_one_left_off_and_then_live() -> None:
-    stage = Stage()
+async def test_raw_events_come_from_where_one_left_off_and_then_live(stage: Stage) -> None:
     for group_id in ("a", "b", "a", "a"):
         stage.happens(group_id)
     reader = stage.feed.open_raw("a", 1)
@@ -346,8 +337,7 @@ async def test_raw_events_come_from_where_one_left_off_and_then_live() -> None:
     assert not stage.recorder._followers
 
 
-async def test_raw_events_are_taken_in_turns_and_none_is_left_out() -> None:
-    stage = Stage()
+async def test_raw_events_are_taken_in_turns_and_none_is_left_out(stage: Stage) -> None:
     for _ in range(stream.RAW_PER_TURN * 2 + 7):
         stage.happens("a")
     reader = stage.feed.open_raw("a", 0)
@@ -355,14 +345,13 @@ async def test_raw_events_are_taken_in_turns_and_none_is_left_out() -> None:
     assert counts == [stream.RAW_PER_TURN, stream.RAW_PER_TURN, 7]
 
 
-async def test_raw_needs_a_group() -> None:
+async def test_raw_needs_a_group(stage: Stage) -> None:
     with pytest.raises(Problem, match="add group=ID"):
-        Stage().feed.open_raw(None, 0)
+        stage.feed.open_raw(None, 0)
 
 
-async def test_readers_of_raw_events_keep_nobody_from_what_changes() -> None:
+async def test_readers_of_raw_events_keep_nobody_from_what_changes(stage: Stage) -> None:
     """The feed looks for the readers that it writes for, whoever else was there before, or goes."""
-    stage = Stage()
     raw = stage.feed.open_raw("a", 0)
     assert not stage.clock.pending(), "raw events need no looks"
     reader = stage.feed.open("a")

@@ -17,20 +17,13 @@ from ottla.clients import Admin
 from ottla.observe.why.episode_file import MAGIC, EpisodeFile, read_rows
 from ottla.observe.why.store import Store
 from ottla.testing import BrokerProcess
+from tests.observe.http.fakes import Lines
 from tests.observe.why.test_history import episode, read
 from tests.support.waiting import wait_for
 
 
-class Log:
-    def __init__(self) -> None:
-        self.errors: list[str] = []
-
-    def error(self, event: str, **fields: Any) -> None:
-        self.errors.append(f"{event} {fields['path']}: {fields['reason']}")
-
-
-async def opened(path: Path, budget_bytes: int = 1 << 20) -> tuple[EpisodeFile, Store, Log]:
-    log: Any = Log()
+async def opened(path: Path, budget_bytes: int = 1 << 20) -> tuple[EpisodeFile, Store, Lines]:
+    log = Lines()
     store = Store(budget_bytes)
     file = EpisodeFile(path, store, LoopClock(asyncio.get_running_loop()), log)
     await file.begin()
@@ -46,7 +39,7 @@ async def test_episodes_are_there_after_a_restart(tmp_path: Path) -> None:
             store.keep(episode("g", number))
         store.keep(episode("other", run + 1))
         await file.close()
-        assert log.errors == []
+        assert log.told == []
     _, store, _ = await opened(path)
     assert read(store, "g") == [episode("g", number) for number in range(1, 7)]
     assert store.last_number("other") == 3
@@ -85,7 +78,7 @@ async def test_whatever_a_crash_leaves_the_whole_episodes_are_read_and_more_can_
         await file.close()
         _, store, _ = await opened(path)
         assert [one.number for one in read(store, "g")] == [*kept, 9]
-        assert log.errors == []
+        assert log.told == []
 
 
 async def test_the_file_is_written_anew_before_it_takes_twice_the_memory(tmp_path: Path) -> None:
@@ -117,9 +110,10 @@ async def test_a_file_that_is_none_of_ours_is_told_of_or_begun_anew(tmp_path: Pa
     store.keep(episode("g", 1))
     await file.close()
     if kind == "something else":
-        assert log.errors == [] and path.read_bytes().startswith(MAGIC)
+        assert log.told == [] and path.read_bytes().startswith(MAGIC)
         return
-    assert len(log.errors) == 1 and "is not kept any more" in log.errors[0]
+    [(said, fields)] = log.of("error")
+    assert "is not kept any more" in said and fields.keys() == {"path", "reason"}
     if kind == "a link":
         assert (tmp_path / "elsewhere").read_bytes() == b"precious"
 
