@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from collections.abc import Callable
 
 import msgspec
@@ -27,6 +26,7 @@ from ottla.protocol.messages.offset_commit import OffsetCommitRequest
 from tests.observe.http.fakes import Lines
 from tests.observe.makers import event_of
 from tests.observe.sentinels.stage import WatchedWorld
+from tests.support.memory import allocations
 from tests.support.requests import commit_fields, request
 
 
@@ -84,17 +84,13 @@ def test_the_oldest_events_go_first_and_the_newest_stay() -> None:
 
 
 def test_long_names_are_counted_as_what_they_take() -> None:
-    tracemalloc.start()
-    try:
+    with allocations() as allocated:
         recorder = Recorder(2 << 20)
         for number in range(1_000):
             recorder(moved("😀" * 3_000 + str(number), number))
         said_bytes = recorder.memory_bytes
-        taken_bytes, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
     assert said_bytes <= 2 << 20
-    assert taken_bytes < 1.1 * (2 << 20)
+    assert allocated.held_bytes < 1.1 * (2 << 20)
 
 
 def test_a_busy_group_does_not_push_a_quiet_one_out() -> None:
@@ -146,18 +142,13 @@ def test_memory_is_as_configured(groups: int, of: str) -> None:
     kinds: list[Callable[[str, int], Event]] = [] if of == "commits" else [moved]
     kinds += [] if of == "rebalances" else [commit]
     names = [f"group-{number}" for number in range(groups)]
-    tracemalloc.start()
-    try:
-        before, _ = tracemalloc.get_traced_memory()
+    with allocations() as allocated:
         recorder = Recorder(budget_bytes)
         for number in range(40_000):
             for kind in kinds:
                 recorder(kind(names[number % groups], number))
-        after, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
     assert recorder.dropped_events
-    assert 0.9 * budget_bytes < after - before < 1.1 * budget_bytes
+    assert 0.9 * budget_bytes < allocated.held_bytes < 1.1 * budget_bytes
     assert recorder.memory_bytes <= budget_bytes
 
 
@@ -240,16 +231,12 @@ def test_not_too_many_wait(number: int) -> None:
 
 def test_nobody_waits_for_large_events() -> None:
     told, _ = deferred(recorder := Recorder(64 << 10))
-    tracemalloc.start()
-    try:
+    with allocations() as allocated:
         for number in range(50):
             large = commit("g", number)
             large.commits = [Commit("t", partition, number, -1, "x" * 30_000 + str(number)) for partition in range(20)]
             told(large)
-        held_bytes, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert held_bytes < 2 << 20
+    assert allocated.held_bytes < 2 << 20
     assert recorder.dropped_events == 50
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import tracemalloc
-
 import pytest
 
 from ottla.broker.core.events import OffsetsCommitted, StateChanged
 from ottla.observe.timeline.model import Flow
 from ottla.observe.timeline.traffic import GROUP_BYTES, TIERS, Traffic
 from tests.observe.timeline.synthetic import T0
+from tests.support.memory import allocations
 
 MINUTE, HOUR = 60_000, 3_600_000
 
@@ -116,9 +115,7 @@ def test_memory_is_bounded() -> None:
     """Twice as many groups as fit, each busy for more than a day."""
     budget = 20 * GROUP_BYTES
     traffic = Traffic(budget)
-    tracemalloc.start()
-    try:
-        before, _ = tracemalloc.get_traced_memory()
+    with allocations() as allocated:
         for at in range(0, 40 * HOUR, 7 * MINUTE):
             for group in range(20):
                 commit(traffic, at, f"old-{group}")
@@ -126,8 +123,5 @@ def test_memory_is_bounded() -> None:
         for at in range(40 * HOUR, 80 * HOUR, 7 * MINUTE):
             for group in range(20):
                 commit(traffic, at, f"new-{group}")
-        after, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
     assert sorted(traffic.group_ids()) == sorted(f"new-{group}" for group in range(20))
-    assert after - before <= budget * 1.1
+    assert allocated.held_bytes <= budget * 1.1

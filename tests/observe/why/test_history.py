@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import tracemalloc
 from typing import Any
 
 import pytest
@@ -25,6 +24,7 @@ from ottla.observe.why.words import verdict
 from tests.observe.makers import event_of
 from tests.observe.why.stories import played
 from tests.observe.why.story import GROUP, Story, stable
+from tests.support.memory import allocations
 
 
 def read(store: Store, group_id: str) -> list[Episode]:
@@ -147,14 +147,12 @@ def test_two_hundred_members_and_five_hundred_rebalances_fit() -> None:
     budget = 16 * 1024 * 1024
     store = Store(budget)
     gc.collect()
-    tracemalloc.start()
-    for number in range(1, 501):
-        store.keep(episode("large", number, 200))
-    used, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
+    with allocations() as allocated:
+        for number in range(1, 501):
+            store.keep(episode("large", number, 200))
     assert len(store.rows("large", since_ms=0)) == 500
     assert store.size_bytes < budget / 2
-    assert 0.9 < used / store.size_bytes < 1.1
+    assert 0.9 < allocated.held_bytes / store.size_bytes < 1.1
 
 
 def test_room_is_made_for_many_groups_in_one_look_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
