@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any, TypeVar
 
 from ottla.broker.core.events import CommitReceived, Event, FetchParked, JoinReceived
+from ottla.broker.core.groups.config import GroupConfig
 from ottla.observe.recording import Header
 
 Kind = TypeVar("Kind", bound=Event)
@@ -38,7 +40,6 @@ APIS: dict[type[Event], str] = {
     JoinReceived: "JoinGroup",
 }
 
-SETTINGS: dict[str, int | str] = {"group_max_size": 3, "group_generation_persist": "sync"}
 HEADER = Header(
     version="1",
     node_id=1,
@@ -47,7 +48,7 @@ HEADER = Header(
     started_ms=5,
     started_at_ms=3,
     partitions=50,
-    settings=SETTINGS,
+    settings=asdict(GroupConfig()),
 )
 
 

@@ -20,50 +20,22 @@ from ottla.observe.snapshot import (
 )
 from ottla.observe.why.model import Episode
 from ottla.observe.why.store import Cost
+from tests.shell.host import Clock, Timer
 
 
-class Timer:
-    """Something that is due."""
-
-    def __init__(self, when_ms: int, callback: Callable[[], None]) -> None:
-        self.when_ms, self.callback, self.cancelled = when_ms, callback, False
-
-    def cancel(self) -> None:
-        self.cancelled = True
-
-
-class ManualClock:
-    """A clock that moves when it is told to."""
+class ManualClock(Clock):
+    """A clock that moves when it is told to, in the year 2026."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.now_ms = 1_000
-        self.timers: list[Timer] = []
-
-    def monotonic_ms(self) -> int:
-        return self.now_ms
 
     def wall_ms(self) -> int:
         return 1_767_225_600_000 + self.now_ms
 
-    def call_at(self, when_ms: int, callback: Callable[[], None]) -> Timer:
-        timer = Timer(when_ms, callback)
-        self.timers.append(timer)
-        return timer
-
-    def advance(self, ms: int) -> None:
-        """Go on, and call who is due on the way."""
-        end_ms = self.now_ms + ms
-        while due := [one for one in self.pending() if one.when_ms <= end_ms]:
-            first = min(due, key=lambda one: one.when_ms)
-            self.timers.remove(first)
-            self.now_ms = max(self.now_ms, first.when_ms)
-            first.callback()
-        self.now_ms = end_ms
-
     def pending(self) -> list[Timer]:
         """Those that wait."""
-        self.timers = [one for one in self.timers if not one.cancelled]
-        return self.timers
+        return [one for one in self.timers if not one.cancelled]
 
 
 def costs_of(episodes: list[Episode], since_ms: int) -> list[Cost]:
