@@ -53,7 +53,7 @@ HEADER = Header(
 
 
 def event_of(kind: type[Kind], **fields: Any) -> Kind:
-    """An event of a kind."""
+    """An event of a kind; that a request came has no cause."""
     given = {name: ANY[name] for name in kind.__struct_fields__ if name in ANY}
     if kind in APIS:
         given |= {"api": APIS[kind], "cause": 0}
