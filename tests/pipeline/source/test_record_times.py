@@ -1,6 +1,5 @@
 """How old unread records are, asked of a broker, and noted in the lake once."""
 
-import tracemalloc
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,6 +17,7 @@ from ottla.pipeline.tables import RECORD_TIMES
 from ottla.protocol.records import TopicPartition
 from ottla.testing import Broker
 from tests.pipeline.source.reading import commit, create, producer, transact
+from tests.support.memory import allocations
 
 FIRST_MS = 1_700_000_000_000
 TO_COME_MS = 4_000_000_000_000
@@ -101,13 +101,9 @@ def test_what_is_known_stays_in_arrow(tmp_path: Path) -> None:
     record_times._write(lake, "c", now, [(Place(tp, offset), FIRST_MS) for offset in range(100_000)])
     other = {Place(tp, 100_000), Place(TopicPartition("orders", 4), 5), Place(TopicPartition("refunds", 3), 5)}
     asked = {Place(tp, -1), Place(tp, 0), Place(tp, 99_999)} | other
-    tracemalloc.start()
-    try:
+    with allocations() as allocated:
         found = record_times.unknown(lake, now, asked)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
     assert found == sorted(other | {Place(tp, -1)}), "what is older than gold looks is asked again"
-    assert peak < 2_000_000
+    assert allocated.bytes < 2_000_000
     assert record_times.unknown(Lake(str(tmp_path / "none")), now, asked) == sorted(asked)
     assert record_times.unknown(lake, now, set()) == []
