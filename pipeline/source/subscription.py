@@ -6,8 +6,9 @@ import re
 from collections.abc import Sequence
 
 from ottla.clients.errors import OptionError
+from ottla.clients.structs import EARLIEST, LATEST
 from ottla.pipeline.source.logs import Bounds, SourceError, Topic
-from ottla.pipeline.source.options import EARLIEST, LATEST, Options, Place
+from ottla.pipeline.source.options import Options, Place
 from ottla.pipeline.source.rows import Logs
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.records import TopicPartition
