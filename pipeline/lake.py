@@ -123,11 +123,6 @@ class Lake:
             self.write(ABOUT, about)
         return about
 
-    @contextmanager
-    def opened(self, format: str, cluster_id: str | None) -> Iterator[str]:
-        """`open`, for a ``with`` behind `writing`: gives the id of the lake's cluster."""
-        yield str(self.open(format=format, cluster_id=cluster_id)["cluster_id"])
-
     def note(self, part: str, **values: Any) -> None:
         """Add to an object of ``lake.json``; only while `writing`."""
         about = self.about() or {}

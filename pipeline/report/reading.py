@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from datetime import date
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
 from ottla.pipeline.parquet_files import UnreadableTable, committed, dataset, filesystem
@@ -168,6 +168,18 @@ class Tables:
             except ValueError:
                 continue  # rows of no day, or a format that has no folders
         return sorted(found)
+
+
+def within(column: str, since: datetime | None, until: datetime | None) -> pc.Expression:
+    """The filter for times from ``since`` to before ``until``; None is no bound."""
+    import pyarrow.compute as pc
+
+    where = pc.scalar(True)
+    if since is not None:
+        where = where & (pc.field(column) >= since)
+    if until is not None:
+        where = where & (pc.field(column) < until)
+    return where
 
 
 def _build(lake: str) -> str:
