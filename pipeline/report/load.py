@@ -306,9 +306,8 @@ def _quarantine(tables: Tables, span: Span) -> list[tuple[str, int]]:
 
 
 def _cluster(tables: Tables) -> str:
-    named = tables.facts.get("cluster_id") or tables.facts.get("cluster")
-    if isinstance(named, str):
-        return named
+    if tables.cluster_id:
+        return tables.cluster_id
     for table in TIMES:
         for (cluster,) in tables.lines(table, ["cluster_id"]):
             if cluster:
