@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 from ottla.clients.backoff import Backoff
 from ottla.clients.cluster import ClusterMetadata
-from ottla.clients.errors import KafkaConnectionError, KafkaError, KafkaTimeout, error_code, error_of
-from ottla.clients.partitions import by_topic
+from ottla.clients.errors import KafkaConnectionError, KafkaError, KafkaTimeout, check, error_code, error_of
+from ottla.clients.partitions import by_topic, label
 from ottla.clients.structs import EARLIEST, LATEST
 from ottla.pipeline.codec import Chunk, Damage, walk
 from ottla.pipeline.source.connection import Connection
@@ -36,10 +36,6 @@ _MOST_LOOKS = 3
 _MOST_HELD = 32 << 20
 """An answer has a few MiB, which may be very well compressed."""
 _MISSING = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
-
-
-class Retry(Exception):
-    """Something that passes: ask again, perhaps somebody else."""
 
 
 class Cluster:
@@ -117,8 +113,8 @@ class Cluster:
         while True:
             try:
                 return ask()
-            except (Retry, KafkaError) as error:
-                if isinstance(error, KafkaError) and not error.retriable:
+            except KafkaError as error:
+                if not error.retriable:
                     raise SourceError(f"{self.options.where}: could not {what}: {error}") from None
                 reason = error
             self.forget()
@@ -138,7 +134,7 @@ class Cluster:
         """Partitions by the broker that leads them; those that do not exist are left out.
 
         Raises:
-            Retry: one has no leader now.
+            KafkaError: one has no leader now; ask again.
         """
         wanted = list(partitions)
         if unknown := {tp.topic for tp in wanted if self._metadata.partition(tp) is None}:
@@ -148,7 +144,7 @@ class Cluster:
             if self._metadata.partition(tp) is None:
                 continue
             if (leader := self._metadata.leader(tp)) is None:
-                raise Retry(f"{tp.topic}-{tp.partition} has no leader")
+                raise KafkaError(f"{label(tp)} has no leader", ErrorCode.LEADER_NOT_AVAILABLE)
             found[leader].append(tp)
         return found
 
@@ -181,8 +177,8 @@ class Cluster:
         # Version 4 is the first that creates nothing, and 13 is not understood by Kafka 3.
         answer: MetadataResponse = self.any_connection().call(request, low=4, high=NEWEST_METADATA)
         for row in answer.topics:
-            if row.error_code and row.error_code not in _MISSING:
-                _raise(row.error_code, f"describe topic {row.name!r}")
+            if row.error_code not in _MISSING:
+                check(row.error_code, f"describe topic {row.name!r}")
         self._metadata.update(answer, names)
         return {
             name: Topic(name, info.topic_id.hex, tuple(info.partitions), info.is_internal)
@@ -205,19 +201,11 @@ class Cluster:
         for topic in (topic for answer in answers for topic in answer.topics):
             for row in topic.partitions:
                 tp = TopicPartition(topic.name, row.partition_index)
-                if row.error_code:
-                    # Not to be known there says nothing yet: a broker learns late of topics and of what it leads.
-                    # What does not exist is told by the metadata, which are asked for next.
-                    _raise(row.error_code, f"list offsets of {tp.topic}-{tp.partition}")
+                # Not to be known there says nothing yet: a broker learns late of topics and of what it leads.
+                # What does not exist is told by the metadata, which are asked for next.
+                check(row.error_code, f"list offsets of {label(tp)}")
                 found[tp] = row.offset
         return found
-
-
-def _raise(code: int, what: str) -> None:
-    error = error_of(code, what)
-    if error_code(code).retriable:
-        raise Retry(str(error))
-    raise error
 
 
 class Fetching:
@@ -266,7 +254,7 @@ class Fetching:
         """Nothing came: a leader that was just elected may not know how far its log is committed."""
         pause_s = self._backoff.next_ms() / 1000
         if self._backoff.failures > self._cluster.options.retries:
-            where = ", ".join(f"{tp.topic}-{tp.partition} at {at[0]}" for tp, at in list(self._left.items())[:10])
+            where = ", ".join(f"{label(tp)} at {at[0]}" for tp, at in list(self._left.items())[:10])
             raise SourceError(f"{self._cluster.options.where}: fetching does not get on: {where}")
         self._cluster.forget()
         self._cluster.sleep(pause_s)
@@ -290,7 +278,7 @@ class Fetching:
         """A broker that has just started may not know a topic yet, so that one look does not make it lost."""
         self._looks += 1
         if self._looks <= min(_MOST_LOOKS, self._cluster.options.retries):
-            raise error_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"find {tp.topic}-{tp.partition}")
+            raise error_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"find {label(tp)}")
         self._looks = 0
 
     def _fetch(self) -> list[tuple[TopicPartition, PartitionData, bool]]:
@@ -299,8 +287,7 @@ class Fetching:
         found = []
         for connection, sent in asked:
             answer: Any = connection.receive(sent)
-            if answer.error_code:
-                raise error_of(answer.error_code, f"fetch from {connection.name}")
+            check(answer.error_code, f"fetch from {connection.name}")
             rows = [(topic.topic, row) for topic in answer.responses for row in topic.partitions]
             had_room = not any(len(row.records or b"") for _, row in rows)
             found += [(TopicPartition(topic, row.partition_index), row, had_room) for topic, row in rows]
@@ -338,9 +325,7 @@ class Fetching:
             self._cluster.forget()
             return None
         if code is not ErrorCode.NONE:
-            raise SourceError(
-                f"{self._cluster.options.where}: {error_of(answer.error_code, f'fetch {tp.topic}-{tp.partition}')}"
-            )
+            raise SourceError(f"{self._cluster.options.where}: {error_of(answer.error_code, f'fetch {label(tp)}')}")
         start, end = self._left[tp]
         data = answer.records or b""
         readable = answer.high_watermark

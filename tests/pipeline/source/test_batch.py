@@ -282,8 +282,8 @@ def test_offsets_that_a_broker_does_not_know_yet_are_asked_for_again(
     """As of Apache Kafka's when they learn late of a topic, or of a partition that was moved to them."""
     receive, codes = Connection.receive, [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
-    def late(self: Connection, box: list[object]) -> Any:
-        answer = receive(self, box)
+    def late(self: Connection, asked: Any) -> Any:
+        answer = receive(self, asked)
         if isinstance(answer, ListOffsetsResponse) and codes:
             answer.topics[0].partitions[0].error_code = codes.pop()
         return answer
@@ -314,8 +314,8 @@ def test_a_partition_without_a_leader_does_not_keep_others_from_being_sampled(
 def test_damage_that_a_broker_tells_is_a_row_of_quarantine(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     receive = Connection.receive
 
-    def damaged(self: Connection, box: list[object]) -> Any:
-        answer = receive(self, box)
+    def damaged(self: Connection, asked: Any) -> Any:
+        answer = receive(self, asked)
         if isinstance(answer, FetchResponse):
             for row in answer.responses[0].partitions:
                 row.error_code = ErrorCode.CORRUPT_MESSAGE
