@@ -11,7 +11,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 
 from ottla.pipeline.source.ends import Sample, sample_rows, samples_now
-from ottla.pipeline.source.offsets import VERSION, check_layout, foreign_layout
+from ottla.pipeline.source.offsets import VERSION, known_layout
 from ottla.pipeline.source.options import Options
 from ottla.pipeline.source.stream import StreamReader
 from ottla.protocol.records import TopicPartition
@@ -105,13 +105,10 @@ def samples_of(document: Any) -> list[Sample]:
     Raises:
         SourceError: it is of a layout that this version does not know.
     """
-    try:
-        check_layout(document, _KEYS)
+    with known_layout(document, _KEYS):
         return [
             Sample(TopicPartition(topic, int(partition)), int(at_ms), int(start), int(end))
             for topic, row in document["samples"].items()
             for partition, several in row.items()
             for at_ms, start, end in several
         ]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise foreign_layout(error) from None
