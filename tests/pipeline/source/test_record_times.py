@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,11 @@ from ottla.pipeline.config import load
 from ottla.pipeline.lake import Lake
 from ottla.pipeline.parquet_files import dataset
 from ottla.pipeline.record_times import KNOWN_DAYS, Place, look_up
+from ottla.pipeline.source.connection import Connection
+from ottla.pipeline.source.logs import SourceError
 from ottla.pipeline.tables import RECORD_TIMES
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.list_groups import ListGroupsResponse
 from ottla.protocol.records import TopicPartition
 from ottla.testing import Broker
 from tests.pipeline.source.reading import commit, create, producer, transact
@@ -90,6 +95,23 @@ def test_topics_late_in_the_alphabet_have_their_turn(
     assert max(runs) == 1
     assert ("zebra", 0, 0, FIRST_MS) in known(lake)
     assert runs[-1] == 0, "only those are left that have no age"
+
+
+def test_groups_that_may_not_be_listed_are_an_error(
+    servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receive = Connection.receive
+
+    def refused(self: Connection, asked: Any) -> Any:
+        answer = receive(self, asked)
+        if isinstance(answer, ListGroupsResponse):
+            answer.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return answer
+
+    commit(servers, "unseen", "orders", {0: 3})
+    monkeypatch.setattr(Connection, "receive", refused)
+    with pytest.raises(SourceError, match=f"could not read committed offsets: list the groups of {servers}"):
+        look_up(options_of(load(options={"bootstrap_server": servers})), Lake(str(tmp_path)), "c")
 
 
 def test_what_is_known_stays_in_arrow(tmp_path: Path) -> None:
