@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, Producer, TopicPartition
 
 from ottla.testing import Broker, BrokerProcess
-from tests.e2e.inside import Staged
+from tests.e2e.inside import Staged, refusal
 from tests.interop.python.harness import Scenario
 from tests.interop.python.transactions import SCENARIOS
 from tests.support.clients import confluent
@@ -37,12 +36,6 @@ def send(made: Producer, topic: str, *values: str) -> None:
         made.produce(topic, value.encode(), partition=0)
 
 
-def code_of(action: Callable[[], object]) -> KafkaError:
-    with pytest.raises(KafkaException) as caught:
-        action()
-    return caught.value.args[0]
-
-
 @pytest.mark.parametrize("kind", KINDS[:3])
 @pytest.mark.parametrize("scenario", [scenario for _, scenario in SCENARIOS], ids=lambda scenario: scenario.__name__)
 def test_a_scenario(scenario: Scenario, kind: str, broker: Broker, name: str) -> None:
@@ -56,7 +49,7 @@ def test_the_error_of_a_producer_that_is_fenced_is_fatal(broker: Broker, name: s
     send(first, name, "old")
     first.flush(PATIENCE_S)
     producer(broker, name)
-    error = code_of(lambda: first.commit_transaction(PATIENCE_S))
+    error = refusal(lambda: first.commit_transaction(PATIENCE_S))
     assert error.fatal()
     assert error.code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
 
@@ -70,7 +63,7 @@ def test_a_transaction_that_takes_too_long(name: str) -> None:
         made.flush(PATIENCE_S)
         assert read(broker, name) == []
         time.sleep(1.5)
-        error = code_of(lambda: made.commit_transaction(PATIENCE_S))
+        error = refusal(lambda: made.commit_transaction(PATIENCE_S))
         assert error.fatal() or error.txn_requires_abort()
         other = producer(broker, name)
         other.begin_transaction()

@@ -212,7 +212,7 @@ class Generations:
         }
         joined.update(member.member_id for member in after.members.values() if member.parked_join is not None)
         for member in after.members.values():
-            if member.instance_id is None and member.member_id not in joined:
+            if member.group_instance_id is None and member.member_id not in joined:
                 raise Violation("barriers open", f"{member.member_id} is in the generation, but has not joined")
         if event.leader_id not in joined:
             raise Violation("one leader", f"{event.leader_id} leads, but has not joined")
@@ -342,4 +342,4 @@ class Generations:
 
 
 def _longest_rebalance(view: GroupView) -> int:
-    return max((member.rebalance_ms for member in view.members.values()), default=0)
+    return max((member.rebalance_timeout_ms for member in view.members.values()), default=0)
