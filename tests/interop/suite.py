@@ -153,7 +153,7 @@ def sampled(names: Sequence[str], one_in: int, seed: str, say: Callable[[str], N
     return some
 
 
-def port_taken(*ports: int) -> str:
+def _port_taken(ports: Iterable[int]) -> str:
     """Why tests that look for a broker at these ports cannot run; "" if they can."""
     for port in ports:
         with socket.socket() as tried:
@@ -165,12 +165,12 @@ def port_taken(*ports: int) -> str:
     return ""
 
 
-def needs(*programs: str) -> Callable[[], str]:
-    """A ``missing`` that looks for programs on the path."""
+def needs(*programs: str, ports: Iterable[int] = ()) -> Callable[[], str]:
+    """A ``missing`` that looks for programs on the path, and at ports where the broker is to listen."""
 
     def missing() -> str:
         absent = [program for program in programs if shutil.which(program) is None]
-        return f"not installed: {', '.join(absent)}" if absent else ""
+        return f"not installed: {', '.join(absent)}" if absent else _port_taken(ports)
 
     return missing
 

@@ -32,6 +32,7 @@ from ottla.protocol.records import (
     parse_marker,
 )
 from tests.sim.kernel import Broken, expect, run_now
+from tests.support.client import committed_values
 
 TOPIC_ID = UUID(int=1)
 WALL_MS = 1_700_000_000_000
@@ -373,24 +374,6 @@ class PartitionWorld:
                     if self.fate.get(value) and value not in shown:
                         raise Broken(f"{value!r} was committed and is not shown")
         expect("nothing is shown twice", len(shown), len(seen))
-
-
-def committed_values(data: bytes, aborted: list[tuple[int, int]]) -> tuple[list[bytes], int]:
-    """The values that a reader of committed records keeps of some batches, and the offset at which it reads on.
-
-    Args:
-        aborted: producer ids and first offsets, as it was told.
-    """
-    waiting, skipped, seen, offset = list(aborted), set[int](), list[bytes](), 0
-    for header, batch in iter_batches(data):
-        while waiting and waiting[0][1] <= header.last_offset:
-            skipped.add(waiting.pop(0)[0])
-        if header.is_control:
-            skipped.discard(header.producer_id)
-        elif header.producer_id not in skipped:
-            seen += [record.value or b"" for record in decode_batch(batch)]
-        offset = header.last_offset + 1
-    return seen, offset
 
 
 def _facts(partition: Partition) -> dict[str, Any]:
