@@ -71,8 +71,8 @@ def _of(verb: Callable[..., Any]) -> Callable[..., None]:
     return ask
 
 
-def _init(t: Half, name: str | None, version: int, expected: Who = None, timeout: int = 60_000) -> None:
-    fields = init_producer_fields(name, timeout_ms=timeout, expected=producer(t, expected))
+def _init(t: Half, name: str | None, version: int, expected: Who = None) -> None:
+    fields = init_producer_fields(name, expected=producer(t, expected))
     t.call(txn_calls.WHO, ApiKey.INIT_PRODUCER_ID, version, **fields)
 
 

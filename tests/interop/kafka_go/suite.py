@@ -63,7 +63,6 @@ def run(run: Run) -> Iterator[Result]:
 
 
 SUITE = Suite(
-    name="kafka_go",
     title="kafka-go's tests",
     language="Go",
     missing=needs("go", ports=[PORT]),

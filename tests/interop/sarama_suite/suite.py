@@ -127,7 +127,6 @@ def run(run: Run) -> Iterator[Result]:
 
 
 SUITE = Suite(
-    name="sarama_suite",
     title="sarama's functional tests, with one replica for three",
     language="Go",
     missing=needs("go", ports=DOORS),
