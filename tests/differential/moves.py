@@ -174,9 +174,8 @@ def _read(
 
 
 def _list_offsets(t: Half, rows: Sequence[tuple[str, dict[str, int]]], version: int, isolation: int = 0) -> None:
-    late = {"timeout_ms": 1000} if version >= 10 else {}
-    t.call(WHO, ApiKey.LIST_OFFSETS, version, replica_id=-1, isolation_level=isolation,
-           topics=_rows(rows, "partitions"), **late)  # fmt: skip
+    fields = {"replica_id": -1, "isolation_level": isolation, "timeout_ms": 1000}
+    t.call(WHO, ApiKey.LIST_OFFSETS, version, topics=_rows(rows, "partitions"), **fields)
 
 
 def _trim(t: Half, rows: Sequence[tuple[str, int, int]], version: int) -> None:
@@ -185,9 +184,8 @@ def _trim(t: Half, rows: Sequence[tuple[str, int, int]], version: int) -> None:
 
 
 def _epochs(t: Half, rows: Sequence[tuple[str, dict[str, int]]], version: int) -> None:
-    late = {"replica_id": -1} if version >= 3 else {}
     topics = _rows(rows, "partitions", "topic")
-    t.call(WHO, ApiKey.OFFSET_FOR_LEADER_EPOCH, version, topics=topics, **late)
+    t.call(WHO, ApiKey.OFFSET_FOR_LEADER_EPOCH, version, replica_id=-1, topics=topics)
 
 
 # Topics

@@ -196,9 +196,6 @@ def tidy_batches(records: bytes, name: Callable[[int], str]) -> Any:
     return found
 
 
-Aside = Callable[[Half], Awaitable[None]]
-
-
 class Pair:
     """The same trace on both brokers. ``patience`` grows when it is run again."""
 
@@ -211,7 +208,7 @@ class Pair:
         self.at: int | None = None  # the first difference
         self._checked = 0
 
-    async def both(self, aside: Aside) -> None:
+    async def both(self, aside: Callable[[Half], Awaitable[None]]) -> None:
         await asyncio.gather(aside(self.theirs), aside(self.ours))
 
     def differs(self) -> bool:

@@ -156,14 +156,11 @@ async def test_a_batch_that_was_verified_before_a_marker_is_not_written_after_it
     world.services.transactions.verify = lambda question, caller, *times: waiting.append((question.partitions, caller))
     exchange = tx.send(b"late", version=12)
     ((tps, caller),) = waiting
-    world.host.write_marker(tps[0], _marker(tx), lambda offset, error: None)
+    marker = TransactionMarker(**tx.producer, coordinator_epoch=0, commit=False)
+    world.host.write_marker(tps[0], marker, lambda offset, error: None)
     caller.reply(dict.fromkeys(tps, E.NONE))
     await world.idle()
     assert exchange.row.error_code == E.INVALID_TXN_STATE
-
-
-def _marker(tx, commit=False, **changed):
-    return TransactionMarker(**tx.producer | {"coordinator_epoch": 0, "commit": commit} | changed)
 
 
 async def test_with_version_2_every_transaction_has_an_epoch_of_its_own(world, tx):

@@ -185,18 +185,15 @@ class Generations:
 
     def _is_due(self, step: Step, event: GenerationStarted, before: GroupView | None, after: GroupView) -> None:
         """A phase ends when its time is up, or when everybody is here; the initial delay is not cut short."""
-        timers = {fired.timer for fired in step.events_of(TimerFired) if fired.group_id == event.group_id} & {
-            "join",
-            "initial delay",
-        }
+        timers = {fired.timer for fired in step.events_of(TimerFired) if fired.group_id == event.group_id}
+        if timers & {"join", "initial delay"}:
+            return
         absent = [
             name
             for closed in step.events_of(BarrierClosed)
             if closed.barrier == "join" and closed.group_id == event.group_id
             for name in closed.absent
         ]
-        if timers:
-            return
         if absent or after.pending:
             raise Violation("barriers open", f"{event.group_id} did not wait for {absent or after.pending}")
         was_waiting = before is not None and before.state == PREPARING and before.previous_state == EMPTY

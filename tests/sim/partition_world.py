@@ -7,7 +7,7 @@ markers until they are written. What the partition says is held against the batc
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -236,9 +236,7 @@ class PartitionWorld:
         if producer.marker_waits:
             return
         asked = producer.ending
-        marker = TransactionMarker(
-            asked.producer_id, asked.producer_epoch, self.epoch, asked.commit, asked.transaction_version
-        )
+        marker = replace(asked, coordinator_epoch=self.epoch)
         producer.marker_waits = True
         life = self.life
 
@@ -254,10 +252,8 @@ class PartitionWorld:
             producer.values = []
             # What an aborting producer still had on its way is given up.
             producer.sent.clear()
-            if producer.version == 2:
-                producer.epoch, producer.sequence = asked.producer_epoch, 0
-            else:
-                producer.epoch, producer.sequence = producer.epoch + 1, 0
+            producer.epoch = asked.producer_epoch if producer.version == 2 else producer.epoch + 1
+            producer.sequence = 0
 
         self.partition.append_marker(marker, WALL_MS, settled)
         for verification in producer.stale:
