@@ -28,7 +28,7 @@ from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.messages.fetch import FetchableTopicResponse
-from ottla.protocol.records import Record, build_batch, decode_batch, iter_batches
+from ottla.protocol.records import Record, build_batch
 from tests.shell.host import Log, Timer
 from tests.support.requests import (
     delete_records_fields,
@@ -320,11 +320,6 @@ class World:
 def batch(*values, key=b"k", timestamp_ms=NOW_MS, **options):
     """A batch of records with the given values, a millisecond apart."""
     return build_batch([Record(0, timestamp_ms + i, key, value) for i, value in enumerate(values)], **options)
-
-
-def values(records):
-    """The values of all records."""
-    return [record.value for _, batch in iter_batches(records) for record in decode_batch(batch)]
 
 
 @pytest.fixture
