@@ -153,8 +153,7 @@ def test_tail_follows_the_journal(tmp_path: Path) -> None:
     assert [batch.header.base_offset for batch in everything] == [0, 1, 2]
 
 
-def test_a_directory_that_was_closed_has_nothing_in_the_journal(killed: Path, tmp_path: Path) -> None:
-    data = Path(shutil.copytree(killed, tmp_path / "closed"))
+def test_a_directory_that_was_closed_has_nothing_in_the_journal(data: Path) -> None:
     broker = BrokerProcess(data)
     broker.start()
     broker.stop()
