@@ -13,7 +13,7 @@ import pytest
 from ottla.clients import Producer
 from ottla.protocol.groups import coordinator_partition
 from ottla.testing.process import BrokerProcess
-from tests.cli.commands import HERE
+from tests.cli.commands import HERE, Ottla
 from tests.cli.segment_files import flip
 
 ottla = HERE.run
@@ -34,14 +34,14 @@ async def commit(bootstrap: str) -> None:
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of a broker that stopped in order, with a topic, and groups that have read all of it."""
-    directory = tmp_path_factory.mktemp("damage")
-    (directory / "lines").write_text("".join(f"value {number}\n" for number in range(20)))
-    with BrokerProcess(directory / "data", topics={"orders": 1, "paid": 1}) as broker:
-        ottla("produce", "orders", directory / "lines", "-b", broker.bootstrap_servers)
+    data = tmp_path_factory.mktemp("damage") / "data"
+    with BrokerProcess(data, topics={"orders": 1, "paid": 1}) as broker:
+        client = Ottla(broker.bootstrap_servers)
+        client.send("orders", b"".join(b"value %d\n" % number for number in range(20)))
         for group in GROUPS:
-            ottla("consume", "orders", "--group", group, "--exit", "-b", broker.bootstrap_servers)
+            client.read("orders", "--group", group, "--exit")
         asyncio.run(commit(broker.bootstrap_servers))
-    return directory / "data"
+    return data
 
 
 @pytest.fixture

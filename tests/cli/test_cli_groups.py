@@ -11,12 +11,10 @@ from typing import Any
 import pytest
 
 from ottla.cli import group_offsets
-from ottla.protocol.apis import ApiKey
-from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from ottla.testing import Broker
 from tests.cli.commands import HERE
 from tests.support.client import Client
+from tests.support.group_member import GroupMember
 
 Join = Callable[..., ExitStack]
 
@@ -63,17 +61,9 @@ def test_a_group_of_another_type(ottla: Any, broker: Broker, join: Join) -> None
 def _join_as_worker(port: int) -> None:
     """Join the group ``workers``, which has the type connect, and be assigned something."""
     client = Client(port)
-    protocols = [JoinGroupRequestProtocol(name="sessioned", metadata=b"worker")]
-    join = JoinGroupRequest(
-        group_id="workers", session_timeout_ms=30_000, rebalance_timeout_ms=30_000, member_id="",
-        protocol_type="connect", protocols=protocols,
-    )  # fmt: skip
-    joined = client.ask(ApiKey.JOIN_GROUP, 3, join)
-    given = [SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"tasks")]
-    sync = SyncGroupRequest(
-        group_id="workers", generation_id=joined.generation_id, member_id=joined.member_id, assignments=given
-    )
-    assert client.ask(ApiKey.SYNC_GROUP, 2, sync).error_code == 0
+    worker = GroupMember(client.ask, "workers", protocols={"sessioned": b"worker"}, protocol_type="connect")
+    assert worker.learn(worker.join(3))
+    assert worker.sync({worker.member_id: b"tasks"}, 2).error_code == 0
     client.close()
 
 

@@ -30,7 +30,7 @@ from ottla.clients.errors import KafkaTimeout
 from ottla.testing import Broker, BrokerProcess
 from tests.cli.commands import HERE, Ottla
 from tests.cli.conftest import membership
-from tests.differential.real_kafka import NoJava, RealKafka, jars
+from tests.differential.real_kafka import RealKafka, skip_without_kafka
 
 Join = Callable[..., ExitStack]
 
@@ -339,10 +339,7 @@ def test_ctrl_c_ends_it_whatever_it_is_doing(broker: Broker, monkeypatch: pytest
 @pytest.mark.e2e
 @pytest.mark.slow
 def test_both_work_with_apache_kafka() -> None:
-    try:
-        jars()
-    except NoJava as missing:
-        pytest.skip(f"Apache Kafka cannot be started: {missing}")
+    skip_without_kafka()
     with RealKafka({"group.initial.rebalance.delay.ms": 0, "offsets.topic.num.partitions": 1}) as kafka:
         ottla = Ottla(f"127.0.0.1:{kafka.port}")
         ottla.run("topics", "create", "orders", "--partitions", "3")

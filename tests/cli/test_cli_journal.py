@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ottla.testing.process import BrokerProcess
-from tests.cli.commands import HERE
+from tests.cli.commands import HERE, Ottla
 from tests.cli.segment_files import flip
 
 ottla, lines = HERE.run, HERE.lines
@@ -27,14 +27,13 @@ def verdicts(path: Path, expect: int = 0) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What a broker left that stopped once in order and was killed the next time, with records of both lives."""
-    directory = tmp_path_factory.mktemp("journal")
-    data, given = directory / "data", directory / "lines"
+    data = tmp_path_factory.mktemp("journal") / "data"
     broker = BrokerProcess(data, topics={"orders": 1}, settings={"offsets.topic.num.partitions": 2})
     for life in ("one", "two"):
         broker.start()
-        given.write_text("".join(f"{life} {number}\n" for number in range(50)))
-        ottla("produce", "orders", given, "-b", broker.bootstrap_servers)
-        ottla("consume", "orders", "--group", "g", "--exit", "-b", broker.bootstrap_servers)
+        client = Ottla(broker.bootstrap_servers)
+        client.send("orders", b"".join(b"%s %d\n" % (life.encode(), number) for number in range(50)))
+        client.read("orders", "--group", "g", "--exit")
         if life == "one":
             broker.stop()
         else:
@@ -134,18 +133,16 @@ def test_tail_follows_the_journal(tmp_path: Path) -> None:
     from ottla.cli.log_tail import Follower
     from ottla.cli.stored_logs import stored_logs
 
-    given = tmp_path / "lines"
     broker = BrokerProcess(tmp_path / "data", topics={"orders": 1})
     broker.start()
     try:
-        given.write_text("before\n")
-        ottla("produce", "orders", given, "-b", broker.bootstrap_servers)
+        client = Ottla(broker.bootstrap_servers)
+        client.send("orders", b"before\n")
         (log,) = [log for log in stored_logs(tmp_path / "data") if log.partition.topic == "orders"]
         follower = Follower(log.partition, from_beginning=False)
         assert follower.poll() == []
-        for word in ("one\n", "two\n"):
-            given.write_text(word)
-            ottla("produce", "orders", given, "-b", broker.bootstrap_servers)
+        for word in (b"one\n", b"two\n"):
+            client.send("orders", word)
             (batch,) = follower.poll()
             assert batch.header.record_count == 1
         assert follower.poll() == []
@@ -156,8 +153,7 @@ def test_tail_follows_the_journal(tmp_path: Path) -> None:
     assert [batch.header.base_offset for batch in everything] == [0, 1, 2]
 
 
-def test_a_directory_that_was_closed_has_nothing_in_the_journal(killed: Path, tmp_path: Path) -> None:
-    data = Path(shutil.copytree(killed, tmp_path / "closed"))
+def test_a_directory_that_was_closed_has_nothing_in_the_journal(data: Path) -> None:
     broker = BrokerProcess(data)
     broker.start()
     broker.stop()
@@ -169,8 +165,7 @@ def test_a_directory_that_was_closed_has_nothing_in_the_journal(killed: Path, tm
 def test_records_that_no_segment_has_yet_are_counted(tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path / "data", topics={"big": 1})
     broker.start()
-    (tmp_path / "lines").write_text("".join(f"{number}\n" for number in range(30)))
-    ottla("produce", "big", tmp_path / "lines", "-b", broker.bootstrap_servers)
+    Ottla(broker.bootstrap_servers).send("big", b"".join(b"%d\n" % number for number in range(30)))
     broker.kill()
     found = [row for row in verdicts(tmp_path / "data") if row["topic"] == "big"]
     assert sum(row["records"] + (row["records_in_journal"] or 0) for row in found) == 30

@@ -21,7 +21,7 @@ from ottla.protocol.batch_builder import build_batch
 from ottla.protocol.compression import Codec
 from ottla.protocol.control import EndOfTransaction, build_marker
 from ottla.testing.broker import Broker
-from tests.cli.commands import HERE
+from tests.cli.commands import HERE, Ottla
 from tests.cli.segment_files import NOW_MS, flip, records, write_log
 
 ottla, rows = HERE.run, HERE.lines
@@ -296,9 +296,7 @@ def test_a_data_directory_is_all_its_partitions(tmp_path: Path) -> None:
 
 def test_what_a_broker_wrote_is_sound(tmp_path: Path, ottla_broker_factory: Callable[..., Broker]) -> None:
     broker = ottla_broker_factory(data_dir=tmp_path / "data", topics={"orders": 1})
-    given = tmp_path / "lines"
-    given.write_bytes(b"".join(b"line %d\n" % number for number in range(3000)))
-    ottla("produce", "orders", given, "-b", broker.bootstrap_servers)
+    Ottla(broker.bootstrap_servers).send("orders", b"".join(b"line %d\n" % number for number in range(3000)))
     broker.stop()
     found = {row["topic"]: row for row in verdicts(tmp_path / "data", "--records") if row["records"]}
     assert found["orders"]["records"] == 3000

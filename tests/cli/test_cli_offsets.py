@@ -37,7 +37,7 @@ from ottla.protocol.transaction_log import (
     encode_transaction_value,
     transaction_key,
 )
-from tests.cli.commands import HERE
+from tests.cli.commands import HERE, Ottla
 from tests.cli.segment_files import NOW_MS, flip, write_log
 
 ottla = HERE.run
@@ -277,12 +277,11 @@ def test_the_transaction_log_is_decoded_by_dump(tmp_path: Path) -> None:
     assert "transactional id" not in raw and 'key "' in raw
 
 
-def test_a_running_broker(ottla_broker_factory: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_running_broker(ottla_broker_factory: Callable[..., Any]) -> None:
     broker = ottla_broker_factory(topics={"orders": 1})
-    given = tmp_path / "lines"
-    given.write_bytes(b"a\nb\nc\n")
-    ottla("produce", "orders", given, "-b", broker.bootstrap_servers)
-    ottla("consume", "orders", "--group", "g", "--exit", "-b", broker.bootstrap_servers)
+    client = Ottla(broker.bootstrap_servers)
+    client.send("orders", b"a\nb\nc\n")
+    client.read("orders", "--group", "g", "--exit")
     (row,) = [row for row in rows("-b", broker.bootstrap_servers, "--latest") if row["type"] == "OffsetCommit"]
     assert (row["group"], row["topic"], row["partition"], row["offset"]) == ("g", "orders", 0, 3)
     assert rows("-b", broker.bootstrap_servers, "--group", "nobody") == []

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ottla.testing.process import BrokerProcess
-from tests.cli.commands import HERE
+from tests.cli.commands import HERE, Ottla
 from tests.cli.segment_files import flip
 
 ottla = HERE.run
@@ -23,14 +23,13 @@ def recover(path: Path, *options: str, expect: int = 0) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of a broker that was killed after three batches were acknowledged, one by one."""
-    directory = tmp_path_factory.mktemp("recover")
-    broker = BrokerProcess(directory / "data", topics={"orders": 1})
+    data = tmp_path_factory.mktemp("recover") / "data"
+    broker = BrokerProcess(data, topics={"orders": 1})
     broker.start()
     for number in range(3):
-        (directory / "line").write_text(f"value {number}\n")
-        ottla("produce", "orders", directory / "line", "-b", broker.bootstrap_servers)
+        Ottla(broker.bootstrap_servers).send("orders", b"value %d\n" % number)
     broker.kill()
-    return directory / "data"
+    return data
 
 
 @pytest.fixture

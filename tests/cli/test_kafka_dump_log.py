@@ -16,7 +16,7 @@ from ottla.cli.segments import read_batches
 from ottla.clients import Admin, Consumer, NewTopic, Producer
 from ottla.testing.broker import Broker
 from tests.cli.commands import HERE
-from tests.differential.real_kafka import NoJava, jars
+from tests.differential.real_kafka import jars, skip_without_kafka
 from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -34,12 +34,8 @@ FIRST_OFFSET = re.compile(r"Non-consecutive offsets in \S+\n(  -1 is followed by
 
 @pytest.fixture(scope="module")
 def classpath() -> str:
-    try:
-        return f"{jars()}/*"
-    except NoJava as missing:
-        pytest.skip(f"Kafka's dump tool cannot be started: {missing}")
-    except subprocess.CalledProcessError as error:
-        pytest.skip(f"Kafka's jars could not be fetched: {error}")
+    skip_without_kafka()
+    return f"{jars()}/*"
 
 
 @pytest.fixture(scope="module")

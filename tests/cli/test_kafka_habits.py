@@ -8,6 +8,8 @@ import pytest
 
 from tests.cli.commands import HERE
 
+UNNAMED = "Name the transaction: --start-offset, or --producer-id with --producer-epoch."
+
 
 @pytest.mark.parametrize(
     ("typed", "right"),
@@ -120,17 +122,11 @@ def test_the_right_command_is_named(typed: str, right: str) -> None:
         # Transactions.
         ("transactions describe-producers --partition 0", "Name a topic"),
         ("transactions find-hanging --partition 1", "Name a topic"),
-        (
-            "transactions abort --topic orders --partition 1",
-            "Name the transaction: --start-offset, or --producer-id with --producer-epoch.",
-        ),
-        (
-            "transactions abort --topic orders --partition 1 --producer-id 1",
-            "Name the transaction: --start-offset, or --producer-id with --producer-epoch.",
-        ),
+        ("transactions abort --topic orders --partition 1", UNNAMED),
+        ("transactions abort --topic orders --partition 1 --producer-id 1", UNNAMED),
         (
             "transactions abort --topic orders --partition 1 --start-offset 1 --producer-id 1 --producer-epoch 0",
-            "Name the transaction: --start-offset, or --producer-id with --producer-epoch.",
+            UNNAMED,
         ),
     ],
 )

@@ -94,6 +94,12 @@ async def read(consumer: Consumer, count: int) -> list[ConsumerRecord[Any, Any]]
     return records
 
 
+async def collect(consumer: Consumer, seen: list[int]) -> None:
+    """Read numbers until the consumer is stopped."""
+    async for record in consumer:
+        seen.append(int(record.value))
+
+
 def numbers(records: Iterable[ConsumerRecord[Any, Any]]) -> list[int]:
     return [int(record.value) for record in records]
 

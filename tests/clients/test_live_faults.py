@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import socket
-from collections import Counter
 from pathlib import Path
 from typing import Any
 from unittest.mock import AsyncMock
@@ -17,7 +16,7 @@ from ottla.clients.transaction_calls import TransactionCalls
 from ottla.protocol.messages.metadata import MetadataResponse
 from ottla.testing import Broker, BrokerProcess
 from tests.clients.flaky import FlakyBroker
-from tests.clients.live import QUICK, commits, fill, group_options, numbers, read, until
+from tests.clients.live import QUICK, collect, commits, fill, group_options, numbers, read, until
 from tests.clients.transaction_scenarios import seen
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio]
@@ -78,19 +77,14 @@ async def test_a_group_over_breaking_connections(strategy: str) -> None:
             "max_partition_fetch_bytes": 2_000,
             **QUICK,
         }
-        seen: Counter[int] = Counter()
-
-        async def work(consumer: Consumer) -> None:
-            async for record in consumer:
-                seen[int(record.value)] += 1
-
+        seen: list[int] = []
         flaky.cut_after = 6_000
         consumers = [Consumer("t", **options) for _ in range(2)]
         jobs = []
         for consumer in consumers:
             await consumer.start()
-            jobs.append(asyncio.ensure_future(work(consumer)))
-        await until(lambda: len(seen) == 2_000, "all read")
+            jobs.append(asyncio.ensure_future(collect(consumer, seen)))
+        await until(lambda: len(set(seen)) == 2_000, "all read")
         assert flaky.cuts > 5
         flaky.cut_after = 0
         for consumer in consumers:
@@ -147,12 +141,7 @@ async def test_a_restart_of_the_broker(tmp_path: Path) -> None:
         Consumer("t", **{**group_options(broker.bootstrap_servers, "g"), **QUICK}) as consumer,
         Admin(bootstrap_servers=broker.bootstrap_servers, **QUICK) as admin,
     ):
-
-        async def work() -> None:
-            async for record in consumer:
-                seen.append(int(record.value))
-
-        job = asyncio.ensure_future(work())
+        job = asyncio.ensure_future(collect(consumer, seen))
         for n in range(10):
             await producer.send_and_wait("t", b"%d" % n)
         await until(lambda: len(seen) == 10, "before")

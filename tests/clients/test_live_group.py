@@ -16,7 +16,7 @@ from ottla.clients import (
     TopicPartition,
 )
 from ottla.testing import Broker
-from tests.clients.live import Notes, commits, create, fill, filled, group_options, numbers, read, until
+from tests.clients.live import Notes, collect, commits, create, fill, filled, group_options, numbers, read, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio]
 
@@ -44,16 +44,11 @@ async def test_members_come_and_go(broker: Broker, name: str, strategy: str) -> 
     await create(broker, name, 6)
     options = group_options(broker, name, partition_assignment_strategy=strategy)
     seen: list[int] = []
-
-    async def work(consumer: Consumer) -> None:
-        async for record in consumer:
-            seen.append(int(record.value))
-
     consumers = [Consumer(name, **options) for _ in range(3)]
     jobs = []
     for number, consumer in enumerate(consumers, 1):
         await consumer.start()
-        jobs.append(asyncio.ensure_future(work(consumer)))
+        jobs.append(asyncio.ensure_future(collect(consumer, seen)))
         await until(lambda number=number: shared(6, *consumers[:number]), "shared")  # type: ignore[misc]
         await fill(broker, name, 60, first=60 * (number - 1))
     await consumers[0].stop()

@@ -156,9 +156,8 @@ async def test_a_snapshot_of_a_log_that_lost_its_end_is_thrown_away(world):
 
 @pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: b"", lambda data: b"0" * 8 + data[8:]])
 async def test_a_damaged_snapshot_is_thrown_away(world, damage):
-    before = await filled(world)
-    await world.states.stop([world.partition])
-    (path,) = world.directory.iterdir()
+    path = await kept(world)
+    before = facts(world.partition)
     path.write_bytes(damage(path.read_bytes()))
     await world.reopen()
     assert facts(world.partition) == before and world.reads == [0]
@@ -166,8 +165,7 @@ async def test_a_damaged_snapshot_is_thrown_away(world, damage):
 
 
 async def test_the_snapshot_of_a_deleted_topic_goes_with_it(world):
-    await filled(world)
-    await world.states.stop([world.partition])
+    await kept(world)
     world.states.forget(TopicPartition("t", 0))
     assert list(world.directory.iterdir()) == []
     world.states.forget(TopicPartition("t", 0))

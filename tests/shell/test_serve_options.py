@@ -78,20 +78,18 @@ def test_a_bad_option_says_what_is_allowed(arguments: list[str], said: str) -> N
     assert said in " ".join(result.output.split())
 
 
-def test_a_bad_line_of_a_properties_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"group.max.size=none\n", "group.max.size='none'"),
+        ("# größer\nnum.partitions=3\n".encode("latin-1"), "is not in UTF-8"),
+    ],
+    ids=["a bad line", "another encoding"],
+)
+def test_a_properties_file_that_cannot_be_used(tmp_path: Path, content: bytes, said: str) -> None:
     file = tmp_path / "server.properties"
-    file.write_text("group.max.size=none\n")
-    result = CliRunner().invoke(command, ["--config", str(file)])
-    assert result.exit_code == 2
-    assert "group.max.size='none'" in result.output
-
-
-def test_a_properties_file_in_another_encoding(tmp_path: Path) -> None:
-    file = tmp_path / "server.properties"
-    file.write_bytes("# größer\nnum.partitions=3\n".encode("latin-1"))
-    result = CliRunner().invoke(command, ["--config", str(file)])
-    assert result.exit_code == 2
-    assert "is not in UTF-8" in " ".join(result.output.split())
+    file.write_bytes(content)
+    test_a_bad_option_says_what_is_allowed(["--config", str(file)], said)
 
 
 @pytest.fixture
