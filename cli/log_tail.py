@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from ottla.cli.journal import journal_batches
@@ -33,7 +34,8 @@ class Follower:
         if segments := self._segments():
             self._segment, self._position = segments[-1], 0
             self._next_offset = base_offset_of(segments[-1]) or 0
-        self.poll()
+        for _ in self.poll():
+            pass
 
     def _segments(self) -> tuple[Path, ...]:
         try:
@@ -41,9 +43,8 @@ class Follower:
         except Refused:
             return ()  # nothing was written yet, or the topic is gone
 
-    def poll(self) -> list[StoredBatch]:
+    def poll(self) -> Iterator[StoredBatch]:
         """The new batches that are whole. Raises `Unreadable` where one is damaged."""
-        found: list[StoredBatch] = []
         # What was listed behind a segment was begun after its last batch: reading up to its end gives all of it.
         for path in self._segments():
             base = base_offset_of(path) or 0
@@ -51,14 +52,32 @@ class Follower:
                 continue
             if path != self._segment:
                 self._segment, self._position = path, 0
-            found += self._read(path)
+            yield from self._read(path)
         if self._root is not None:
-            found += self._read_journal(JournalView(self._root, self._journal))
-        return found
+            yield from self._read_journal(JournalView(self._root, self._journal))
 
-    def _read_journal(self, view: JournalView) -> list[StoredBatch]:
+    def _read(self, path: Path) -> Iterator[StoredBatch]:
+        begin = self._position
+        try:
+            for batch in read_batches(path, begin):
+                batch.check_crc()
+                self._position = batch.position + batch.header.size
+                if batch.header.base_offset >= self._next_offset:
+                    self._next_offset = batch.header.last_offset + 1
+                    yield batch
+        except FileNotFoundError:
+            return  # deleted by retention since it was listed
+        except Unreadable as error:
+            if error.unfinished:
+                return
+            if not begin:
+                raise
+            # Compaction may have put another file in its place: then its beginning is sound.
+            self._position = 0
+            yield from self._read(path)
+
+    def _read_journal(self, view: JournalView) -> Iterator[StoredBatch]:
         """The batches that go on from what was given; what the checkpoint has left behind is in the segments."""
-        found: list[StoredBatch] = []
         name = self._directory.name
         for _, batch in journal_batches(view, name, self._next_offset):
             offset = batch.header.base_offset
@@ -66,34 +85,7 @@ class Follower:
                 # The segments may have what lies between by the next time; if not, compaction took it.
                 self._gap_at = offset
                 break
-            found.append(batch)
             self._next_offset = batch.header.last_offset + 1
+            yield batch
         if all(place.end_offset <= self._next_offset for place in view.places.get(name, ())):
             self._journal = view.followed
-        return found
-
-    def _read(self, path: Path) -> list[StoredBatch]:
-        try:
-            return self._read_on(path)
-        except Unreadable:
-            # Compaction may have put another file in its place: then its beginning is sound.
-            if self._position == 0:
-                raise
-            self._position = 0
-            return self._read_on(path)
-
-    def _read_on(self, path: Path) -> list[StoredBatch]:
-        found = []
-        try:
-            for batch in read_batches(path, self._position):
-                batch.check_crc()
-                self._position = batch.position + batch.header.size
-                if batch.header.base_offset >= self._next_offset:
-                    found.append(batch)
-                    self._next_offset = batch.header.last_offset + 1
-        except FileNotFoundError:
-            return found  # deleted by retention since it was listed
-        except Unreadable as error:
-            if not error.unfinished:
-                raise
-        return found
