@@ -198,7 +198,11 @@ async def test_listeners_may_use_the_consumer(broker: Broker, name: str) -> None
     assert await commits(broker, name) == {tp: 8}
 
 
-@pytest.mark.parametrize("way", [Consumer.stop, Consumer.unsubscribe])
+async def stop_twice(consumer: Consumer) -> None:
+    await asyncio.gather(consumer.stop(), consumer.stop())
+
+
+@pytest.mark.parametrize("way", [Consumer.stop, Consumer.unsubscribe, stop_twice])
 @pytest.mark.parametrize("by_hand", [True, False])
 async def test_a_listener_commits_what_is_given_up(broker: Broker, name: str, way: Any, by_hand: bool) -> None:
     [tp] = await filled(broker, name, 10)
