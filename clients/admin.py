@@ -152,7 +152,9 @@ class Admin(Life[AdminOptions]):
         else:
             listed = given.several("topics", topics, (str, NewTopic), "names or NewTopic objects")
             wanted = {t.name: t for t in (NewTopic(one) if isinstance(one, str) else one for one in listed)}
-        low = DEFAULTS_SINCE if any(_counts_on_defaults(topic) for topic in wanted.values()) else 0
+        counted = [topic for topic in wanted.values() if topic.replica_assignments is None]
+        by_default = any(-1 in (topic.num_partitions, topic.replication_factor) for topic in counted)
+        low = DEFAULTS_SINCE if by_default else 0
 
         async def attempt(names: list[str]) -> Outcomes[str, CreatedTopic]:
             request = create_topics.CreateTopicsRequest(
@@ -778,10 +780,6 @@ class Admin(Life[AdminOptions]):
             }
 
         await self._calls.at_leaders([given.partition(partition)], ask)
-
-
-def _counts_on_defaults(topic: NewTopic) -> bool:
-    return topic.replica_assignments is None and -1 in (topic.num_partitions, topic.replication_factor)
 
 
 def _creatable(topic: NewTopic) -> create_topics.CreatableTopic:
