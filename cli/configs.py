@@ -128,9 +128,10 @@ def alter(
         return known
 
     known = with_admin(bootstrap, ask)
+    words = [f"{key} back to its default" if value is None else f"{key}={value}" for key, value in changes.items()]
     for name in entities:
         what = "topic" if entity_type == TOPICS else "broker"
-        say(f"{'Could change' if validate_only else 'Changed'} {what} {name!r}: {_in_words(changes)}.")
+        say(f"{'Could change' if validate_only else 'Changed'} {what} {name!r}: {', '.join(words)}.")
 
     for key, value in changes.items():
         if value is not None and key in known and (known[key].documentation or "").endswith(NO_EFFECT):
@@ -232,10 +233,4 @@ def _print(described: dict[str, Any]) -> None:
         lambda row: "(hidden)" if row["sensitive"] else row["value"],
         "source",
         lambda row: "read-only" if row["read_only"] else "",
-    )
-
-
-def _in_words(changes: dict[str, str | None]) -> str:
-    return ", ".join(
-        f"{key} back to its default" if value is None else f"{key}={value}" for key, value in changes.items()
     )

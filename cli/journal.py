@@ -26,13 +26,15 @@ def with_journal(partitions: list[PartitionFiles], journal: JournalView) -> list
 def journal_batches(view: JournalView, name: str, next_offset: int) -> Iterator[tuple[Path, StoredBatch]]:
     """The batches of a log that have ``next_offset`` or more, with their files."""
     for place in view.places.get(name, ()):
-        with place.path.open("rb") as file:
-            file.seek(place.position)
-            data = file.read(place.size)
         try:
+            with place.path.open("rb") as file:
+                file.seek(place.position)
+                data = file.read(place.size)
             header = parse_header(data)
-        except BatchError:
+        except (BatchError, FileNotFoundError):
             return  # the file was recycled meanwhile: the segments have it now
+        if header.base_offset != place.base_offset:
+            return  # as well, and something else was written to it
         if header.base_offset >= next_offset:
             yield place.path, StoredBatch(place.position, header, data)
 

@@ -84,7 +84,12 @@ def command(
         stopped = StoppedLimits(stopped_intervals, round(stopped_after * 1000), forget_ms)
         with tempfile.TemporaryDirectory(prefix="ottla-alerts-", ignore_cleanup_errors=True) as scratch:
             settings = AlertSettings(
-                options=_source_options(config),
+                # An alert about what cannot be read any more helps nobody.
+                options=config.source_options(
+                    failOnDataLoss="false",
+                    isolation=config.isolation,
+                    sampleIntervalMs=str(config.sample_interval_ms),
+                ),
                 checkpoint=checkpoints or f"{scratch}/checkpoints",
                 storm=None if only == "stopped" else storm,
                 stopped=None if only == "storm" else stopped,
@@ -94,13 +99,6 @@ def command(
             if not cluster.has_events:
                 note("There is no __ottla_group_events, as with Apache Kafka: causes and durations cannot be known.")
             _run(config, settings, where, to, scratch, cluster.has_events)
-
-
-def _source_options(config: Config) -> dict[str, str]:
-    # An alert about what cannot be read any more helps nobody.
-    return config.source_options(
-        failOnDataLoss="false", isolation=config.isolation, sampleIntervalMs=str(config.sample_interval_ms)
-    )
 
 
 def _last_words(settings: AlertSettings, scratch: str) -> str:

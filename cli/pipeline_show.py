@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import ExitStack
 from datetime import date, datetime
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from ottla.cli.output import note, print_json, print_table, warn
 from ottla.observe.printable import printable
@@ -23,7 +23,7 @@ _REDRAWN_PER_S = 4
 """Progress comes this often, and a stream's bars may be watched over a slow line for days."""
 
 
-class Bars:
+class Bars(ExitStack):
     """A bar for each thing that is under way, on standard error; use with ``with``.
 
     Args:
@@ -31,22 +31,12 @@ class Bars:
     """
 
     def __init__(self, unit: str) -> None:
+        super().__init__()
         self._unit = unit
         self._bars: dict[str, Any] = {}
         self._steps: dict[str, int] = {}
         self._told = time.monotonic()
-        self._progress = _rich_progress() if sys.stderr.isatty() else None
-
-    def __enter__(self) -> Self:
-        if self._progress is not None:
-            self._progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._progress is not None:
-            self._progress.stop()
+        self._progress = self.enter_context(_rich_progress()) if sys.stderr.isatty() else None
 
     def show(self, name: str, done: int, of: int | None, rows: int | None = None, rate: float = 0.0) -> None:
         """Show how far one is; ``of`` is None where there is no end."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from types import NoneType, TracebackType
-from typing import Any, Self, TypeVar
+from types import NoneType
+from typing import Any, TypeVar
 
 from ottla.clients import given
 from ottla.clients.admin_calls import UNKNOWN, AdminCalls, Outcomes, outcome
@@ -21,10 +21,9 @@ from ottla.clients.admin_structs import (
     TransactionDescription,
     TransactionListing,
 )
-from ottla.clients.client import GROUP, TRANSACTION, Client
+from ottla.clients.client import GROUP, TRANSACTION
 from ottla.clients.commits import offset_fetch_request, read_offsets
 from ottla.clients.errors import (
-    ClientClosed,
     KafkaConnectionError,
     KafkaError,
     KafkaTimeout,
@@ -33,6 +32,7 @@ from ottla.clients.errors import (
     check,
     error_of,
 )
+from ottla.clients.life import Life
 from ottla.clients.offsets import MAX_TIMESTAMP, list_offsets
 from ottla.clients.options import AdminOptions
 from ottla.clients.partitions import by_topic, committable, label, numbers_by_topic
@@ -84,7 +84,7 @@ R = TypeVar("R", bound=Message)
 _TIMES = {"earliest": EARLIEST, "latest": LATEST, "max_timestamp": MAX_TIMESTAMP}
 
 
-class Admin:
+class Admin(Life[AdminOptions]):
     """Manages topics and groups.
 
     ```python
@@ -100,11 +100,11 @@ class Admin:
         options: those of `AdminOptions`.
     """
 
+    _noun = "admin client"
+
     def __init__(self, **options: Any) -> None:
-        self._options = AdminOptions.of(options)
-        self._client: Client[AdminOptions] | None = None
+        super().__init__(AdminOptions.of(options))
         self._calls = AdminCalls(self._running, self._options)
-        self._state = "new"
 
     # life
 
@@ -122,39 +122,16 @@ class Admin:
         Raises:
             KafkaConnectionError: no bootstrap server can be reached.
         """
-        if self._state != "new":
-            raise ClientClosed(f"start() of an admin client that is {self._state}: make a new one")
-        self._client = client = Client(self._options)
-        try:
+        async with self._starting() as client:
             await client.start()
-        except BaseException:
-            await client.close()
-            raise
-        self._state = "running"
 
     async def close(self) -> None:
         """Close all connections. A second call does nothing."""
-        self._state = "stopped"
-        if self._client is not None:
-            await self._client.close()
+        await self._stop()
 
     async def stop(self) -> None:
         """The same as `close`, by the name that producer and consumer have."""
         await self.close()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    def _running(self) -> Client[AdminOptions]:
-        if self._state != "running" or self._client is None:
-            raise ClientClosed(f"the admin client is {self._state}: call start() first, and nothing after close()")
-        return self._client
 
     # topics
 
@@ -175,7 +152,9 @@ class Admin:
         else:
             listed = given.several("topics", topics, (str, NewTopic), "names or NewTopic objects")
             wanted = {t.name: t for t in (NewTopic(one) if isinstance(one, str) else one for one in listed)}
-        low = DEFAULTS_SINCE if any(_counts_on_defaults(topic) for topic in wanted.values()) else 0
+        counted = [topic for topic in wanted.values() if topic.replica_assignments is None]
+        by_default = any(-1 in (topic.num_partitions, topic.replication_factor) for topic in counted)
+        low = DEFAULTS_SINCE if by_default else 0
 
         async def attempt(names: list[str]) -> Outcomes[str, CreatedTopic]:
             request = create_topics.CreateTopicsRequest(
@@ -801,10 +780,6 @@ class Admin:
             }
 
         await self._calls.at_leaders([given.partition(partition)], ask)
-
-
-def _counts_on_defaults(topic: NewTopic) -> bool:
-    return topic.replica_assignments is None and -1 in (topic.num_partitions, topic.replication_factor)
 
 
 def _creatable(topic: NewTopic) -> create_topics.CreatableTopic:

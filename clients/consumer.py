@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Iterable, Mapping
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from ottla.clients import given
 from ottla.clients.assignors import make_assignors
@@ -16,6 +15,7 @@ from ottla.clients.errors import ClientClosed, CommitFailed, KafkaError, KafkaTi
 from ottla.clients.fetcher import Fetcher
 from ottla.clients.gate import UserGate
 from ottla.clients.group_effects import MemberState
+from ottla.clients.life import Life
 from ottla.clients.listener import ConsumerRebalanceListener
 from ottla.clients.logs import log
 from ottla.clients.offsets import list_offsets
@@ -38,7 +38,7 @@ from ottla.protocol.records import TopicPartition
 Committable = Mapping[TopicPartition, int | OffsetAndMetadata | tuple[int, str]]
 
 
-class Consumer:
+class Consumer(Life[ConsumerOptions]):
     """Reads records, alone or as a member of a group.
 
     ```python
@@ -65,6 +65,8 @@ class Consumer:
         OptionError: an unknown option, or a value that cannot be.
     """
 
+    _noun = "consumer"
+
     def __init__(self, *topics: str, **options: Any) -> None:
         for one in topics:
             if not given.is_name(one):
@@ -72,17 +74,15 @@ class Consumer:
                     f"topics={one!r}: allowed are names as separate arguments, such as Consumer('a', 'b'); "
                     "a list is written Consumer(*topics)"
                 )
-        self._options = ConsumerOptions.of(options)
+        super().__init__(ConsumerOptions.of(options))
         self._assignors = make_assignors(self._options.partition_assignment_strategy)
         self._subscription = SubscriptionState()
         self._listener: ConsumerRebalanceListener | None = None
-        self._client: Client[ConsumerOptions] | None = None
         self._group: Coordinator | None = None
         self._gate = UserGate(lambda: self._subscription.unfinished)
         self._news = asyncio.Event()
         self._gate.on_passed = self._news.set
         self._error: KafkaError | None = None
-        self._state = "new"
         if topics:
             self.subscribe(topics)
 
@@ -95,25 +95,24 @@ class Consumer:
             KafkaConnectionError: no bootstrap server can be reached.
             KafkaError: the group refuses this consumer.
         """
-        if self._state != "new":
-            raise ClientClosed(f"start() of a consumer that is {self._state}: make a new one")
         options = self._options
-        self._client = client = Client(options, auto_create=options.allow_auto_create_topics)
-        client.all_topics = self._subscription.pattern is not None
-        self._watch_assigned(client)
-        self._fetcher = Fetcher(client, self._subscription, self._news.set, lambda: self._positions.poke())
-        group_offsets = None
-        if options.group_id is not None:
-            self._group = Coordinator(client, self._subscription, self._assignors, self._gate, self._assignment_changed)
-            self._group.handover.on_committed = self._committed
-            group_offsets = self._group.offsets
-        self._positions = Positions(
-            client, self._subscription, group_offsets, self._positions_found, self._background_error
-        )
-        client.on_metadata.append(self._poke)
-        try:
+        async with self._starting(auto_create=options.allow_auto_create_topics) as client:
+            client.all_topics = self._subscription.pattern is not None
+            self._watch_assigned(client)
+            self._fetcher = Fetcher(client, self._subscription, self._news.set, lambda: self._positions.poke())
+            group_offsets = None
+            if options.group_id is not None:
+                self._group = Coordinator(
+                    client, self._subscription, self._assignors, self._gate, self._assignment_changed
+                )
+                self._group.handover.on_committed = self._committed
+                group_offsets = self._group.offsets
+            self._positions = Positions(
+                client, self._subscription, group_offsets, self._positions_found, self._background_error
+            )
+            client.on_metadata.append(self._poke)
             await client.start()
-            self._state = "running"
+            self._state = "running"  # if joining the group fails, stop() leaves it: the other members would wait
             if self._group is not None:
                 self._group.start()
             self._apply_subscription()
@@ -123,13 +122,6 @@ class Consumer:
                     await self._group.wait_assigned()
                 finally:
                     self._leave()
-        except BaseException:
-            # Whoever was on the way into the group leaves it: the other members would wait for it.
-            if self._state == "running":
-                await self.stop(finished=False)
-            self._state = "stopped"
-            await client.close()
-            raise
 
     async def stop(self, *, finished: bool = True) -> None:
         """Commit what is finished (if enable_auto_commit), leave the group, and close. A second call does nothing.
@@ -137,10 +129,12 @@ class Consumer:
         Args:
             finished: False if you are not done with the records that you got last; they stay uncommitted then.
         """
-        if self._state != "running" or self._client is None:
-            self._state = "stopped"
-            return
-        self._state = "stopping"
+        await self._stop(lambda: self._leave_group(finished))
+
+    async def _exit(self, *, finished: bool) -> None:
+        await self.stop(finished=finished)
+
+    async def _leave_group(self, finished: bool) -> None:
         if finished:
             self._subscription.finish()
         self._gate.force()
@@ -148,19 +142,8 @@ class Consumer:
             if self._group is not None:
                 await self._group.close()
         finally:
-            self._state = "stopped"
             self._fetcher.close()
-            await self._client.close()
             self._news.set()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.stop(finished=exc is None)
 
     # subscription
 
@@ -589,13 +572,6 @@ class Consumer:
         return set(await self._running().topic_partitions(topic, self._options.default_api_timeout_ms))
 
     # what happens in the background
-
-    def _running(self, *, or_stopping: bool = False) -> Client[ConsumerOptions]:
-        """The client while the consumer runs, or also while `stop` has the listener commit what is given up."""
-        usable = ("running", "stopping") if or_stopping else ("running",)
-        if self._state not in usable or self._client is None:
-            raise ClientClosed(f"the consumer is {self._state}: call start() first, and nothing after stop()")
-        return self._client
 
     def _assignment_changed(self) -> None:
         self._fetcher.forget()

@@ -7,12 +7,10 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Mapping
-from types import TracebackType
 from typing import Any, Self
 
 from ottla.clients import given
 from ottla.clients.accumulator import Accumulator
-from ottla.clients.client import Client
 from ottla.clients.errors import (
     ClientClosed,
     InvalidTransactionState,
@@ -22,6 +20,7 @@ from ottla.clients.errors import (
     ProducerFenced,
 )
 from ottla.clients.given import Headers
+from ottla.clients.life import Life
 from ottla.clients.logs import log
 from ottla.clients.options import ProducerOptions
 from ottla.clients.partitioner import DefaultPartitioner
@@ -34,7 +33,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import TopicPartition, record_size_bound
 
 
-class Producer:
+class Producer(Life[ProducerOptions]):
     """Sends records to topics.
 
     ```python
@@ -60,11 +59,11 @@ class Producer:
         OptionError: an unknown option, or a value that cannot be.
     """
 
+    _noun = "producer"
+
     def __init__(self, **options: Any) -> None:
-        self._options = ProducerOptions.of(options)
+        super().__init__(ProducerOptions.of(options))
         self._calls: TransactionCalls | None = None
-        self._client: Client[ProducerOptions] | None = None
-        self._state = "new"
 
     async def start(self) -> None:
         """Connect to the cluster. With a transactional_id also abort what an earlier producer of that id left open, and
@@ -74,27 +73,20 @@ class Producer:
             KafkaConnectionError: no bootstrap server can be reached.
             KafkaTimeout: no transaction coordinator within max_block_ms.
         """
-        if self._state != "new":
-            raise ClientClosed(f"start() of a producer that is {self._state}: make a new one")
         options = self._options
-        self._client = client = Client(options, auto_create=True)
-        self._accumulator = Accumulator(options)
-        transactional_id = options.transactional_id
-        transaction = None if transactional_id is None else Transaction(transactional_id)
-        self._sender = Sender(client, self._accumulator, transaction)
-        self._partitioner = DefaultPartitioner(max(options.max_batch_size, 1))
-        self._freed = asyncio.Event()
-        try:
+        async with self._starting(auto_create=True) as client:
+            self._accumulator = Accumulator(options)
+            transactional_id = options.transactional_id
+            transaction = None if transactional_id is None else Transaction(transactional_id)
+            self._sender = Sender(client, self._accumulator, transaction)
+            self._partitioner = DefaultPartitioner(max(options.max_batch_size, 1))
+            self._freed = asyncio.Event()
             await client.start()
             self._sender.start()
             self._sender.on_freed = self._freed.set
             if transaction is not None:
                 self._calls = TransactionCalls(client, self._accumulator, self._sender, transaction)
                 await self._calls.init()
-        except BaseException:
-            await client.close()
-            raise
-        self._state = "running"
 
     async def stop(self, timeout_ms: float | None = None) -> None:
         """Deliver what is queued, then close; a transaction that is open is aborted. A second call does nothing.
@@ -102,10 +94,9 @@ class Producer:
         Args:
             timeout_ms: the longest wait for deliveries; by default delivery_timeout_ms alone ends the wait.
         """
-        if self._state != "running" or self._client is None:
-            self._state = "stopped"
-            return
-        self._state = "stopping"
+        await self._stop(lambda: self._deliver(timeout_ms))
+
+    async def _deliver(self, timeout_ms: float | None) -> None:
         self._freed.set()
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
@@ -116,18 +107,7 @@ class Producer:
         except TimeoutError:
             pass
         finally:
-            self._state = "stopped"
             self._sender.abandon(ClientClosed("the producer was stopped before the record was delivered"))
-            await self._client.close()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.stop()
 
     async def send(
         self,
@@ -310,11 +290,6 @@ class Producer:
     def unanswered_ms(self) -> float:
         """The time in ms for which no broker has answered; 0 while one answers. The client goes on asking."""
         return 0.0 if self._client is None else self._client.unanswered_ms
-
-    def _running(self) -> Client[ProducerOptions]:
-        if self._state != "running" or self._client is None:
-            raise ClientClosed(f"the producer is {self._state}: call start() first, and nothing after stop()")
-        return self._client
 
     def _choose(self, topic: str, key: bytes | None, size: int, count: int) -> int:
         everything = range(count)

@@ -253,7 +253,7 @@ class Sender:
         self._finished(batch)
 
     def _fail(self, batch: Batch, error: KafkaError) -> None:
-        if self._transaction is not None and self._transaction.may_fail:
+        if self._transaction is not None and self._transaction.may_commit:
             error = self._transaction.failed(error, verdict(Step.PRODUCE, error.code))
             self.drop(error)
         self._tell(batch, error)

@@ -211,8 +211,7 @@ class Transaction:
 
     def to_add(self) -> list[TopicPartition]:
         """Partitions of which the coordinator must be told."""
-        going_on = self.state is TransactionState.OPEN or (self.state is TransactionState.ENDING and self.committing)
-        return sorted(self._wanted) if going_on else []
+        return sorted(self._wanted) if self.may_commit else []
 
     def partitions_added(self, tps: Iterable[TopicPartition]) -> None:
         self._wanted.difference_update(tps)
@@ -220,15 +219,13 @@ class Transaction:
 
     def may_send(self, tp: TopicPartition) -> bool:
         """Tell whether batches of a partition may be sent now."""
-        if self.state is TransactionState.ENDING:
-            return self.committing is True and tp in self.added
-        return self.state is TransactionState.OPEN and tp in self.added
+        return self.may_commit and tp in self.added
 
     # errors
 
     @property
-    def may_fail(self) -> bool:
-        """An error of a batch is news: the transaction is neither failed nor being aborted."""
+    def may_commit(self) -> bool:
+        """The transaction is neither failed nor being aborted: records may go out, and an error of theirs is news."""
         return self.state is TransactionState.OPEN or (self.state is TransactionState.ENDING and bool(self.committing))
 
     def failed(self, error: KafkaError, found: Verdict) -> KafkaError:

@@ -7,7 +7,7 @@ all of a log reads them as far as the checkpoint vouches for them, and goes on w
 import struct
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -116,22 +116,24 @@ class Followed:
         reader: has reached the first frame that is not whole.
         states: see `JournalView.states`.
         places: see `JournalView.places`.
+        names: of the logs' directories, by the logs' ids.
     """
 
     reader: JournalReader
     states: dict[str, LogState]
     places: dict[str, list[Place]]
-    frame_count: int
+    frame_count: int = 0
+    names: dict[int, str] = field(default_factory=dict)
 
-    def follow(self, checkpoint: Checkpoint) -> None:
-        """Read the frames beyond a checkpoint. Raises ``OSError``."""
+    def follow(self, checkpoint: Checkpoint, before: "Followed | None" = None) -> None:
+        """Read the frames beyond a checkpoint, and beyond those that were read ``before``. Raises ``OSError``."""
         self.reader.synced_lsn = checkpoint.synced_lsn
-        names = {state.log_id: state.name for state in checkpoint.logs}
-        for frame in self.reader.frames(checkpoint.lsn):
+        names = self.names = (before.names if before else {}) | {one.log_id: one.name for one in checkpoint.logs}
+        for frame in self.reader.frames(max(checkpoint.lsn, before.reader.end_lsn if before else -1)):
             self.frame_count += 1
             if frame.kind == Kind.LOG and names.get(frame.log_id) != frame.log_name:
                 # Whatever had the name before is gone.
-                names = {log_id: name for log_id, name in names.items() if name != frame.log_name}
+                names = self.names = {log_id: name for log_id, name in names.items() if name != frame.log_name}
                 names[frame.log_id] = frame.log_name
                 self.states.pop(frame.log_name, None)
                 self.places.pop(frame.log_name, None)
@@ -167,14 +169,18 @@ def data_directory_of(path: Path) -> Path | None:
 class JournalView:
     """The journal of a data directory beyond its checkpoint. It is read once, when first asked for.
 
+    Args:
+        before: an earlier look; what it has read is not read again.
+
     Attributes:
         in_use: a broker has the directory open: segments can be read to their ends.
         checkpoint: None if there is none, or none that can be read.
         problem: why the checkpoint cannot be read; "" if it can, or is missing.
     """
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, before: Followed | None = None) -> None:
         self.data_dir = data_dir
+        self._before = before
         self.in_use = is_locked(data_dir)
         self.checkpoint: Checkpoint | None = None
         self.problem = ""
@@ -229,13 +235,13 @@ class JournalView:
     @cached_property
     def followed(self) -> Followed:
         """The journal, followed from the checkpoint on to the first frame that is not whole."""
-        found = Followed(self.reader(), {}, {}, 0)
+        found = Followed(self.reader(), {}, {})
         if self.checkpoint is not None:
             for state in self.checkpoint.logs:
                 found.states[state.name] = state
             if not self.checkpoint.clean:
                 with suppress(FileNotFoundError):  # a broker has made a spare of it: segments have what was in it
-                    found.follow(self.checkpoint)
+                    found.follow(self.checkpoint, self._before)
         return found
 
 

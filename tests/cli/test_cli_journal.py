@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from ottla.cli.journal import journal_batches
+from ottla.protocol.stored.journal import JournalView
 from ottla.testing.process import BrokerProcess
 from tests.cli.commands import HERE, Ottla
 from tests.cli.segment_files import flip
@@ -140,17 +142,36 @@ def test_tail_follows_the_journal(tmp_path: Path) -> None:
         client.send("orders", b"before\n")
         (log,) = [log for log in stored_logs(tmp_path / "data") if log.partition.topic == "orders"]
         follower = Follower(log.partition, from_beginning=False)
-        assert follower.poll() == []
+        assert not list(follower.poll())
         for word in (b"one\n", b"two\n"):
             client.send("orders", word)
             (batch,) = follower.poll()
             assert batch.header.record_count == 1
-        assert follower.poll() == []
+        assert not list(follower.poll())
         assert [row["ok"] for row in verdicts(tmp_path / "data")]
     finally:
         broker.kill()
     everything = Follower(log.partition, from_beginning=True).poll()
     assert [batch.header.base_offset for batch in everything] == [0, 1, 2]
+
+
+def test_a_later_look_reads_only_what_is_new(data: Path) -> None:
+    first = JournalView(data)
+    assert first.places
+    later = JournalView(data, first.followed).followed
+    assert (later.frame_count, later.names) == (0, first.followed.names)
+
+
+@pytest.mark.parametrize("byte", [None, 6])
+def test_a_file_of_the_journal_may_be_recycled_while_it_is_read(data: Path, byte: int | None) -> None:
+    """It may be gone, or hold a batch of another log by then."""
+    journal = JournalView(data)
+    place = journal.places["orders-0"][0]
+    if byte is None:
+        place.path.rename(place.path.with_suffix(".spare"))
+    else:
+        flip(place.path, place.position + byte)
+    assert list(journal_batches(journal, "orders-0", 0)) == []
 
 
 def test_a_directory_that_was_closed_has_nothing_in_the_journal(data: Path) -> None:

@@ -380,6 +380,13 @@ def test_tail_ends_at_damage(directory: Path) -> None:
     assert "byte 0: the CRC is" in ottla("log", "tail", directory, "--from-beginning", expect=1).stderr
 
 
+def test_tail_prints_what_is_before_damage(directory: Path) -> None:
+    path = directory / f"{0:020d}.log"
+    flip(path, path.stat().st_size - 3)
+    found = ottla("log", "tail", directory, "--from-beginning", "--format", "json", expect=1)
+    assert [json.loads(line)["offset"] for line in found.stdout.splitlines()] == [0, 1, 2]
+
+
 # -- bytes that nobody meant
 
 

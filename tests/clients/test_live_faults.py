@@ -9,7 +9,16 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from ottla.clients import Admin, Consumer, KafkaConnectionError, KafkaError, MemberState, Producer, TopicPartition
+from ottla.clients import (
+    Admin,
+    ClientClosed,
+    Consumer,
+    KafkaConnectionError,
+    KafkaError,
+    MemberState,
+    Producer,
+    TopicPartition,
+)
 from ottla.clients.client import Client
 from ottla.clients.options import ClientOptions
 from ottla.clients.transaction_calls import TransactionCalls
@@ -260,6 +269,31 @@ async def test_a_connection_that_does_not_come_about_is_given_up_soon() -> None:
         async with asyncio.timeout(10):
             with pytest.raises(KafkaConnectionError, match=f"no connection to {server} in 50 ms"):
                 await Admin(bootstrap_servers=server, socket_connection_setup_timeout_ms=50).start()
+
+
+@pytest.mark.parametrize("kind", [Admin, Consumer, Producer])
+async def test_stop_ends_a_start_under_way(kind: type[Admin | Consumer | Producer]) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        client = kind(bootstrap_servers=f"127.0.0.1:{silent.getsockname()[1]}", bootstrap_timeout_ms=60_000)
+        async with asyncio.timeout(10):
+            starting = asyncio.ensure_future(client.start())
+            await asyncio.sleep(0.05)
+            await client.stop()
+            with pytest.raises(ClientClosed, match=r"was stopped while start\(\) was running"):
+                await starting
+        with pytest.raises(ClientClosed, match="that is stopped: make a new one"):
+            await client.start()
+
+
+async def test_a_start_that_failed_may_be_tried_again() -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        consumer = Consumer(bootstrap_servers=f"127.0.0.1:{closed.getsockname()[1]}", **QUICK)
+        for _ in range(2):
+            with pytest.raises(KafkaConnectionError):
+                await consumer.start()
 
 
 async def test_the_http_port_of_a_broker_is_recognised() -> None:

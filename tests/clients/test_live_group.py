@@ -8,6 +8,7 @@ import pytest
 
 from ottla.clients import (
     Admin,
+    ClientClosed,
     CommitFailed,
     Consumer,
     FencedInstance,
@@ -16,7 +17,19 @@ from ottla.clients import (
     TopicPartition,
 )
 from ottla.testing import Broker
-from tests.clients.live import Notes, collect, commits, create, fill, filled, group_options, numbers, read, until
+from tests.clients.live import (
+    PATIENCE_S,
+    Notes,
+    collect,
+    commits,
+    create,
+    fill,
+    filled,
+    group_options,
+    numbers,
+    read,
+    until,
+)
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio]
 
@@ -192,7 +205,11 @@ async def test_listeners_may_use_the_consumer(broker: Broker, name: str) -> None
     assert await commits(broker, name) == {tp: 8}
 
 
-@pytest.mark.parametrize("way", [Consumer.stop, Consumer.unsubscribe])
+async def stop_twice(consumer: Consumer) -> None:
+    await asyncio.gather(consumer.stop(), consumer.stop())
+
+
+@pytest.mark.parametrize("way", [Consumer.stop, Consumer.unsubscribe, stop_twice])
 @pytest.mark.parametrize("by_hand", [True, False])
 async def test_a_listener_commits_what_is_given_up(broker: Broker, name: str, way: Any, by_hand: bool) -> None:
     [tp] = await filled(broker, name, 10)
@@ -378,7 +395,8 @@ async def test_a_session_timeout_that_the_broker_refuses(broker: Broker, name: s
         await Consumer(name, **options).start()
 
 
-async def test_stopping_while_a_join_is_held_back_leaves_at_once(name: str) -> None:
+@pytest.mark.parametrize("how", ["cancelled", "stopped"])
+async def test_stopping_while_a_join_is_held_back_leaves_at_once(name: str, how: str) -> None:
     with Broker({"group.initial.rebalance.delay.ms": 0}, topics={name: 2}) as broker:
         options = group_options(broker, name, partition_assignment_strategy="range")
         async with Consumer(name, **options) as holder:
@@ -388,8 +406,13 @@ async def test_stopping_while_a_join_is_held_back_leaves_at_once(name: str) -> N
             starting = asyncio.ensure_future(joining.start())
             await until(lambda: joining.member_state is MemberState.PREPARING_REBALANCE, "joining")
             await until(lambda: joining.member_id, "the id that it must bring")
-            starting.cancel()
-            await asyncio.gather(starting, return_exceptions=True)
+            if how == "cancelled":
+                starting.cancel()
+                await asyncio.gather(starting, return_exceptions=True)
+            else:
+                await joining.stop()
+                with pytest.raises(ClientClosed, match="stopped while start"):
+                    await asyncio.wait_for(starting, PATIENCE_S)
             async with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
                 [member] = (await admin.describe_groups([name]))[name].members
                 assert member.member_id == holder.member_id

@@ -164,7 +164,7 @@ def test_a_commit_that_fails_leaves_it_to_be_aborted() -> None:
 def test_what_fails_while_it_is_aborted_is_no_news() -> None:
     transaction = opened()
     transaction.begin_end(False)
-    assert not transaction.may_fail
+    assert not transaction.may_commit
     error = KafkaError("late")
     assert transaction.failed(error, Verdict.ABORT) is error
     assert transaction.state is TransactionState.ENDING
