@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.groups import coordinator_partition
-from ottla.protocol.records import Record, build_batch, decode_batch, iter_batches
+from ottla.protocol.records import Record, decode_batch, iter_batches
 from ottla.protocol.transaction_log import decode_transaction_key, decode_transaction_value
 from tests.differential.log_calls import until
 from tests.differential.tracing import Trace
 from tests.differential.wire import plain
+from tests.support.batches import build_batch
 from tests.support.requests import fetch_fields, of_transaction
 
 WHO = "producer"

@@ -28,8 +28,9 @@ from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.messages.fetch import FetchableTopicResponse
-from ottla.protocol.records import Record, build_batch, decode_batch, iter_batches
+from ottla.protocol.records import Record, decode_batch, iter_batches
 from tests.shell.host import Log, Timer
+from tests.support.batches import build_batch
 from tests.support.requests import (
     delete_records_fields,
     fetch_fields,

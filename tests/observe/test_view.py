@@ -20,8 +20,9 @@ from ottla.protocol.consumer_protocol import (
     encode_assignment,
     encode_subscription,
 )
-from ottla.protocol.records import Record, build_batch
+from ottla.protocol.records import Record
 from tests.handlers.conftest import NOW_MS, World
+from tests.support.batches import build_batch
 from tests.support.requests import commit_fields, join_fields, request, sync_fields
 
 pytestmark = pytest.mark.asyncio

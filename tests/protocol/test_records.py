@@ -22,7 +22,6 @@ from ottla.protocol.records import (
     Record,
     TimestampType,
     batch_crc,
-    build_batch,
     check_crc,
     decode_batch,
     end_of_batches,
@@ -35,6 +34,7 @@ from ottla.protocol.records import (
     with_max_timestamp,
 )
 from tests.protocol.produced import batch_of
+from tests.support.batches import build_batch
 
 int64s = st.integers(-(2**63), 2**63 - 1)
 timestamps = st.one_of(st.integers(0, 2**42), st.integers(1_700_000_000_000, 1_700_000_100_000))

@@ -26,12 +26,12 @@ from ottla.protocol.records import (
     BatchHeader,
     Record,
     TopicPartition,
-    build_batch,
     decode_batch,
     iter_batches,
     parse_marker,
 )
 from tests.sim.kernel import Broken, expect, run_now
+from tests.support.batches import build_batch
 
 TOPIC_ID = UUID(int=1)
 WALL_MS = 1_700_000_000_000

@@ -4,12 +4,13 @@ import uuid
 
 import pytest
 
-from ottla.protocol.records import Record, build_batch
+from ottla.protocol.records import Record
 from ottla.protocol.stored.checkpoint import Checkpoint, LogState, encode_checkpoint
 from ottla.protocol.stored.files import in_use, is_locked
 from ottla.protocol.stored.frames import PADDING, Kind, frame_bytes, header
 from ottla.protocol.stored.journal import JournalView, Trusted, data_directory_of
 from ottla.protocol.stored.names import journal_name
+from tests.support.batches import build_batch
 
 OLD, NEW = uuid.UUID(int=1), uuid.UUID(int=2)
 

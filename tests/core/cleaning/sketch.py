@@ -8,16 +8,9 @@ from dataclasses import dataclass, field
 from ottla.broker.core.cleaning.compaction import AbortedTransaction, KeyScan, LastBatch, Sieve
 from ottla.protocol.compression import Codec
 from ottla.protocol.control import EndOfTransaction, build_marker
-from ottla.protocol.records import (
-    Record,
-    TimestampType,
-    build_batch,
-    check_crc,
-    decode_batch,
-    parse_header,
-    patch_base_offset,
-)
+from ottla.protocol.records import Record, TimestampType, check_crc, decode_batch, parse_header, patch_base_offset
 from ottla.protocol.steps import finished
+from tests.support.batches import build_batch
 
 EPOCH = 3
 

@@ -22,13 +22,13 @@ from ottla.protocol.records import (
     EndOfTransaction,
     Record,
     TimestampType,
-    build_batch,
     build_marker,
     decode_batch,
     decompressed_records,
     iter_batches,
     parse_header,
 )
+from tests.support.batches import build_batch
 
 TIME = 1_700_000_000_000
 CODECS = tuple(Codec)
