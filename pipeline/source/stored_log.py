@@ -68,14 +68,14 @@ class StoredLog:
     def places(self) -> list[Place]:
         """Batches of the journal that the segments do not have."""
         journal = self._journal()
-        places = journal.places.get(self.directory.name, []) if journal is not None else []
+        places = journal.followed.places.get(self.directory.name, []) if journal is not None else []
         return [place for place in places if place.base_offset >= self.segments_end]
 
     @property
     def start_offset(self) -> int:
         """The first offset of the log."""
         journal = self._journal()
-        state = journal.states.get(self.directory.name) if journal is not None else None
+        state = journal.followed.states.get(self.directory.name) if journal is not None else None
         if state is not None:
             return max(self._least_start, state.log_start_offset)
         if self.segments:
@@ -86,7 +86,7 @@ class StoredLog:
     def end_offset(self) -> int:
         """Behind the last batch."""
         journal = self._journal()
-        state = journal.states.get(self.directory.name) if journal is not None else None
+        state = journal.followed.states.get(self.directory.name) if journal is not None else None
         least = self.start_offset if state is None else state.next_offset
         return max(least, self.segments_end, *(place.end_offset for place in self.places[-1:]))
 
