@@ -19,7 +19,6 @@ from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.core.quotas.limits import ClientQuotas
 from ottla.broker.core.topics.catalog import BadCatalog, NewTopic, Refusal
 from ottla.broker.core.topics.partition import Partition, Topic
-from ottla.broker.core.transactions.config import TransactionConfig
 from ottla.broker.damage_words import tell_start, with_next_step
 from ottla.broker.engine import IN_MEMORY, Engine, EngineError, LogDir
 from ottla.broker.handlers.services import Node, Services
@@ -227,13 +226,7 @@ class Broker:
         self._groups.start()
         self._host.add(OFFSETS_TOPIC, self._groups)
         self._members = MemberConnections(self._groups, self._host.now)
-        self._transactions = TransactionNeeds(
-            TransactionConfig.of(settings),
-            self._host,
-            self._topics,
-            self.log,
-            partition_count=settings.transaction_state_log_num_partitions,
-        )
+        self._transactions = TransactionNeeds(settings, self._host, self._topics, self.log)
         self._looking_up = LongWork("ottla-look-up", self.log)
         self._validating = LongWork("ottla-validate", self.log)
         self._services = Services(
