@@ -58,13 +58,11 @@ def _filling(config: Config, what: str) -> Iterator[Work]:
 
     check(config.format)
     cluster, lake = look_at(config), Lake(config.lake)
-    with (
-        lake.writing(what) as note_jvm,
-        lake.opened(config.format, cluster.cluster_id) as cluster_id,
-        with_spark(config, lake, what) as running,
-    ):
-        note_jvm(running.jvm_pid)
-        yield Work(running.session, lake, config, cluster, cluster_id)
+    with lake.writing(what) as note_jvm:
+        about = lake.open(format=config.format, cluster_id=cluster.cluster_id)
+        with with_spark(config, lake, what) as running:
+            note_jvm(running.jvm_pid)
+            yield Work(running.session, lake, config, cluster, about["cluster_id"])
 
 
 def _quarantine(work: Work) -> list[tuple[str, int]]:

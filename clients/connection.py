@@ -28,10 +28,15 @@ class ClientConnection(asyncio.Protocol):
     Args:
         client_id: sent with every request.
         max_frame_bytes: the longest answer accepted.
+
+    Attributes:
+        software: name and version that the broker is told (KIP-511).
     """
 
+    software = SOFTWARE
+
     def __init__(self, client_id: str, *, max_frame_bytes: int = 256 << 20) -> None:
-        self.conversation = Conversation(client_id, SOFTWARE, max_frame_bytes)
+        self.conversation = Conversation(client_id, self.software, max_frame_bytes)
         self.address = "?"
         self.last_used_ms = 0.0
         self._loop = asyncio.get_running_loop()

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from ottla.pipeline.source.options import Options
     from ottla.pipeline.source.rows import Logs as Source
 
-EARLIEST = -2
-"""The beginning of a log, as the source and Kafka's connector for Spark write it."""
-
 
 class NoCluster(Exception):
     """There is nothing to read; the message says what and where."""

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ottla.pipeline.parquet_files import BACKFILL, METADATA, committed
+from ottla.pipeline.parquet_files import BACKFILL, METADATA, committed, filesystem
 from ottla.pipeline.tables import TABLES, VERSION, Table
 from ottla.pipeline.whole_files import write_json
 
@@ -72,9 +72,10 @@ class Lake:
         Raises:
             LakeError: it cannot be read, or is of a later version than this program knows.
         """
-        path = Path(self.path) / ABOUT
+        system, folder = filesystem(self.path)
+        path = f"{self.path}/{ABOUT}"
         try:
-            about = json.loads(path.read_text("utf-8"))
+            about = json.loads(system.open_input_stream(f"{folder}/{ABOUT}").read())
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
@@ -122,11 +123,6 @@ class Lake:
         if about != self.about():
             self.write(ABOUT, about)
         return about
-
-    @contextmanager
-    def opened(self, format: str, cluster_id: str | None) -> Iterator[str]:
-        """`open`, for a ``with`` behind `writing`: gives the id of the lake's cluster."""
-        yield str(self.open(format=format, cluster_id=cluster_id)["cluster_id"])
 
     def note(self, part: str, **values: Any) -> None:
         """Add to an object of ``lake.json``; only while `writing`."""

@@ -169,13 +169,9 @@ def _delta(folder: str, path: str) -> list[str]:
         raise UnreadableTable(f"{folder} is a Delta table; `pip install 'ottla[delta]'` brings what reads it")
     from deltalake import DeltaTable
 
-    return sorted(path + "/" + unquote(name) for name in _delta_names(DeltaTable(folder)))
-
-
-def _delta_names(table: Any) -> list[str]:
-    """The files of the newest version, relative to the table."""
-    actions = table.get_add_actions(flatten=True)
-    return [str(name) for name in actions.column("path").to_pylist()]
+    # The files of the newest version, relative to the table.
+    names = DeltaTable(folder).get_add_actions(flatten=True).column("path").to_pylist()
+    return sorted(f"{path}/{unquote(str(name))}" for name in names)
 
 
 def _newest_metadata(system: Any, path: str) -> str | None:

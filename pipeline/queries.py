@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.pipeline.lake import Lake, LakeError
 from ottla.pipeline.parquet_files import committed, dataset
+from ottla.pipeline.report.span import as_time
 from ottla.pipeline.tables import TABLES
 
 if TYPE_CHECKING:
@@ -250,12 +251,8 @@ def _name(_key: str, value: Any) -> str:
     return str(value)
 
 
-def _moment(key: str, value: Any) -> datetime:
-    try:
-        moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
-    except ValueError:
-        raise ValueError(f"{key} {value!r} is no time: write it as 2026-03-02T08:15 or 2026-03-02") from None
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+def _moment(key: str, value: Any) -> datetime | None:
+    return as_time(value if isinstance(value, date) else str(value), key)
 
 
 def _number(key: str, value: Any) -> int:

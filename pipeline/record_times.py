@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.clients.commits import offset_fetch_request, read_offsets
-from ottla.clients.errors import KafkaError, error_code
+from ottla.clients.errors import KafkaError, check
 from ottla.pipeline.parquet_files import dataset
-from ottla.pipeline.source.cluster import Cluster, Retry
+from ottla.pipeline.source.cluster import Cluster
 from ottla.pipeline.source.logs import Span
 from ottla.pipeline.tables import RECORD_TIMES
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
@@ -90,8 +90,7 @@ def _committed(cluster: Cluster) -> set[Place]:
     found: set[Place] = set()
     for connection in map(cluster.connection, led):
         listed = connection.call(ListGroupsRequest())
-        if listed.error_code and error_code(listed.error_code).retriable:
-            raise Retry(f"{connection.name} cannot list groups yet")
+        check(listed.error_code, f"list the groups of {connection.name}")
         names = iter([group.group_id for group in listed.groups])
         while some := list(islice(names, _GROUPS_AT_ONCE)):
             # From version 10 on topics have ids instead of names.

@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ottla.pipeline.cluster import EARLIEST, Cluster
+from ottla.clients.structs import EARLIEST
+from ottla.pipeline.cluster import Cluster
 from ottla.pipeline.lake import Lake, LakeError
 from ottla.pipeline.parquet_files import METADATA
 from ottla.pipeline.running import stream_writer

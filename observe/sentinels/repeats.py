@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from ottla.broker.core.events import Event, JoinReceived, RebalanceStarted, RequestRefused
 from ottla.broker.settings import Settings
 from ottla.observe.sentinels.model import Finding, short
-from ottla.observe.why.causes import Cause
 from ottla.observe.why.model import Episode
 from ottla.observe.why.plain import limit
 
@@ -73,6 +72,8 @@ class Repeats:
 
     def ended(self, episode: Episode, now_ms: int) -> None:
         """A rebalance is over: whether a member flaps is found where rebalances are explained."""
+        from ottla.observe.why.causes import Cause  # a broker has rebalances before it needs the table
+
         flapping = next((one for one in episode.triggers if one.cause == Cause.FLAPPING_MEMBER), None)
         if flapping is None or not 0 <= flapping.member < len(episode.members):
             return

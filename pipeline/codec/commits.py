@@ -184,5 +184,5 @@ def payload(commits: Commits) -> list[pa.Array]:
         columns.times(values.commit_ms, there),
         columns.times(values.expire_ms, there),
         columns.numbers(pa.int16(), values.version, there),
-        columns.booleans(~there),
+        pa.array(~there),
     ]

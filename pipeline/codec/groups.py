@@ -27,7 +27,6 @@ from ottla.protocol.offsets_topic import GroupKey, GroupMemberValue, GroupValue
 
 _REBALANCE_TIMEOUT_SINCE = 1
 _MEMBERS = tables.arrow_type(tables.MEMBERS)
-_MEMBER = _MEMBERS.value_type
 _OWNED = tables.arrow_type(tables.OWNED)
 _TOPICS = tables.arrow_type("ARRAY<STRING>")
 
@@ -86,7 +85,6 @@ def payload(found: Sequence[Generation]) -> list[pa.Array]:
 
 def _members(found: Sequence[Generation]) -> pa.Array:
     members = [(one, member) for one in found if one.value for member in one.value.members]
-    sizes = [None if one.value is None else len(one.value.members) for one in found]
     subscriptions = [_subscription(one, member) for one, member in members]
     only = [member for _, member in members]
     parts = [
@@ -97,11 +95,15 @@ def _members(found: Sequence[Generation]) -> pa.Array:
         pa.array([_rebalance_timeout(one, member) for one, member in members], pa.int32()),
         pa.array([member.session_timeout for member in only], pa.int32()),
         pa.array([one.version for one in subscriptions], pa.int16()),
-        _topics([one.topics for one in subscriptions]),
+        pa.array([one.topics for one in subscriptions], _TOPICS),
         _partitions([one.owned for one in subscriptions]),
         _partitions([_assigned(one, member) for one, member in members]),
     ]
-    return _lists(sizes, pa.StructArray.from_arrays(parts, fields=list(_MEMBER)), _MEMBERS)
+    ends = np.cumsum([0, *(len(one.value.members) if one.value else 0 for one in found)], dtype=np.int32)
+    valid = np.array([one.value is not None for one in found], np.bool_)
+    buffers = [None if valid.all() else columns.bits(valid), pa.py_buffer(ends)]
+    flat = pa.StructArray.from_arrays(parts, fields=list(_MEMBERS.value_type))
+    return pa.Array.from_buffers(_MEMBERS, len(found), buffers, children=[flat])
 
 
 class _Subscription(NamedTuple):
@@ -141,27 +143,9 @@ def _rebalance_timeout(generation: Generation, member: GroupMemberValue) -> int 
     return None if (generation.version or 0) < _REBALANCE_TIMEOUT_SINCE else member.rebalance_timeout
 
 
-def _topics(lists: Sequence[list[str] | None]) -> pa.Array:
-    flat = pa.array([topic for topics in lists for topic in topics or ()], pa.string())
-    return _lists([None if topics is None else len(topics) for topics in lists], flat, _TOPICS)
-
-
 def _partitions(lists: Sequence[list[ConsumerTopicPartitions] | None]) -> pa.Array:
-    names: list[str] = []
-    numbers: list[int] = []
-    sizes: list[int | None] = []
-    for topics in lists:
-        before = len(numbers)
-        for one in topics or ():
-            names += [one.topic] * len(one.partitions)
-            numbers += one.partitions
-        sizes.append(None if topics is None else len(numbers) - before)
-    pairs = [pa.array(names, pa.string()), pa.array(numbers, pa.int32())]
-    return _lists(sizes, pa.StructArray.from_arrays(pairs, fields=list(_OWNED.value_type)), _OWNED)
-
-
-def _lists(sizes: Sequence[int | None], flat: pa.Array, kind: pa.DataType) -> pa.Array:
-    ends = np.cumsum([0, *(size or 0 for size in sizes)], dtype=np.int32)
-    valid = np.array([size is not None for size in sizes], np.bool_)
-    buffers = [None if valid.all() else columns.bits(valid), pa.py_buffer(ends)]
-    return pa.Array.from_buffers(kind, len(sizes), buffers, children=[flat])
+    pairs = (
+        None if topics is None else [(one.topic, number) for one in topics for number in one.partitions]
+        for topics in lists
+    )
+    return pa.array(pairs, _OWNED)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from ottla.pipeline.report.markup import Html, chip, count, duration, head, join, moment, name, number, svg, table, tag
-from ottla.pipeline.report.scene import BEHIND_S, Cell, Group, Scene
+from ottla.pipeline.report.scene import BEHIND_S, Cell, Group, Scene, Storm
 from ottla.pipeline.report.span import Span
 from ottla.pipeline.report.words import OVER, kind, status_level, tone
 
@@ -98,7 +98,6 @@ def _row(group: Group, span: Span, anchors: dict[str, str], cards: dict[str, str
     if group.name in cards:
         label = tag("a", label, href=f"#{cards[group.name]}")
     worst_at = moment(span.begins(group.worst_bucket)) if group.worst_bucket is not None else None
-    worst_cell = group.worst_cell
     return tag(
         "tr",
         tag("th", tag("div", label, mark, class_="who"), scope="row"),
@@ -106,7 +105,7 @@ def _row(group: Group, span: Span, anchors: dict[str, str], cards: dict[str, str
         _figure(group.now),
         tag(
             "td",
-            duration(group.worst, minimum=bool(worst_cell and worst_cell.minimum)) if worst_cell else "–",
+            behind(group.worst_cell),
             class_="num",
             title=f"at {worst_at}" if worst_at else None,
         ),
@@ -121,16 +120,18 @@ def _figure(cell: Cell | None) -> Html:
     if cell.seconds is None:
         return tag("td", "?", class_="num", title="not sampled")
     heavy = " strong" if cell.seconds >= BEHIND_S else ""
-    return tag("td", duration(cell.seconds, minimum=cell.minimum), class_=f"num{heavy}")
+    return tag("td", behind(cell), class_=f"num{heavy}")
+
+
+def behind(cell: Cell | None) -> str:
+    """The lag of a cell, for people."""
+    return "–" if cell is None else duration(cell.seconds, minimum=cell.minimum)
 
 
 def strip(group: Group, span: Span) -> Html:
     """A group's cells, and ticks for its rebalances below."""
-    said = (
-        f"{group.name}: worst {duration(group.worst, minimum=worst.minimum)}"
-        if (worst := group.worst_cell) is not None
-        else f"{group.name}: no lag known"
-    )
+    worst = group.worst_cell
+    said = f"{group.name}: no lag known" if worst is None else f"{group.name}: worst {behind(worst)}"
     if group.changes:
         said += f", {count(group.changes, 'rebalance')}"
     below = (_storms(group, span), _ticks(group, span))
@@ -193,10 +194,16 @@ def _ticks(group: Group, span: Span) -> Html | None:
 
 def _storms(group: Group, span: Span) -> list[Html]:
     return [
-        tag("path", class_=f"storm {one.kind}", d=f"M{start:.1f} 92H{max(end, start + 0.5):.1f}")
-        for one in group.storms
-        for start, end in [[span.part(when) * span.buckets for when in (one.started_at, one.ended_at)]]
+        tag("path", class_=f"storm {storm.kind}", d=f"M{start:.1f} 92H{end:.1f}")
+        for storm, start, end in storms(group, span)
     ]
+
+
+def storms(group: Group, span: Span) -> Iterator[tuple[Storm, float, float]]:
+    """Storms, and the buckets between which each is drawn: never too narrow to be seen."""
+    for one in group.storms:
+        start, end = (span.part(when) * span.buckets for when in (one.started_at, one.ended_at))
+        yield one, start, max(end, start + 0.5)
 
 
 def _rebalances_of(group: Group, span: Span) -> str:

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
-from ottla.pipeline.report.reading import Tables
+from ottla.pipeline.report.reading import Tables, within
 from ottla.pipeline.report.scene import Cell
 from ottla.pipeline.report.span import Span
-
-if TYPE_CHECKING:
-    import pyarrow.compute as pc
 
 Points = dict[tuple[str, str], list[tuple[datetime, int]]]
 
@@ -40,7 +36,7 @@ def _by_bucket(tables: Tables, span: Span) -> Iterable[tuple[str, int, float | N
         "minimum": pc.field("lag_seconds_is_minimum"),
     }
     figures = [("seconds", "hash_max"), ("minimum", "hash_any")]
-    where = _minutes(span.start, span.end)
+    where = within("minute", span.start, span.end)
     read = ["minute", "lag_seconds", "lag_seconds_is_minimum"]
     return tables.aggregate(
         "lag_by_partition", read, columns, ["group", "bucket"], figures, days=span.dates, where=where
@@ -62,7 +58,7 @@ def now(tables: Tables, span: Span) -> dict[str, tuple[Cell, int]]:
     """
     newest: dict[tuple[str, str, int], tuple[datetime, float | None, bool, int]] = {}
     columns = ["group_id", "topic", "partition", "minute", "lag_seconds", "lag_seconds_is_minimum", "lag_records"]
-    where = _minutes(span.end - timedelta(minutes=2), span.end)
+    where = within("minute", span.end - timedelta(minutes=2), span.end)
     rows = tables.lines("lag_by_partition", columns, days=span.dates, where=where)
     for group, topic, partition, minute, seconds, minimum, records in rows:
         seen = newest.get((group, topic, partition))
@@ -89,15 +85,9 @@ def points(tables: Tables, wanted: Iterable[tuple[str, str]], since: datetime, u
         return {}
     sums: dict[tuple[str, str], dict[datetime, int]] = {key: {} for key in keys}
     columns = ["group_id", "topic", "minute", "lag_records"]
-    where = _minutes(since, until) & pc.field("group_id").isin(sorted({group for group, _ in keys}))
+    where = within("minute", since, until) & pc.field("group_id").isin(sorted({group for group, _ in keys}))
     rows = tables.lines("lag_by_partition", columns, days=(since.date(), until.date()), where=where)
     for group, topic, minute, records in rows:
         if (line := sums.get((group, topic))) is not None:
             line[minute] = line.get(minute, 0) + (records or 0)
     return {key: sorted(line.items()) for key, line in sums.items()}
-
-
-def _minutes(start: datetime, end: datetime) -> pc.Expression:
-    import pyarrow.compute as pc
-
-    return (pc.field("minute") >= start) & (pc.field("minute") < end)

@@ -83,12 +83,14 @@ def _no_findings(scene: Scene) -> Html:
     """Say that nothing was found, as far as that can be said."""
     if scene.not_ok or scene.breaches:
         return tag("p", "No finding says why; what is wrong is below, in breaches and partitions.", class_="empty")
+    return _none(scene, "There are no findings.", "Nothing was found that an operator would want to know of.")
+
+
+def _none(scene: Scene, unknown: str, good: str) -> Html:
+    """Say that there is nothing to list: ``good``, or ``unknown`` where one sample is too few to tell."""
     if scene.cannot_tell:
-        return tag("p", f"There are no findings. {_TOO_FEW}", class_="empty")
-    return tag("p", "Nothing was found that an operator would want to know of.", class_="empty good")
-
-
-_TOO_FEW = "One sample of where logs end is too few to tell."
+        return tag("p", f"{unknown} One sample of where logs end is too few to tell.", class_="empty")
+    return tag("p", good, class_="empty good")
 
 
 def once(scene: Scene) -> Html:
@@ -129,10 +131,8 @@ def breaches(scene: Scene, where: Where) -> Html:
     runs: dict[tuple[str, str], list[Breach]] = {}
     for one in scene.breaches:
         runs.setdefault((one.group, one.topic), []).append(one)
-    if not runs and scene.cannot_tell:
-        return tag("p", f"No group is known to have broken its objective. {_TOO_FEW}", class_="empty")
     if not runs:
-        return tag("p", "No group broke its objective.", class_="empty good")
+        return _none(scene, "No group is known to have broken its objective.", "No group broke its objective.")
     rows = []
     for (group, topic), times in sorted(runs.items(), key=lambda item: (-sum(one.minutes for one in item[1]), item[0])):
         total, longest = sum(one.minutes for one in times), times[0]
@@ -165,10 +165,8 @@ def told(scene: Scene) -> list[Forecast]:
 
 def forecasts(scene: Scene, where: Where) -> Html:
     shown = told(scene)
-    if not shown and scene.cannot_tell:
-        return tag("p", f"Where lag leads is not known. {_TOO_FEW}", class_="empty")
     if not shown:
-        return tag("p", "No lag grows or shrinks steadily.", class_="empty good")
+        return _none(scene, "Where lag leads is not known.", "No lag grows or shrinks steadily.")
     rows = []
     for one in shown:
         minutes = one.minutes_to_500k if one.lag_per_s > 0 else one.minutes_to_drain
@@ -224,10 +222,8 @@ def sparkline(points: list[tuple[datetime, int]], one: Forecast) -> Html:
 
 
 def partitions(scene: Scene, where: Where) -> Html:
-    if not scene.not_ok and scene.cannot_tell:
-        return tag("p", f"No partition is known to be in trouble. {_TOO_FEW}", class_="empty")
     if not scene.not_ok:
-        return tag("p", "Every partition is OK.", class_="empty good")
+        return _none(scene, "No partition is known to be in trouble.", "Every partition is OK.")
     rows = [
         _row(
             one.group,

@@ -6,17 +6,14 @@ from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ottla.pipeline.report import lag
-from ottla.pipeline.report.reading import NothingToReport, Tables
+from ottla.pipeline.report.reading import NothingToReport, Tables, within
 from ottla.pipeline.report.scene import Breach, Finding, Forecast, Group, Hot, NotOk, Rebalance, Scene, Storm
 from ottla.pipeline.report.span import DEFAULT_DAYS, Span
 from ottla.pipeline.report.words import severity, status_level
 from ottla.pipeline.tables import GOLD
-
-if TYPE_CHECKING:
-    import pyarrow.compute as pc
 
 TIMES = {"lag_by_partition": "minute", "rebalances": "completed_at"}
 """The tables that say how far a lake goes, and their columns of time."""
@@ -95,7 +92,7 @@ def _extent(tables: Tables, day: date, since: datetime | None, until: datetime |
 
     found: list[datetime] = []
     for table, column in TIMES.items():
-        where = _from_to(pc.field(column), since, until)
+        where = within(column, since, until)
         for batch in tables.batches(table, [column], days=(day, day), where=where):
             if batch.num_rows:
                 edge = pc.min_max(batch[column]).as_py()
@@ -104,15 +101,6 @@ def _extent(tables: Tables, day: date, since: datetime | None, until: datetime |
                 if column == "minute" and edge["max"] is not None:
                     found.append(edge["max"] + timedelta(seconds=59))
     return [min(found), max(found)] if found else []
-
-
-def _from_to(column: pc.Expression, since: datetime | None, until: datetime | None) -> pc.Expression | None:
-    where = None
-    if since is not None:
-        where = column >= since
-    if until is not None:
-        where = column < until if where is None else where & (column < until)
-    return where
 
 
 def _no_group(tables: Tables, known: Iterable[str] | None) -> str:
@@ -216,12 +204,10 @@ def _forecasts(tables: Tables, span: Span) -> list[Forecast]:
 
 
 def _rebalances(tables: Tables, span: Span) -> dict[str, list[Rebalance]]:
-    import pyarrow.compute as pc
-
     columns = ["group_id", "generation", "prev_generation", "completed_at", "duration_ms", "reason"]
     columns += ["trigger_member", "members_after", "partitions_moved"]
     found: dict[str, list[Rebalance]] = {}
-    where = _from_to(pc.field("completed_at"), span.start, span.end)
+    where = within("completed_at", span.start, span.end)
     for group, generation, previous, *rest in tables.lines("rebalances", columns, days=span.dates, where=where):
         found.setdefault(group, []).append(Rebalance(generation, previous is None, *rest))
     for line in found.values():
@@ -291,7 +277,6 @@ def _hot(tables: Tables, span: Span) -> tuple[list[Hot], datetime, int]:
     since = span.start
     if tables.count("offset_commits", days=span.dates) > HOT_ROWS:
         since = max(since, span.end - timedelta(hours=1))
-    where = (pc.field("log_ts") >= since) & (pc.field("log_ts") < span.end)
     columns = {"partition": pc.field("log_partition"), "group": pc.field("group_id")}
     days = (since.date(), span.dates[1])
     counts = tables.aggregate(
@@ -301,7 +286,7 @@ def _hot(tables: Tables, span: Span) -> tuple[list[Hot], datetime, int]:
         ["partition", "group"],
         [("", "hash_count_all")],
         days=days,
-        where=where,
+        where=within("log_ts", since, span.end),
     )
     found: dict[int, list[tuple[int, str]]] = {}
     for partition, group, many in counts:
@@ -321,9 +306,8 @@ def _quarantine(tables: Tables, span: Span) -> list[tuple[str, int]]:
 
 
 def _cluster(tables: Tables) -> str:
-    named = tables.facts.get("cluster_id") or tables.facts.get("cluster")
-    if isinstance(named, str):
-        return named
+    if tables.cluster_id:
+        return tables.cluster_id
     for table in TIMES:
         for (cluster,) in tables.lines(table, ["cluster_id"]):
             if cluster:

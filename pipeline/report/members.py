@@ -8,7 +8,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
 
-from ottla.pipeline.report.reading import Tables
+from ottla.pipeline.report.reading import Tables, within
 from ottla.pipeline.report.scene import Group, Rebalance, Storm
 from ottla.pipeline.report.span import Span
 
@@ -118,7 +118,7 @@ def _members(tables: Tables, group: str, since: datetime, until: datetime) -> tu
     import pyarrow.compute as pc
 
     keys = ["log_ts", "generation", "member_id", "client_id", "client_host", "group_instance_id"]
-    where = (pc.field("group_id") == group) & (pc.field("log_ts") >= since) & (pc.field("log_ts") < until)
+    where = (pc.field("group_id") == group) & within("log_ts", since, until)
     parts = [
         pa.Table.from_batches([batch]).group_by(keys).aggregate([("topic", "count")])
         for batch in tables.batches("group_members", [*keys, "topic"], days=(since.date(), until.date()), where=where)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from ottla.pipeline.report.heat import axis
+from ottla.pipeline.report.heat import axis, behind, storms
 from ottla.pipeline.report.markup import (
     Html,
     between,
@@ -62,11 +62,10 @@ def _over(group: Group) -> Html | None:
 
 def _facts(group: Group) -> Html:
     """The figures of a group in a line."""
-    now, worst = group.now, group.worst_cell
     figures = [
-        ("Behind now", duration(now.seconds, minimum=now.minimum) if now else "–"),
+        ("Behind now", behind(group.now)),
         ("Records behind", number(group.records)),
-        ("Worst", duration(group.worst, minimum=worst.minimum) if worst else "–"),
+        ("Worst", behind(group.worst_cell)),
         ("Members", number(group.members)),
         ("Rebalances", number(group.changes)),
     ]
@@ -100,9 +99,8 @@ def _curve(group: Group, span: Span) -> Html | None:
         span.buckets,
         f"Lag of {group.name}: worst {duration(group.worst)} at {when}",
         [
-            tag("path", class_="shade", d=f"M{one[0]:.1f} 0H{max(one[1], one[0] + 0.5):.1f}V100H{one[0]:.1f}z")
-            for storm in group.storms
-            for one in [[span.part(edge) * span.buckets for edge in (storm.started_at, storm.ended_at)]]
+            tag("path", class_="shade", d=f"M{start:.1f} 0H{end:.1f}V100H{start:.1f}z")
+            for _, start, end in storms(group, span)
         ],
         tag("path", class_="ground", d="".join(ground)),
         tag("path", class_="curve", d="".join(line)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -9,8 +10,10 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from ottla.clients.backoff import Backoff
-from ottla.clients.errors import KafkaConnectionError, KafkaError, KafkaTimeout, error_code, error_of
-from ottla.clients.partitions import by_topic
+from ottla.clients.cluster import ClusterMetadata
+from ottla.clients.errors import KafkaConnectionError, KafkaError, KafkaTimeout, check, error_code, error_of
+from ottla.clients.partitions import by_topic, label
+from ottla.clients.structs import EARLIEST, LATEST
 from ottla.pipeline.codec import Chunk, Damage, walk
 from ottla.pipeline.source.connection import Connection
 from ottla.pipeline.source.logs import Bounds, Broken, Report, SourceError, Span, Topic
@@ -24,7 +27,6 @@ from ottla.protocol.schema import Message
 
 T = TypeVar("T")
 
-EARLIEST_TIMESTAMP, LATEST_TIMESTAMP = -2, -1
 NEWEST_METADATA = 12
 _LONGEST_PAUSE_MS = 2000
 _WAIT_MS = 500
@@ -36,28 +38,24 @@ _MOST_HELD = 32 << 20
 _MISSING = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
-class Retry(Exception):
-    """Something that passes: ask again, perhaps somebody else."""
-
-
 class Cluster:
     """The brokers of a cluster, each asked for the partitions that it leads.
 
     Args:
         options: addresses, times, and the isolation level.
         sleep: waits for seconds between tries.
-
-    Attributes:
-        cluster_id: empty where it is not known; known once topics were asked for.
     """
 
     def __init__(self, options: Options, sleep: Callable[[float], None] = time.sleep) -> None:
         self.options = options
         self.sleep = sleep
         self._connections: dict[tuple[str, int], Connection] = {}
-        self._brokers: dict[int, tuple[str, int]] = {}
-        self._leaders: dict[TopicPartition, int] = {}
-        self.cluster_id = ""
+        self._metadata = ClusterMetadata()
+
+    @property
+    def cluster_id(self) -> str:
+        """Empty where it is not known; known once topics were asked for."""
+        return self._metadata.cluster_id or ""
 
     # -- what others ask
 
@@ -69,8 +67,8 @@ class Cluster:
         """The beginnings and ends of logs, as far as may be read with the isolation level asked for."""
 
         def ask() -> dict[TopicPartition, Bounds]:
-            first = self._list_offsets(partitions, EARLIEST_TIMESTAMP, Isolation.READ_UNCOMMITTED)
-            last = self._list_offsets(partitions, LATEST_TIMESTAMP, self.options.isolation)
+            first = self._list_offsets(partitions, EARLIEST, Isolation.READ_UNCOMMITTED)
+            last = self._list_offsets(partitions, LATEST, self.options.isolation)
             # The log may have moved on in between.
             return {tp: Bounds(first[tp], max(first[tp], last[tp])) for tp in partitions if tp in first and tp in last}
 
@@ -78,7 +76,7 @@ class Cluster:
 
     def led(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         """The partitions that had a leader when `topics` was asked last."""
-        return [tp for tp in partitions if self._leaders.get(tp, -1) in self._brokers]
+        return [tp for tp in partitions if self._metadata.leader(tp) is not None]
 
     def offsets_at(self, partitions: Sequence[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int | None]:
         """The first offset with that time (Unix ms) or a later one; None where there is none."""
@@ -115,8 +113,8 @@ class Cluster:
         while True:
             try:
                 return ask()
-            except (Retry, KafkaError) as error:
-                if isinstance(error, KafkaError) and not error.retriable:
+            except KafkaError as error:
+                if not error.retriable:
                     raise SourceError(f"{self.options.where}: could not {what}: {error}") from None
                 reason = error
             self.forget()
@@ -130,35 +128,36 @@ class Cluster:
     def forget(self) -> None:
         """Close connections and forget leaders: something of it is not true any more."""
         self.close()
-        self._leaders.clear()
+        self._metadata.topics.clear()
 
     def by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
         """Partitions by the broker that leads them; those that do not exist are left out.
 
         Raises:
-            Retry: one has no leader now.
+            KafkaError: one has no leader now; ask again.
         """
         wanted = list(partitions)
-        if unknown := {tp.topic for tp in wanted if tp not in self._leaders}:
+        if unknown := {tp.topic for tp in wanted if self._metadata.partition(tp) is None}:
             self._topics(unknown)
         found: dict[int, list[TopicPartition]] = defaultdict(list)
         for tp in wanted:
-            leader = self._leaders.get(tp)
-            if leader is None:
+            if self._metadata.partition(tp) is None:
                 continue
-            if leader < 0 or leader not in self._brokers:
-                raise Retry(f"{tp.topic}-{tp.partition} has no leader")
+            if (leader := self._metadata.leader(tp)) is None:
+                raise KafkaError(f"{label(tp)} has no leader", ErrorCode.LEADER_NOT_AVAILABLE)
             found[leader].append(tp)
         return found
 
     def connection(self, leader: int) -> Connection:
         """The connection to a broker, as `connect`."""
-        return self.connect(self._brokers[leader])
+        broker = self._metadata.brokers[leader]
+        return self.connect((broker.host, broker.port))
 
     def any_connection(self) -> Connection:
         """A connection to any broker. Raises `KafkaConnectionError`, which names all addresses that were tried."""
         reasons = []
-        for address in dict.fromkeys([*self.options.servers, *self._brokers.values()]):
+        told = [(broker.host, broker.port) for broker in self._metadata.brokers.values()]
+        for address in dict.fromkeys([*self.options.servers, *told]):
             try:
                 return self.connect(address)
             except (KafkaConnectionError, KafkaTimeout) as error:
@@ -177,19 +176,15 @@ class Cluster:
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
         # Version 4 is the first that creates nothing, and 13 is not understood by Kafka 3.
         answer: MetadataResponse = self.any_connection().call(request, low=4, high=NEWEST_METADATA)
-        self._brokers = {row.node_id: (row.host, row.port) for row in answer.brokers}
-        self.cluster_id = answer.cluster_id or ""
-        found = {}
         for row in answer.topics:
-            if row.error_code in _MISSING or row.name is None:
-                continue
-            if row.error_code:
-                _raise(row.error_code, f"describe topic {row.name!r}")
-            for one in row.partitions:
-                self._leaders[TopicPartition(row.name, one.partition_index)] = one.leader_id
-            partitions = tuple(sorted(one.partition_index for one in row.partitions))
-            found[row.name] = Topic(row.name, row.topic_id.hex, partitions, row.is_internal)
-        return found
+            if row.error_code not in _MISSING:
+                check(row.error_code, f"describe topic {row.name!r}")
+        self._metadata.update(answer, names)
+        return {
+            name: Topic(name, info.topic_id.hex, tuple(info.partitions), info.is_internal)
+            for name, info in self._metadata.topics.items()
+            if names is None or name in names
+        }
 
     def _list_offsets(
         self, partitions: Sequence[TopicPartition], timestamp_ms: int, isolation: Isolation
@@ -201,24 +196,16 @@ class Cluster:
             topics = [ListOffsetsTopic(name=topic, partitions=several) for topic, several in rows.items()]
             request: Message = ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=topics)
             asked.append((connection, connection.send(request, low=2)))
-        answers: list[Any] = [connection.receive(box) for connection, box in asked]
+        answers: list[Any] = [connection.receive(sent) for connection, sent in asked]
         found = {}
         for topic in (topic for answer in answers for topic in answer.topics):
             for row in topic.partitions:
                 tp = TopicPartition(topic.name, row.partition_index)
-                if row.error_code:
-                    # Not to be known there says nothing yet: a broker learns late of topics and of what it leads.
-                    # What does not exist is told by the metadata, which are asked for next.
-                    _raise(row.error_code, f"list offsets of {tp.topic}-{tp.partition}")
+                # Not to be known there says nothing yet: a broker learns late of topics and of what it leads.
+                # What does not exist is told by the metadata, which are asked for next.
+                check(row.error_code, f"list offsets of {label(tp)}")
                 found[tp] = row.offset
         return found
-
-
-def _raise(code: int, what: str) -> None:
-    error = error_of(code, what)
-    if error_code(code).retriable:
-        raise Retry(str(error))
-    raise error
 
 
 class Fetching:
@@ -236,7 +223,7 @@ class Fetching:
         self._lost = lost
         self._broken = broken
         self._isolation = cluster.options.isolation
-        self._asked: list[tuple[Connection, list[Any]]] = []
+        self._asked: list[tuple[Connection, asyncio.Task[Any]]] = []
         self._bytes: dict[TopicPartition, int] = {}
         self._looks = 0
         self._backoff = Backoff(cluster.options.retry_interval_ms, _LONGEST_PAUSE_MS)
@@ -267,12 +254,12 @@ class Fetching:
         """Nothing came: a leader that was just elected may not know how far its log is committed."""
         pause_s = self._backoff.next_ms() / 1000
         if self._backoff.failures > self._cluster.options.retries:
-            where = ", ".join(f"{tp.topic}-{tp.partition} at {at[0]}" for tp, at in list(self._left.items())[:10])
+            where = ", ".join(f"{label(tp)} at {at[0]}" for tp, at in list(self._left.items())[:10])
             raise SourceError(f"{self._cluster.options.where}: fetching does not get on: {where}")
         self._cluster.forget()
         self._cluster.sleep(pause_s)
 
-    def _ask(self) -> list[tuple[Connection, list[Any]]]:
+    def _ask(self) -> list[tuple[Connection, asyncio.Task[Any]]]:
         cluster = self._cluster
         some = list(self._left)[:_MOST_PARTITIONS]
         led = cluster.by_leader(some)
@@ -291,17 +278,16 @@ class Fetching:
         """A broker that has just started may not know a topic yet, so that one look does not make it lost."""
         self._looks += 1
         if self._looks <= min(_MOST_LOOKS, self._cluster.options.retries):
-            raise error_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"find {tp.topic}-{tp.partition}")
+            raise error_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"find {label(tp)}")
         self._looks = 0
 
     def _fetch(self) -> list[tuple[TopicPartition, PartitionData, bool]]:
         """The answers for partitions, each with whether there was room for more: brokers stop at ``max_bytes``."""
         asked, self._asked = self._asked or self._ask(), []
         found = []
-        for connection, box in asked:
-            answer: Any = connection.receive(box)
-            if answer.error_code:
-                raise error_of(answer.error_code, f"fetch from {connection.name}")
+        for connection, sent in asked:
+            answer: Any = connection.receive(sent)
+            check(answer.error_code, f"fetch from {connection.name}")
             rows = [(topic.topic, row) for topic in answer.responses for row in topic.partitions]
             had_room = not any(len(row.records or b"") for _, row in rows)
             found += [(TopicPartition(topic, row.partition_index), row, had_room) for topic, row in rows]
@@ -339,9 +325,7 @@ class Fetching:
             self._cluster.forget()
             return None
         if code is not ErrorCode.NONE:
-            raise SourceError(
-                f"{self._cluster.options.where}: {error_of(answer.error_code, f'fetch {tp.topic}-{tp.partition}')}"
-            )
+            raise SourceError(f"{self._cluster.options.where}: {error_of(answer.error_code, f'fetch {label(tp)}')}")
         start, end = self._left[tp]
         data = answer.records or b""
         readable = answer.high_watermark

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.clients.partitions import labels
 from ottla.pipeline.source.cluster import Cluster
 from ottla.pipeline.source.log_directory import LogDirectory
 from ottla.pipeline.source.options import Options
@@ -48,7 +49,7 @@ def samples_now(options: Options, logs: Logs, now_ms: int | None = None) -> Iter
         led = logs.led(partitions)
         if len(led) < len(partitions):
             # One that is offline, perhaps for long, must not keep the others from being watched.
-            names = ", ".join(f"{tp.topic}-{tp.partition}" for tp in sorted(set(partitions) - set(led))[:10])
+            names = labels(sorted(set(partitions) - set(led))[:10])
             log.warning(
                 "%s: %d partitions have no leader, and no sample: %s", options.where, len(partitions) - len(led), names
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from ottla.clients.errors import KafkaError, error_of
+from ottla.clients.errors import KafkaError, check
 from ottla.clients.partitions import committable
 from ottla.clients.structs import OffsetAndMetadata
 from ottla.pipeline.source.cluster import Cluster
@@ -58,15 +58,13 @@ class Mirror:
         answer = self._find().call(request, low=2, high=9)
         for topic in answer.topics:
             for one in topic.partitions:
-                if one.error_code:
-                    raise error_of(one.error_code, f"commit {topic.name}-{one.partition_index}")
+                check(one.error_code, f"commit {topic.name}-{one.partition_index}")
 
     def _find(self) -> Connection:
         if self._coordinator is None:
             # From version 4 on an answer is a list (KIP-699).
             request = FindCoordinatorRequest(key=self.options.group)
             answer = self._cluster.any_connection().call(request, high=3)
-            if answer.error_code:
-                raise error_of(answer.error_code, "find the coordinator", answer.error_message)
+            check(answer.error_code, "find the coordinator", answer.error_message)
             self._coordinator = self._cluster.connect((answer.host, answer.port))
         return self._coordinator

@@ -13,6 +13,7 @@ from ottla.pipeline.source.journal import Journal
 from ottla.pipeline.source.logs import Broken, SourceError
 from ottla.pipeline.source.segments import GULP, Segment, batch_places, end_offset, entries, position_of, segments_of
 from ottla.protocol.records import HEADER_SIZE, LOG_OVERHEAD, TRANSACTIONAL_BIT, TopicPartition
+from ottla.protocol.stored.checkpoint import LogState
 from ottla.protocol.stored.journal import Place
 
 _LENGTH_AND_ATTRIBUTES = struct.Struct(">i9xh").unpack_from
@@ -72,11 +73,14 @@ class StoredLog:
         return [place for place in places if place.base_offset >= self.segments_end]
 
     @property
+    def _state(self) -> LogState | None:
+        journal = self._journal()
+        return None if journal is None else journal.followed.states.get(self.directory.name)
+
+    @property
     def start_offset(self) -> int:
         """The first offset of the log."""
-        journal = self._journal()
-        state = journal.followed.states.get(self.directory.name) if journal is not None else None
-        if state is not None:
+        if (state := self._state) is not None:
             return max(self._least_start, state.log_start_offset)
         if self.segments:
             return max(self._least_start, self.segments[0].base_offset)
@@ -85,9 +89,7 @@ class StoredLog:
     @property
     def end_offset(self) -> int:
         """Behind the last batch."""
-        journal = self._journal()
-        state = journal.followed.states.get(self.directory.name) if journal is not None else None
-        least = self.start_offset if state is None else state.next_offset
+        least = self.start_offset if (state := self._state) is None else state.next_offset
         return max(least, self.segments_end, *(place.end_offset for place in self.places[-1:]))
 
     def stable_end(self, limit: int | None = None) -> int:

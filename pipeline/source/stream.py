@@ -28,24 +28,36 @@ _MOST_LOOKS = 5
 _PAUSE_S = 0.2
 
 
-class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """See `ottla.pipeline.source`. Planning runs in one long-lived process, `read` in the tasks."""
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A reader that plans in one long-lived process; tasks make one too, and only `read` with it."""
 
-    def __init__(self, options: Options, pause: Callable[[float], None] = time.sleep) -> None:
+    def __init__(self, options: Options) -> None:
         self.options = options
-        self._pause = pause
-        self._losses = Losses(options)
         self._logs: Logs | None = None
-        self._mirror = Mirror(options) if options.group else None
-        self._target: Progress | None = None
-        self._latest: Progress | None = None
 
     @property
     def logs(self) -> Logs:
-        """Opened when first used: tasks make a reader too, and plan nothing."""
+        """Opened when first used."""
         if self._logs is None:
             self._logs = open_logs(self.options)
         return self._logs
+
+    def stop(self) -> None:
+        """Close what is open."""
+        if self._logs is not None:
+            self._logs.close()
+
+
+class OttlaStreamReader(StreamReader):
+    """See `ottla.pipeline.source`."""
+
+    def __init__(self, options: Options, pause: Callable[[float], None] = time.sleep) -> None:
+        super().__init__(options)
+        self._pause = pause
+        self._losses = Losses(options)
+        self._mirror = Mirror(options) if options.group else None
+        self._target: Progress | None = None
+        self._latest: Progress | None = None
 
     # -- what Spark asks
 
@@ -132,8 +144,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         """Close what is open."""
-        if self._logs is not None:
-            self._logs.close()
+        super().stop()
         if self._mirror is not None:
             self._mirror.close()
 

@@ -253,24 +253,23 @@ def _sorted_tables(files: list[Path], schema: pa.Schema, memory_bytes: int) -> I
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    order = [("partition", "ascending"), ("offset", "ascending")]
     held: list[pa.Table] = []
     size = 0
     for file in files:
         with pq.ParquetFile(file) as opened:
             for batch in opened.iter_batches(_ROWS_AT_A_TIME):
-                held.append(_fitted(pa.Table.from_batches([batch]), schema))
+                held.append(pa.Table.from_batches([batch]))
                 size += batch.nbytes
                 if size >= memory_bytes:
-                    yield pa.concat_tables(held).sort_by(order)
+                    yield _sorted_table(held, schema)
                     held, size = [], 0
     if held:
-        yield pa.concat_tables(held).sort_by(order)
+        yield _sorted_table(held, schema)
 
 
-def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
+def _sorted_table(tables: list[pa.Table], schema: pa.Schema) -> pa.Table:
+    """One table; columns that some lack are NULL there."""
     import pyarrow as pa
 
-    have = set(table.column_names)
-    columns = [table[field.name] if field.name in have else pa.nulls(table.num_rows, field.type) for field in schema]
-    return pa.table(columns, schema=schema)
+    whole = pa.concat_tables([schema.empty_table(), *tables], promote_options="default")
+    return whole.sort_by([("partition", "ascending"), ("offset", "ascending")])

@@ -55,8 +55,8 @@ def take(folder: TopicFolder) -> Path:
     return place
 
 
-def remove_old(folder: TopicFolder, kept_s: float = KEPT_S) -> None:
+def remove_old(folder: TopicFolder) -> None:
     """Remove snapshots that were taken so long ago."""
     for one in (folder.path / "_snapshots").glob("*"):
-        if time.time() - one.stat().st_mtime > kept_s:
+        if time.time() - one.stat().st_mtime > KEPT_S:
             shutil.rmtree(one, ignore_errors=True)

@@ -12,9 +12,10 @@ from msgspec.structs import replace
 
 from ottla.broker.core.events import Event, GenerationStarted
 from ottla.broker.core.groups.config import GroupConfig
-from ottla.observe.recording import Header, beginning, json_line
+from ottla.observe.recording import beginning, json_line
 from tests.cli.commands import HERE
 from tests.core.world import World, join
+from tests.observe.makers import HEADER
 
 CONFIG = GroupConfig(group_initial_rebalance_delay_ms=100)
 
@@ -29,17 +30,8 @@ def events() -> list[Event]:
 
 
 def run(path: Path, events: list[Event], *options: str, first_seq: int = 1, expect: int = 0) -> Result:
-    header = Header(
-        version="1.2",
-        node_id=4,
-        cluster_id="c",
-        run_id="r",
-        started_ms=0,
-        started_at_ms=0,
-        partitions=1,
-        settings=asdict(CONFIG),
-        first_seq=first_seq,
-    )
+    of_broker = {"version": "1.2", "node_id": 4, "started_ms": 0, "started_at_ms": 0, "partitions": 1}
+    header = replace(HEADER, **of_broker, settings=asdict(CONFIG), first_seq=first_seq)
     lines = [json_line(seq, event) for seq, event in enumerate(events, first_seq)]
     path.write_bytes(beginning(header, as_json=True) + b"".join(lines))
     return HERE.run("replay", path, *options, expect=expect)

@@ -131,27 +131,20 @@ class Compacted:
 
 def trace_slow_compaction(t: Trace) -> None:
     with Client(t.port, "cleaning") as client:
-        compaction(t, Compacted(t, client))
+        log = Compacted(t, client)
+        for number in range(ROUNDS):
+            for _ in range(STEPS):
+                log.step()
+            for who in sorted(log.open):
+                log.end(who)
+            for _ in range(2):
+                # The last segment is not compacted: the second of these begins it.
+                log.at_ms += 5_000
+                log.write(PLAIN, [Record(0, log.at_ms, b"last", b"")])
+            t.note(f"round {number}, written", log.batches())
+            log.compact()
+            t.note(f"round {number}, compacted", log.batches())
 
 
-def compaction(t: Trace, log: Compacted) -> None:
-    for number in range(ROUNDS):
-        for _ in range(STEPS):
-            log.step()
-        for who in sorted(log.open):
-            log.end(who)
-        for _ in range(2):
-            # The last segment is not compacted: the second of these begins it.
-            log.at_ms += 5_000
-            log.write(PLAIN, [Record(0, log.at_ms, b"last", b"")])
-        t.note(f"round {number}, written", log.batches())
-        log.compact()
-        t.note(f"round {number}, compacted", log.batches())
-
-
-def trace_slow_compaction_again(t: Trace) -> None:
-    trace_slow_compaction(t)
-
-
-def trace_slow_compaction_once_more(t: Trace) -> None:
-    trace_slow_compaction(t)
+# Each name draws another log.
+trace_slow_compaction_again = trace_slow_compaction_once_more = trace_slow_compaction

@@ -13,6 +13,7 @@ from tests.differential.txn_calls import (
     Producer,
     add,
     add_offsets,
+    at_both_levels,
     batches,
     commit_offsets,
     end,
@@ -55,11 +56,6 @@ def mark(t: Trace, who: Producer, name: str, version: int = 1, *, commit: bool =
     t.call(WHO, ApiKey.WRITE_TXN_MARKERS, version, markers=[marker])
 
 
-def both(t: Trace, name: str, offset: int = 0) -> None:
-    for isolation in (0, 1):
-        batches(t, name, offset, isolation=isolation)
-
-
 def trace_isolation_who_may_write(t: Trace) -> None:
     name = made(t)
     who = init(t)
@@ -72,7 +68,7 @@ def trace_isolation_who_may_write(t: Trace) -> None:
     produce(t, name, transactional(who), version=12)
     produce(t, name, transactional(who), version=12, transactional_id=f"{t.name}-no")
     produce(t, name, transactional(who, 3), version=12, transactional_id=t.name)
-    both(t, name)
+    at_both_levels(t, name)
 
 
 def trace_isolation_in_a_transaction(t: Trace) -> None:
@@ -96,7 +92,7 @@ def trace_isolation_in_a_transaction(t: Trace) -> None:
     produce(t, name, plain(who, 5))
     produce(t, name, plain(who, 5))
     producers(t, name, 0)
-    both(t, name)
+    at_both_levels(t, name)
 
 
 def trace_isolation_two_producers_in_a_request(t: Trace) -> None:
@@ -107,7 +103,7 @@ def trace_isolation_two_producers_in_a_request(t: Trace) -> None:
         fields = produce_fields(name, transactional(who), transactional_id=t.name, timeout_ms=5000)
         fields["topic_data"] += produce_fields(other, transactional(second))["topic_data"]
         t.call(WHO, ApiKey.PRODUCE, version, **fields)
-    both(t, name)
+    at_both_levels(t, name)
 
 
 def trace_isolation_list_offsets(t: Trace) -> None:
@@ -155,9 +151,9 @@ def trace_isolation_markers(t: Trace) -> None:
         mark(t, who, name, version, partitions=(7,))
         mark(t, who.at(who.epoch - 1), name, version)
     mark(t, who, name, 2, transaction_version=2)
-    both(t, name)
+    at_both_levels(t, name)
     mark(t, who, name, 2, coordinator=5)
-    both(t, name)
+    at_both_levels(t, name)
     mark(t, who, name, 2, coordinator=4)
     mark(t, who, name, 2, coordinator=5, commit=True)
     mark(t, who.at(who.epoch + 1), name, 2, coordinator=5, transaction_version=2)
@@ -165,7 +161,7 @@ def trace_isolation_markers(t: Trace) -> None:
     mark(t, who.at(who.epoch), name, 2, coordinator=5, transaction_version=2)
     mark(t, Producer(who.id + 100_000, 3), name, 2, coordinator=0)
     producers(t, name, 0)
-    both(t, name)
+    at_both_levels(t, name)
     t.call(WHO, ApiKey.WRITE_TXN_MARKERS, 1, markers=[])
 
 

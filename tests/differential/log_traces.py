@@ -105,7 +105,6 @@ def trace_leader_epochs(t: Trace) -> None:
                     for partition in (0, 1):
                         place = {"partition": partition, "current_leader_epoch": current, "leader_epoch": epoch}
                         topics = [{"topic": name, "partitions": [place]}]
-                        t.call(WHO, ApiKey.OFFSET_FOR_LEADER_EPOCH, version, topics=topics,
-                               **({"replica_id": -1} if version >= 3 else {}))  # fmt: skip
+                        t.call(WHO, ApiKey.OFFSET_FOR_LEADER_EPOCH, version, replica_id=-1, topics=topics)
         if not filled:
             produce(t, name, batch(3))

@@ -19,7 +19,7 @@ from tests.differential.pairs import Half, Move
 from tests.differential.txn_calls import NOBODY, Producer
 from tests.differential.wire import Sent
 from tests.support.batches import build_batch
-from tests.support.requests import by_topic
+from tests.support.requests import by_topic, init_producer_fields
 
 Who = tuple[str | None, int, int] | None
 """A producer: its transactional id's name, how many identities ago, and how far its epoch is off; None for nobody."""
@@ -60,13 +60,6 @@ def producer(t: Half, who: Who) -> Producer:
     return found.at(max(found.epoch + off, 0))
 
 
-# Groups: as in `calls`
-
-
-def _leave(t: Half, who: str, version: int, entries: Sequence[tuple[str, str | None]]) -> None:
-    calls.leave(t, who, version, *entries)
-
-
 # Transactions
 
 
@@ -79,18 +72,9 @@ def _of(verb: Callable[..., Any]) -> Callable[..., None]:
     return ask
 
 
-def _init(t: Half, name: str | None, version: int, expected: Who = None, timeout: int = 60_000) -> None:
-    who = producer(t, expected)
-    if name is None:
-        fields = {"producer_id": who.id, "producer_epoch": who.epoch} if version >= 3 else {}
-        t.call(txn_calls.WHO, ApiKey.INIT_PRODUCER_ID, version, transactional_id=None, transaction_timeout_ms=timeout,
-               **fields)  # fmt: skip
-    else:
-        txn_calls.init(t, version, name=name, timeout=timeout, expected=who)
-
-
-def _describe_transaction(t: Half, name: str) -> None:
-    txn_calls.describe(t, name)
+def _init(t: Half, name: str | None, version: int, expected: Who = None) -> None:
+    fields = init_producer_fields(name, expected=producer(t, expected))
+    t.call(txn_calls.WHO, ApiKey.INIT_PRODUCER_ID, version, **fields)
 
 
 # Logs
@@ -191,9 +175,8 @@ def _read(
 
 
 def _list_offsets(t: Half, rows: Sequence[tuple[str, dict[str, int]]], version: int, isolation: int = 0) -> None:
-    late = {"timeout_ms": 1000} if version >= 10 else {}
-    t.call(WHO, ApiKey.LIST_OFFSETS, version, replica_id=-1, isolation_level=isolation,
-           topics=_rows(rows, "partitions"), **late)  # fmt: skip
+    fields = {"replica_id": -1, "isolation_level": isolation, "timeout_ms": 1000}
+    t.call(WHO, ApiKey.LIST_OFFSETS, version, topics=_rows(rows, "partitions"), **fields)
 
 
 def _trim(t: Half, rows: Sequence[tuple[str, int, int]], version: int) -> None:
@@ -202,13 +185,8 @@ def _trim(t: Half, rows: Sequence[tuple[str, int, int]], version: int) -> None:
 
 
 def _epochs(t: Half, rows: Sequence[tuple[str, dict[str, int]]], version: int) -> None:
-    late = {"replica_id": -1} if version >= 3 else {}
     topics = _rows(rows, "partitions", "topic")
-    t.call(WHO, ApiKey.OFFSET_FOR_LEADER_EPOCH, version, topics=topics, **late)
-
-
-def _frame(t: Half, data: bytes) -> None:
-    t.raw(f"{len(t.transcript)} frame", data)
+    t.call(WHO, ApiKey.OFFSET_FOR_LEADER_EPOCH, version, replica_id=-1, topics=topics)
 
 
 # Topics
@@ -239,23 +217,12 @@ def _metadata(t: Half, names: Sequence[str] | None, version: int, by_id: bool, o
     metadata(t, version, *named, ids=ids, everything=names is None, operations=operations)
 
 
-def _configs(t: Half, name: str, keys: list[str] | None, version: int, synonyms: bool) -> None:
-    log_calls.configs(t, OF_TOPIC, name, keys, version, include_synonyms=synonyms)
-
-
-def _alter(t: Half, name: str, changes: Sequence[log_calls.Change], **options: Any) -> None:
-    log_calls.alter(t, OF_TOPIC, name, *changes, **options)
-
-
-def _pages(t: Half, names: Sequence[str], **options: Any) -> None:
-    log_calls.pages(t, *names, **options)
-
-
+# A move has a list where a verb takes several arguments.
 MOVES: dict[str, Any] = {
     "join": calls.join,
     "sync": calls.sync,
     "heartbeat": calls.heartbeat,
-    "leave": _leave,
+    "leave": lambda t, who, version, entries: calls.leave(t, who, version, *entries),
     "commit": calls.commit,
     "commit_alone": calls.commit_alone,
     "offsets": calls.fetch,
@@ -268,20 +235,20 @@ MOVES: dict[str, Any] = {
     "add_offsets": _of(txn_calls.add_offsets),
     "commit_offsets": _of(txn_calls.commit_offsets),
     "end": _of(partial(txn_calls.end, wait=False)),
-    "describe_transaction": _describe_transaction,
+    "describe_transaction": lambda t, name: txn_calls.describe(t, name),
     "produce": _produce,
     "read": _read,
     "list_offsets": _list_offsets,
     "trim": _trim,
     "epochs": _epochs,
-    "frame": _frame,
+    "frame": lambda t, data: t.raw(f"{len(t.transcript)} frame", data),
     "create": _create,
     "grow": _grow,
     "delete_topics": _delete_topics,
     "metadata": _metadata,
-    "configs": _configs,
-    "alter": _alter,
-    "pages": _pages,
+    "configs": lambda t, synonyms, **options: log_calls.configs(t, OF_TOPIC, include_synonyms=synonyms, **options),
+    "alter": lambda t, name, changes, **options: log_calls.alter(t, OF_TOPIC, name, *changes, **options),
+    "pages": lambda t, names, **options: log_calls.pages(t, *names, **options),
 }
 
 

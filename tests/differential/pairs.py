@@ -67,7 +67,7 @@ class Open(NamedTuple):
     """A request under way."""
 
     label: str
-    line: Line
+    line: Wire
     key: ApiKey
     request: Any
 
@@ -89,14 +89,8 @@ class Half(Trace):
         self._woken = woken
         self._came: list[tuple[Open, Sent, Any]] = []
 
-    def wire(self, who: str | None) -> Line:
-        for line in self.wires:
-            if line.client_id == who and line.sent is None and not line.closed:
-                assert isinstance(line, Line)
-                return line
-        line = Line(self.port, who, self._woken)
-        self.wires.append(line)
-        return line
+    def connect(self, who: str | None) -> Line:
+        return Line(self.port, who, self._woken)
 
     def call(self, who: str | None, key: ApiKey, version: int, /, _timeout_s: float = 10.0, **fields: Any) -> Any:
         line = self.wire(who)
@@ -110,7 +104,7 @@ class Half(Trace):
     do = start = call
 
     def raw(self, label: str, data: bytes, timeout_s: float = 0.4) -> None:
-        line = Line(self.port, UNNAMED, self._woken)
+        line = self.connect(UNNAMED)
         self.wires.append(line)
         line.raw(data)
         self.sent_raw = (label, line)
@@ -202,9 +196,6 @@ def tidy_batches(records: bytes, name: Callable[[int], str]) -> Any:
     return found
 
 
-Aside = Callable[[Half], Awaitable[None]]
-
-
 class Pair:
     """The same trace on both brokers. ``patience`` grows when it is run again."""
 
@@ -217,7 +208,7 @@ class Pair:
         self.at: int | None = None  # the first difference
         self._checked = 0
 
-    async def both(self, aside: Aside) -> None:
+    async def both(self, aside: Callable[[Half], Awaitable[None]]) -> None:
         await asyncio.gather(aside(self.theirs), aside(self.ours))
 
     def differs(self) -> bool:

@@ -68,8 +68,7 @@ def trace_describe_topic_partitions(t: Trace) -> None:
 
 def elect(t: Trace, wanted: Sequence[tuple[str, list[int]]] | None, version: int, kind: int = 0) -> None:
     rows = None if wanted is None else [{"topic": name, "partitions": indexes} for name, indexes in wanted]
-    t.call(WHO, ApiKey.ELECT_LEADERS, version, topic_partitions=rows, timeout_ms=10_000,
-           **({"election_type": kind} if version else {}))  # fmt: skip
+    t.call(WHO, ApiKey.ELECT_LEADERS, version, topic_partitions=rows, timeout_ms=10_000, election_type=kind)
 
 
 def trace_elect_leaders(t: Trace) -> None:
@@ -105,8 +104,8 @@ def reassign(t: Trace, version: int, may_change: bool, *wanted: tuple[str, list[
         {"name": name, "partitions": [{"partition_index": index, "replicas": replicas} for index, replicas in rows]}
         for name, rows in wanted
     ]
-    t.call(WHO, ApiKey.ALTER_PARTITION_REASSIGNMENTS, version, topics=topics, timeout_ms=10_000,
-           **({"allow_replication_factor_change": may_change} if version else {}))  # fmt: skip
+    fields = {"topics": topics, "timeout_ms": 10_000, "allow_replication_factor_change": may_change}
+    t.call(WHO, ApiKey.ALTER_PARTITION_REASSIGNMENTS, version, **fields)
 
 
 def features(t: Trace, version: int, *wanted: tuple[str, int] | tuple[str, int, int], **options: int) -> None:

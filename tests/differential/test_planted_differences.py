@@ -11,7 +11,7 @@ from ottla.testing import BrokerProcess
 from tests.differential.beside import PROFILES, QUIET, prepare
 from tests.differential.kinds import KINDS, kind_of
 from tests.differential.planted import PLANTED, Mistaken
-from tests.differential.real_kafka import NoJava, RealKafka, jars
+from tests.differential.real_kafka import RealKafka, skip_without_kafka
 from tests.differential.seeds import first_to_differ, run_seed
 
 SEEDS = 300
@@ -20,10 +20,7 @@ SETTINGS = PROFILES["prompt"]
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[int]:
-    try:
-        jars()
-    except NoJava as missing:
-        pytest.skip(f"Apache Kafka cannot be started: {missing}")
+    skip_without_kafka()
     with RealKafka(QUIET | SETTINGS) as broker:
         prepare(broker.port)
         yield broker.port

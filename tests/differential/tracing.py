@@ -89,8 +89,11 @@ class Trace:
         for wire in self.wires:
             if wire.client_id == who and wire.sent is None and not wire.closed:
                 return wire
-        self.wires.append(Wire(self.port, who))
+        self.wires.append(self.connect(who))
         return self.wires[-1]
+
+    def connect(self, who: str | None) -> Wire:
+        return Wire(self.port, who)
 
     def id_of(self, topic: str) -> UUID:
         """The id of a topic, as far as it was learned; another one of a topic that is not there."""

@@ -13,6 +13,7 @@ from tests.differential.txn_calls import (
     Producer,
     add,
     add_offsets,
+    at_both_levels,
     batches,
     commit_offsets,
     describe,
@@ -220,8 +221,7 @@ def trace_txn_whole(t: Trace) -> None:
         for partition in (0, 1):
             produce(t, name, transactional(who, number * 2, 2), transactional_id=t.name, partition=partition, version=9)
         describe(t)
-        for isolation in (0, 1):
-            batches(t, name, isolation=isolation)
+        at_both_levels(t, name)
         end(t, who, commit=commit)
         for isolation in (0, 1):
             batches(t, name, isolation=isolation)
@@ -240,11 +240,9 @@ def trace_txn_whole_v2(t: Trace) -> None:
         produce(t, name, transactional(who, 0, 2), transactional_id=t.name, partition=1, version=12)
         produce(t, name, transactional(who, 2, 2), transactional_id=t.name, version=12)
         describe(t)
-        for isolation in (0, 1):
-            batches(t, name, isolation=isolation)
+        at_both_levels(t, name)
         old, who = who, end(t, who, 5, commit=commit)
-        for isolation in (0, 1):
-            batches(t, name, isolation=isolation)
+        at_both_levels(t, name)
         produce(t, name, transactional(old, 4, 2), transactional_id=t.name, version=12)
     produce(t, name, transactional(who, 0, 2), transactional_id=f"{t.name}-no", version=12)
     produce(t, name, transactional(who, 0, 2), transactional_id=f"{t.name}-no", version=9)
@@ -268,11 +266,9 @@ def trace_txn_offsets(t: Trace) -> None:
             commit_offsets(t, who, name, 7, version, name=f"{t.name}-no")
             if version >= 3:
                 commit_offsets(t, who, name, 7, version, generation_id=3, member_id="nobody")
-            for stable in (False, True):
-                fetch_offsets(t, stable)
+            fetch_offsets(t)
             who_after = end(t, who, 5 if version == 5 else 4, commit=commit)
-            for stable in (False, True):
-                fetch_offsets(t, stable)
+            fetch_offsets(t)
             if version == 5:
                 who = who_after
             else:
@@ -281,8 +277,9 @@ def trace_txn_offsets(t: Trace) -> None:
     note_transactions(t)
 
 
-def fetch_offsets(t: Trace, stable: bool) -> None:
-    t.call(WHO, ApiKey.OFFSET_FETCH, 8, **offset_fetch_fields(t.name, stable=stable))
+def fetch_offsets(t: Trace) -> None:
+    for stable in (False, True):
+        t.call(WHO, ApiKey.OFFSET_FETCH, 8, **offset_fetch_fields(t.name, stable=stable))
 
 
 def trace_txn_timeout(t: Trace) -> None:

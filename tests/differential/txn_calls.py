@@ -15,7 +15,7 @@ from tests.differential.log_calls import until
 from tests.differential.tracing import Trace
 from tests.differential.wire import plain
 from tests.support.batches import build_batch
-from tests.support.requests import fetch_fields, of_transaction
+from tests.support.requests import add_partitions_fields, fetch_fields, init_producer_fields, of_transaction
 
 WHO = "producer"
 TRANSACTIONS_TOPIC = "__transaction_state"
@@ -37,9 +37,8 @@ NOBODY = Producer(-1, -1)
 
 def init(t: Trace, version: int = 5, *, name: str | None = None, timeout: int = 60_000,
          expected: Producer = NOBODY) -> Producer:  # fmt: skip
-    fields = {"producer_id": expected.id, "producer_epoch": expected.epoch} if version >= 3 else {}
-    answer = t.call(WHO, ApiKey.INIT_PRODUCER_ID, version, transactional_id=t.name if name is None else name,
-                    transaction_timeout_ms=timeout, **fields)  # fmt: skip
+    fields = init_producer_fields(t.name if name is None else name, timeout_ms=timeout, expected=expected)
+    answer = t.call(WHO, ApiKey.INIT_PRODUCER_ID, version, **fields)
     return Producer(answer.producer_id, answer.producer_epoch) if answer else NOBODY
 
 
@@ -53,13 +52,8 @@ def _of(t: Trace, who: Producer, name: str | None) -> dict[str, Any]:
 
 def add(t: Trace, who: Producer, partitions: Partitions, version: int = 3, *, name: str | None = None,
         verify: bool = False) -> Any:  # fmt: skip
-    mine = _of(t, who, name) | {
-        "topics": [{"name": topic, "partitions": indexes} for topic, indexes in partitions.items()]
-    }
-    if version < 4:
-        fields = {f"v3_and_below_{field}": value for field, value in mine.items()}
-    else:
-        fields = {"transactions": [mine | {"verify_only": verify}]}
+    places = [(topic, index) for topic, indexes in partitions.items() for index in indexes]
+    fields = add_partitions_fields(_of(t, who, name), places, verify_only=verify)
     return t.call(WHO, ApiKey.ADD_PARTITIONS_TO_TXN, version, **fields)
 
 
@@ -129,6 +123,12 @@ def batches(t: Trace, name: str, offset: int = 0, *, partition: int = 0, isolati
     )
     t.note(f"read {partition} from {offset} at {isolation}",
            (row.error_code, row.high_watermark, row.last_stable_offset, named, found))  # fmt: skip
+
+
+def at_both_levels(t: Trace, name: str) -> None:
+    """`batches` of partition 0 with either isolation level."""
+    for isolation in (0, 1):
+        batches(t, name, isolation=isolation)
 
 
 def note_transactions(t: Trace) -> None:

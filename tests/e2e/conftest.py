@@ -14,7 +14,7 @@ from kafka import KafkaAdminClient
 
 from ottla.observe.logs import logger
 from ottla.testing import Broker, BrokerProcess
-from tests.differential.real_kafka import NoJava, jars
+from tests.differential.real_kafka import jars, skip_without_kafka
 from tests.support.cast import Cast
 from tests.support.clients import confluent
 from tests.support.processes import run
@@ -78,14 +78,11 @@ def python_admin(broker: Broker) -> Iterator[KafkaAdminClient]:
 @pytest.fixture(scope="session")
 def kafkas_tool() -> Tool:
     """Runs one of Kafka's own tools, by the name of its class, against a broker; gives what it prints."""
-    try:
-        classpath = f"{jars()}/*"
-    except NoJava as missing:
-        pytest.skip(f"Kafka's tools cannot be started: {missing}")
+    skip_without_kafka()
     java = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
 
     def tool(broker: Broker | BrokerProcess, name: str, *arguments: str) -> str:
-        return run(*java, "-cp", classpath, name, "--bootstrap-server", broker.bootstrap_servers, *arguments)
+        return run(*java, "-cp", f"{jars()}/*", name, "--bootstrap-server", broker.bootstrap_servers, *arguments)
 
     return tool
 

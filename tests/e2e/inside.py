@@ -1,5 +1,10 @@
 """Facts that no admin client shows, read from the broker's logs."""
 
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
 from ottla.protocol.groups import coordinator_partition
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.offsets_topic import GroupKey, GroupValue, decode_key, decode_value
@@ -30,6 +35,13 @@ def stored_batches(broker: Broker, topic: str, partition: int = 0) -> list[Batch
         size = 64 << 20
         told = client.fetch(topic, partition=partition, max_bytes=size, partition_max_bytes=size)
     return [header for header, _ in iter_batches(bytes(told.records))]
+
+
+def refusal(action: Callable[[], object]) -> KafkaError:
+    """The error with which librdkafka refuses to do something."""
+    with pytest.raises(KafkaException) as caught:
+        action()
+    return caught.value.args[0]
 
 
 class Staged(Stage):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, Producer, TopicPartition
 
 from ottla.testing import Broker, BrokerProcess
-from tests.e2e.inside import Staged
+from tests.e2e.inside import Staged, refusal
 from tests.interop.python.harness import Scenario
 from tests.interop.python.transactions import SCENARIOS
 from tests.support.clients import confluent
@@ -37,10 +36,11 @@ def send(made: Producer, topic: str, *values: str) -> None:
         made.produce(topic, value.encode(), partition=0)
 
 
-def code_of(action: Callable[[], object]) -> KafkaError:
-    with pytest.raises(KafkaException) as caught:
-        action()
-    return caught.value.args[0]
+def begin(made: Producer, topic: str, value: str) -> None:
+    """Begin a transaction with a record that is at the broker."""
+    made.begin_transaction()
+    send(made, topic, value)
+    made.flush(PATIENCE_S)
 
 
 @pytest.mark.parametrize("kind", KINDS[:3])
@@ -52,11 +52,9 @@ def test_a_scenario(scenario: Scenario, kind: str, broker: Broker, name: str) ->
 def test_the_error_of_a_producer_that_is_fenced_is_fatal(broker: Broker, name: str) -> None:
     """The shared scenario takes any error of the client's own; librdkafka must say that this producer cannot go on."""
     first = producer(broker, name)
-    first.begin_transaction()
-    send(first, name, "old")
-    first.flush(PATIENCE_S)
+    begin(first, name, "old")
     producer(broker, name)
-    error = code_of(lambda: first.commit_transaction(PATIENCE_S))
+    error = refusal(lambda: first.commit_transaction(PATIENCE_S))
     assert error.fatal()
     assert error.code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
 
@@ -65,16 +63,13 @@ def test_a_transaction_that_takes_too_long(name: str) -> None:
     settings = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 100}
     with Broker(settings) as broker:
         made = producer(broker, name, transaction_timeout_ms=1_000)
-        made.begin_transaction()
-        send(made, name, "late")
-        made.flush(PATIENCE_S)
+        begin(made, name, "late")
         assert read(broker, name) == []
         time.sleep(1.5)
-        error = code_of(lambda: made.commit_transaction(PATIENCE_S))
+        error = refusal(lambda: made.commit_transaction(PATIENCE_S))
         assert error.fatal() or error.txn_requires_abort()
         other = producer(broker, name)
-        other.begin_transaction()
-        send(other, name, "next")
+        begin(other, name, "next")
         other.commit_transaction(PATIENCE_S)
         assert read(broker, name) == ["next"]
 
@@ -111,9 +106,7 @@ def test_offsets_are_part_of_the_transaction(broker: Broker, name: str) -> None:
 def test_a_broker_that_is_killed(tmp_path: Path, name: str, decided: bool) -> None:
     with BrokerProcess(tmp_path / "data") as broker:
         made = producer(broker, name)
-        made.begin_transaction()
-        send(made, name, "before")
-        made.flush(PATIENCE_S)
+        begin(made, name, "before")
         if decided:
             made.commit_transaction(PATIENCE_S)
         broker.kill()
@@ -122,7 +115,6 @@ def test_a_broker_that_is_killed(tmp_path: Path, name: str, decided: bool) -> No
             send(made, name, "after")
             made.commit_transaction(PATIENCE_S)
         assert read(broker, name) == (["before"] if decided else ["before", "after"])
-        made.begin_transaction()
-        send(made, name, "next")
+        begin(made, name, "next")
         made.commit_transaction(PATIENCE_S)
         assert read(broker, name)[-1] == "next"

@@ -27,7 +27,7 @@ from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.messages.fetch import FetchableTopicResponse
-from ottla.protocol.records import Record, decode_batch, iter_batches
+from ottla.protocol.records import Record
 from tests.shell.host import Log, Timer
 from tests.support.batches import build_batch
 from tests.support.requests import (
@@ -313,11 +313,6 @@ class World:
 def batch(*values, key=b"k", timestamp_ms=NOW_MS, **options):
     """A batch of records with the given values, a millisecond apart."""
     return build_batch([Record(0, timestamp_ms + i, key, value) for i, value in enumerate(values)], **options)
-
-
-def values(records):
-    """The values of all records."""
-    return [record.value for _, batch in iter_batches(records) for record in decode_batch(batch)]
 
 
 @pytest.fixture

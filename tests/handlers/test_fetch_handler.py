@@ -6,7 +6,7 @@ import pytest
 
 from ottla.protocol.compression import Codec
 from ottla.protocol.errors import ErrorCode
-from tests.handlers.conftest import values
+from tests.support.client import values
 
 pytestmark = pytest.mark.asyncio
 

@@ -7,7 +7,7 @@ import pytest
 from ottla.broker.handlers.fetch import failed
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
-from tests.handlers.conftest import values
+from tests.support.client import values
 from tests.support.requests import request
 
 pytestmark = pytest.mark.asyncio

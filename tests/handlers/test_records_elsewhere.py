@@ -7,7 +7,8 @@ from ottla.broker.engine import NotHere, Unavailable
 from ottla.broker.runtime.long_work import LongWork
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
-from tests.handlers.conftest import NOW_MS, values
+from tests.handlers.conftest import NOW_MS
+from tests.support.client import values
 from tests.support.requests import list_offsets_fields
 
 pytestmark = pytest.mark.asyncio

@@ -8,7 +8,7 @@ from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
-from ottla.protocol.records import decode_batch, iter_batches
+from tests.support.client import values
 from tests.support.requests import add_partitions_fields, offset_fetch_fields
 
 E = ErrorCode
@@ -77,15 +77,10 @@ async def tx(world, topic, make_batch):
     return await Tx(world, make_batch).init()
 
 
-def values(row):
-    return [record.value for header, batch in iter_batches(row.records) if not header.is_control
-            for record in decode_batch(batch)]  # fmt: skip
-
-
 def seen(world, offset=0):
     row = world.fetched(offset, isolation_level=COMMITTED)
     return (
-        values(row),
+        values(row.records),
         row.last_stable_offset,
         [(one.producer_id, one.first_offset) for one in row.aborted_transactions],
     )
@@ -106,7 +101,7 @@ async def test_a_partition_that_was_added_takes_batches(world, tx, version):
     await tx.add("t")
     assert await tx.produce(b"a", b"b", version=version) is E.NONE
     assert await tx.produce(b"c", version=version) is E.NONE
-    assert values(world.fetched()) == [b"a", b"b", b"c"]
+    assert values(world.fetched().records) == [b"a", b"b", b"c"]
 
 
 @pytest.mark.parametrize(
@@ -161,14 +156,11 @@ async def test_a_batch_that_was_verified_before_a_marker_is_not_written_after_it
     world.services.transactions.verify = lambda question, caller, *times: waiting.append((question.partitions, caller))
     exchange = tx.send(b"late", version=12)
     ((tps, caller),) = waiting
-    world.host.write_marker(tps[0], _marker(tx), lambda offset, error: None)
+    marker = TransactionMarker(**tx.producer, coordinator_epoch=0, commit=False)
+    world.host.write_marker(tps[0], marker, lambda offset, error: None)
     caller.reply(dict.fromkeys(tps, E.NONE))
     await world.idle()
     assert exchange.row.error_code == E.INVALID_TXN_STATE
-
-
-def _marker(tx, commit=False, **changed):
-    return TransactionMarker(**tx.producer | {"coordinator_epoch": 0, "commit": commit} | changed)
 
 
 async def test_with_version_2_every_transaction_has_an_epoch_of_its_own(world, tx):
@@ -192,7 +184,7 @@ async def test_committed_readers_see_what_was_committed(world, tx, make_batch):
     await tx.produce(b"a", b"b")
     world.produced(make_batch(b"later"))
     assert seen(world) == ([b"plain"], 1, [])
-    assert values(world.fetched()) == [b"plain", b"a", b"b", b"later"]
+    assert values(world.fetched().records) == [b"plain", b"a", b"b", b"later"]
     assert world.fetched().last_stable_offset == 1
     assert world.fetched(2, isolation_level=COMMITTED).records == b""
     await tx.end(commit=True)
@@ -239,13 +231,13 @@ async def test_the_end_of_a_transaction_wakes_committed_readers(world, tx, min_b
     assert not waiting.finished and len(world.fetches) == 1
     await tx.end(commit=True)
     assert waiting.finished
-    assert values(waiting.row) == [b"a" * 100]
+    assert values(waiting.row.records) == [b"a" * 100]
 
 
 async def test_plain_records_wake_committed_readers(world, make_batch):
     waiting = world.fetch(isolation_level=COMMITTED, max_wait_ms=500)
     world.produced(make_batch(b"plain"))
-    assert values(waiting.row) == [b"plain"]
+    assert values(waiting.row.records) == [b"plain"]
 
 
 async def test_after_a_restart_it_is_as_before(world, tx, make_batch):

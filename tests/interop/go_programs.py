@@ -50,7 +50,7 @@ def run_scenarios(run: Run) -> Iterator[Result]:
     return scenarios(run, command, timeout_s=float(run.options.get("timeout", 240)))
 
 
-def client_suite(name: str, title: str, modules: Mapping[str, str]) -> Suite:
+def client_suite(title: str, modules: Mapping[str, str]) -> Suite:
     """The suite of a client: the program in its folder plays the scenarios.
 
     Args:
@@ -62,7 +62,6 @@ def client_suite(name: str, title: str, modules: Mapping[str, str]) -> Suite:
         return ", ".join([*(f"{word} {number}" for word, number in numbers.items()), f"Go {go_version()}"])
 
     return Suite(
-        name=name,
         title=title,
         language="Go",
         missing=needs("go"),

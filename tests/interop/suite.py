@@ -52,7 +52,7 @@ class Run:
     """One run of a suite.
 
     Attributes:
-        bootstrap: ``host:port`` of the broker; host, port: its parts.
+        bootstrap: ``host:port`` of the broker.
         broker: the process, for suites that restart it; None where the broker was given from outside.
         scratch: an empty directory that is removed afterwards.
         say: prints a line for whoever watches.
@@ -65,14 +65,6 @@ class Run:
     scratch: Path
     say: Callable[[str], None]
     options: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def host(self) -> str:
-        return self.bootstrap.rpartition(":")[0]
-
-    @property
-    def port(self) -> int:
-        return int(self.bootstrap.rpartition(":")[2])
 
 
 def _nothing_missing() -> str:
@@ -88,13 +80,12 @@ class Suite:
     """A client, a set of tools or somebody else's test-suite.
 
     Attributes:
-        name: the folder's name; ``make interop-NAME`` with dashes.
+        name: the folder's name, with which it is loaded; ``make interop-NAME`` with dashes.
         title, language: as docs/compatibility.md shows them.
         missing: "" if the toolchain is there, else the reason for skipping.
         prepare: fetch and build into ``place.cache``; quick when it was done before. Raises NotAvailable.
         versions: what was tried, for the page: ``franz-go 1.22.2, go 1.26``.
         settings: settings of the broker, beyond those that every suite gets (``EVERY_SUITE``).
-        topics: topics that are there from the start.
         port: where the broker listens, for tests that look there and nowhere else; 0 for any free one.
         run: yields the results as they come.
         known: test ids (fnmatch patterns) that may fail, with the reason; a skipped test may be given a better one.
@@ -102,7 +93,7 @@ class Suite:
         sampled: with the option ``sample=SEED``, as ``make interop`` has it, a part of the tests runs, and is not kept.
     """
 
-    name: str
+    name: str = ""
     title: str
     language: str
     versions: Callable[[Place], str]
@@ -110,7 +101,6 @@ class Suite:
     missing: Callable[[], str] = _nothing_missing
     prepare: Callable[[Place], None] = _nothing_to_prepare
     settings: Mapping[str, object] = field(default_factory=dict)
-    topics: Mapping[str, int] = field(default_factory=dict)
     port: int = 0
     known: Mapping[str, str] = field(default_factory=dict)
     foreign: bool = False
@@ -153,7 +143,7 @@ def sampled(names: Sequence[str], one_in: int, seed: str, say: Callable[[str], N
     return some
 
 
-def port_taken(*ports: int) -> str:
+def _port_taken(ports: Iterable[int]) -> str:
     """Why tests that look for a broker at these ports cannot run; "" if they can."""
     for port in ports:
         with socket.socket() as tried:
@@ -165,12 +155,12 @@ def port_taken(*ports: int) -> str:
     return ""
 
 
-def needs(*programs: str) -> Callable[[], str]:
-    """A ``missing`` that looks for programs on the path."""
+def needs(*programs: str, ports: Iterable[int] = ()) -> Callable[[], str]:
+    """A ``missing`` that looks for programs on the path, and at ports where the broker is to listen."""
 
     def missing() -> str:
         absent = [program for program in programs if shutil.which(program) is None]
-        return f"not installed: {', '.join(absent)}" if absent else ""
+        return f"not installed: {', '.join(absent)}" if absent else _port_taken(ports)
 
     return missing
 

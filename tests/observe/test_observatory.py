@@ -25,7 +25,6 @@ def test_a_start_imports_nothing_that_is_needed_later() -> None:
     assert found.stdout.split() == []
 
 
-@pytest.mark.asyncio
 async def test_a_broker_needs_nobody_who_observes_it() -> None:
     broker = Broker(Settings(), directory=None)
     await broker.start()
@@ -33,7 +32,6 @@ async def test_a_broker_needs_nobody_who_observes_it() -> None:
     await broker.stop()
 
 
-@pytest.mark.asyncio
 async def test_a_start_that_fails_lets_go_of_what_observes() -> None:
     settings = Settings(ottla_http_listen="127.0.0.1:0", ottla_recorder_file="/nowhere/at/all.rec")
     observatory = Observatory(settings)

@@ -36,6 +36,7 @@ from tests.core.scenario import Play
 from tests.core.scenario_text import read_scenarios
 from tests.core.test_scenarios import CASES
 from tests.core.world import World, join
+from tests.observe.makers import HEADER
 from tests.sim import exactly_once_world
 from tests.sim.plan import draw
 from tests.sim.runs import make_world
@@ -43,17 +44,7 @@ from tests.sim.watched import WatchedCoordinator
 
 
 def header(config: GroupConfig, partitions: int, first_seq: int = 1) -> Header:
-    return Header(
-        version="1",
-        node_id=1,
-        cluster_id="c",
-        run_id="r",
-        started_ms=0,
-        started_at_ms=0,
-        partitions=partitions,
-        settings=asdict(config),
-        first_seq=first_seq,
-    )
+    return replace(HEADER, partitions=partitions, settings=asdict(config), first_seq=first_seq)
 
 
 def played(config: GroupConfig, partitions: int, events: list[Event], first: int = 1) -> Verdict:
@@ -218,7 +209,7 @@ def test_a_change_is_noticed(kind: type[Event], changes: dict[str, Any], events:
 def test_other_settings_are_noticed(events: list[Event]) -> None:
     assert not played(GroupConfig(group_initial_rebalance_delay_ms=101), 1, events).is_same
     with pytest.raises(ValueError, match="group_max_size"):
-        replay(replace(header(CONFIG, 1), settings={}), [])
+        replay(replace(HEADER, settings={}), [])
 
 
 def test_an_end_that_was_cut_off_is_no_difference(events: list[Event]) -> None:

@@ -7,31 +7,17 @@ import itertools
 from types import SimpleNamespace
 
 import pytest
-import pytest_asyncio
 
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.observe.record_times import AppendTimes
 from ottla.observe.view import Identity, View
 from ottla.protocol.apis import ApiKey
-from ottla.protocol.consumer_protocol import (
-    Assignment,
-    ConsumerTopicPartitions,
-    Subscription,
-    encode_assignment,
-    encode_subscription,
-)
+from ottla.protocol.consumer_protocol import Subscription, encode_subscription
 from ottla.protocol.records import Record
 from tests.handlers.conftest import NOW_MS, World
+from tests.observe.why.story import assigned
 from tests.support.batches import build_batch
 from tests.support.requests import commit_fields, join_fields, request, sync_fields
-
-pytestmark = pytest.mark.asyncio
-
-
-def given(**assigned):
-    """An assignment: partitions by topic."""
-    parts = [ConsumerTopicPartitions(topic=topic, partitions=list(which)) for topic, which in assigned.items()]
-    return encode_assignment(Assignment(assigned_partitions=parts))
 
 
 class ViewedWorld(World):
@@ -77,10 +63,10 @@ class ViewedWorld(World):
         fields = sync_fields("g", answer.generation_id, answer.member_id, {answer.member_id: assignment})
         return self.ask_now(ApiKey.SYNC_GROUP, fields, 3)
 
-    def stable(self, **assigned):
+    def stable(self, **owned):
         """A group of one member that owns some partitions."""
-        joined = self.join(topics=tuple(assigned))
-        self.sync(joined, given(**assigned))
+        joined = self.join(topics=tuple(owned))
+        self.sync(joined, assigned(owned))
         return joined.response
 
     def commit(self, offsets, topic="t", member=None, group_id="g"):
@@ -113,7 +99,7 @@ class ViewedWorld(World):
         return [one.lag_seconds for one in self.view.offsets(group_id)]
 
 
-@pytest_asyncio.fixture
+@pytest.fixture
 async def world():
     world = await ViewedWorld().start()
     await world.topic("t", partitions=2)
@@ -186,17 +172,16 @@ async def test_a_group_that_starts_waits_for_more(world):
     assert world.view.group("g").barrier == "initial delay"
 
 
-async def test_what_cannot_be_read_is_not_guessed(world):
-    joined = world.join(metadata=b"\0")
-    world.sync(joined, b"\0")
-    (member,) = world.view.group("g").members
-    assert (member.topics, member.assignment) == (None, {})
-
-
-async def test_members_of_another_kind_have_no_topics(world):
-    metadata = encode_subscription(Subscription(topics=["t"]))
-    joined = world.join(protocol_type="connect", metadata=metadata)
-    world.sync(joined, b"whatever")
+@pytest.mark.parametrize(
+    ("said", "assignment"),
+    [
+        ({"metadata": b"\0"}, b"\0"),
+        ({"protocol_type": "connect", "metadata": encode_subscription(Subscription(topics=["t"]))}, b"whatever"),
+    ],
+    ids=["cannot be read", "another kind of member"],
+)
+async def test_topics_that_are_not_known_are_not_guessed(world, said, assignment):
+    world.sync(world.join(**said), assignment)
     (member,) = world.view.group("g").members
     assert (member.topics, member.assignment) == (None, {})
 
@@ -243,7 +228,7 @@ async def test_what_was_decoded_is_not_decoded_again_until_it_changes(world):
     before = world.view.group("g").members[0].assignment
     assert world.view.group("g").members[0].assignment is before
     joined = world.join(member.member_id)
-    world.sync(joined, given(t=[1]))
+    world.sync(joined, assigned({"t": [1]}))
     assert world.view.group("g").members[0].assignment == {"t": [1]}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 import time
-from typing import Any
 
 import pytest
 
@@ -19,29 +18,17 @@ from ottla.protocol.records import (
     RECORD_COUNT_AT,
     TimestampType,
     check_crc,
-    decode_batch,
-    iter_batches,
     parse_header,
     with_codec,
 )
 from tests.pitfalls.conftest import Connect
 from tests.protocol.produced import sealed
-from tests.support.client import Client, TopicPartition, batch, fresh, of
+from tests.support.client import Client, TopicPartition, batch, fresh, of, values
 from tests.support.requests import fetch_fields
 from tests.support.waiting import seconds_of
 
 READ_COMMITTED = 1
 OUT_OF_RANGE = ErrorCode.OFFSET_OUT_OF_RANGE
-
-
-def values(records: Any) -> list[bytes | None]:
-    """The records in the batches of a fetch that asked from their beginning."""
-    return [
-        record.value
-        for header, data in iter_batches(bytes(records))
-        if not header.is_control
-        for record in decode_batch(data)
-    ]
 
 
 def test_pitfall_37_the_first_batch_comes_however_large_it_is(client: Client) -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.records import decode_batch, iter_batches, parse_marker
+from ottla.protocol.records import iter_batches, parse_marker
 from ottla.testing import Broker
-from tests.support.client import Client, TopicPartition, batch, fresh, of, who
+from tests.support.client import Client, TopicPartition, batch, committed_values, fresh, of, who
 
 READ_COMMITTED = 1
 OUT_OF_ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -26,20 +26,11 @@ def somebody(epoch: int = 0, producer_id: int | None = None) -> Any:
     )
 
 
-def visible(client: Client, topic: str, start: int = 0) -> list[bytes | None]:
+def visible(client: Client, topic: str) -> list[bytes]:
     """The committed records of a partition: without those that the broker lists as aborted."""
-    told = client.fetch(topic, start, isolation_level=READ_COMMITTED)
-    aborted = sorted((row.first_offset, row.producer_id) for row in told.aborted_transactions)
-    open_now: set[int] = set()
-    found = []
-    for header, data in iter_batches(bytes(told.records)):
-        while aborted and aborted[0][0] <= header.last_offset:
-            open_now.add(aborted.pop(0)[1])
-        if header.is_control:
-            open_now.discard(header.producer_id)
-        elif not (header.is_transactional and header.producer_id in open_now):
-            found += [record.value for record in decode_batch(data)]
-    return found
+    told = client.fetch(topic, isolation_level=READ_COMMITTED)
+    aborted = sorted(told.aborted_transactions, key=lambda row: int(row.first_offset))
+    return committed_values(told.records, [(row.producer_id, row.first_offset) for row in aborted])[0]
 
 
 def wait_for_end(client: Client, topic: str, offset: int) -> None:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.protocol.compression import Codec, CompressionError, DecompressedTooLarge, compress, decompress
-from tests.protocol.memory import allocations
+from tests.support.memory import allocations
 
 COMPRESSING = [codec for codec in Codec if codec is not Codec.NONE]
 

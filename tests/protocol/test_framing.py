@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ottla.protocol.errors import FrameTooLarge, MalformedFrame, ProtocolError
 from ottla.protocol.framing import FrameReader, Gathered, check_length
 from ottla.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
-from tests.protocol.memory import allocations
+from tests.support.memory import allocations
 
 
 def framed(*bodies: bytes) -> bytes:

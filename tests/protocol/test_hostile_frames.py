@@ -21,9 +21,9 @@ from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.messages.produce import ProduceResponse
 from ottla.protocol.primitives import ArrayLeaf, uvarint, uvarint_bytes
 from ottla.protocol.structs import StructLeaf
-from tests.protocol.memory import allocations
 from tests.protocol.wire_frames import Frame, Mark, varint, written
 from tests.protocol.wire_values import APIS, HEADERS, LAYOUTS, MESSAGES, at_version, full, layouts, name_of
+from tests.support.memory import allocations
 
 ALL = MESSAGES + HEADERS
 FLOOD = b"\x80" * 16_000  # and the path of the field is still told

@@ -17,7 +17,7 @@ from ottla.protocol.messages.describe_groups import DescribedGroup, DescribedGro
 from ottla.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from ottla.protocol.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 from ottla.protocol.schema import Layout
-from tests.protocol.memory import allocations
+from tests.support.memory import allocations
 
 
 def metadata(topics: int, partitions: int) -> MetadataResponse:

@@ -48,27 +48,14 @@ class Identity:
 
 
 def join(who: Identity, protocols: Pairs, session_ms: int, rebalance_ms: int, kind: str = "consumer") -> Fields:
-    return requests.join_fields(
-        who.group_id,
-        member_id=who.member_id,
-        instance=who.instance_id,
-        protocols=protocols,
-        protocol_type=kind,
-        session_ms=session_ms,
-        rebalance_ms=rebalance_ms,
-    )
+    times = {"session_ms": session_ms, "rebalance_ms": rebalance_ms}
+    fields = requests.join_fields(who.group_id, protocols=protocols, protocol_type=kind, **times)
+    return fields | {"member_id": who.member_id, "group_instance_id": who.instance_id}
 
 
 def sync(who: Identity, assignments: Pairs = (), protocol: tuple[str | None, str | None] = (None, None)) -> Fields:
-    return requests.sync_fields(
-        who.group_id,
-        who.generation,
-        who.member_id,
-        assignments,
-        instance=who.instance_id,
-        protocol_type=protocol[0],
-        protocol_name=protocol[1],
-    )
+    fields = requests.sync_fields(who.group_id, who.generation, who.member_id, assignments, instance=who.instance_id)
+    return fields | {"protocol_type": protocol[0], "protocol_name": protocol[1]}
 
 
 def heartbeat(who: Identity) -> Fields:
@@ -77,14 +64,8 @@ def heartbeat(who: Identity) -> Fields:
 
 def commit(who: Identity, offsets: Sequence[tuple[str, int, int, str]], retention_ms: int = -1) -> Fields:
     """``offsets`` are topic, partition, offset and metadata."""
-    return requests.commit_fields(
-        who.group_id,
-        offsets,
-        generation=who.generation,
-        member_id=who.member_id,
-        instance=who.instance_id,
-        retention_ms=retention_ms,
-    )
+    fields = requests.commit_fields(who.group_id, offsets, generation=who.generation, retention_ms=retention_ms)
+    return fields | {"member_id": who.member_id, "group_instance_id": who.instance_id}
 
 
 def fetch(
@@ -93,7 +74,3 @@ def fetch(
     """All offsets without ``topics``, which versions before 2 cannot ask for."""
     wanted = {} if topics is None and version < 2 else topics
     return requests.offset_fetch_fields(group_ids, None if wanted is None else dict(wanted), stable=stable)
-
-
-def delete_offsets(group_id: str, topics: Sequence[tuple[str, Sequence[int]]]) -> Fields:
-    return requests.delete_offsets_fields(group_id, ((name, index) for name, items in topics for index in items))

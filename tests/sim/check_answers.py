@@ -197,7 +197,7 @@ class Table:
                 self._expect(
                     step,
                     [
-                        (member.member_id, member.instance_id, member.client_id, member.assignment)
+                        (member.member_id, member.group_instance_id, member.client_id, member.assignment)
                         for member in group.members.values()
                     ],
                     [

@@ -28,7 +28,7 @@ from tests.core.durable import durable_transactions
 from tests.handlers.conftest import World as HandlersWorld
 from tests.sim.exactly_once_apps import LOST, PARTITIONS, TOPICS, App, Plan, Txn
 from tests.sim.kernel import Broken, run_now
-from tests.sim.partition_world import committed_values
+from tests.support.client import committed_values
 from tests.support.requests import offset_fetch_fields, request
 
 E = ErrorCode

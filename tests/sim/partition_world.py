@@ -7,7 +7,7 @@ markers until they are written. What the partition says is held against the batc
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -32,6 +32,7 @@ from ottla.protocol.records import (
 )
 from tests.sim.kernel import Broken, expect, run_now
 from tests.support.batches import build_batch
+from tests.support.client import committed_values
 
 TOPIC_ID = UUID(int=1)
 WALL_MS = 1_700_000_000_000
@@ -235,9 +236,7 @@ class PartitionWorld:
         if producer.marker_waits:
             return
         asked = producer.ending
-        marker = TransactionMarker(
-            asked.producer_id, asked.producer_epoch, self.epoch, asked.commit, asked.transaction_version
-        )
+        marker = replace(asked, coordinator_epoch=self.epoch)
         producer.marker_waits = True
         life = self.life
 
@@ -253,10 +252,8 @@ class PartitionWorld:
             producer.values = []
             # What an aborting producer still had on its way is given up.
             producer.sent.clear()
-            if producer.version == 2:
-                producer.epoch, producer.sequence = asked.producer_epoch, 0
-            else:
-                producer.epoch, producer.sequence = producer.epoch + 1, 0
+            producer.epoch = asked.producer_epoch if producer.version == 2 else producer.epoch + 1
+            producer.sequence = 0
 
         self.partition.append_marker(marker, WALL_MS, settled)
         for verification in producer.stale:
@@ -373,24 +370,6 @@ class PartitionWorld:
                     if self.fate.get(value) and value not in shown:
                         raise Broken(f"{value!r} was committed and is not shown")
         expect("nothing is shown twice", len(shown), len(seen))
-
-
-def committed_values(data: bytes, aborted: list[tuple[int, int]]) -> tuple[list[bytes], int]:
-    """The values that a reader of committed records keeps of some batches, and the offset at which it reads on.
-
-    Args:
-        aborted: producer ids and first offsets, as it was told.
-    """
-    waiting, skipped, seen, offset = list(aborted), set[int](), list[bytes](), 0
-    for header, batch in iter_batches(data):
-        while waiting and waiting[0][1] <= header.last_offset:
-            skipped.add(waiting.pop(0)[0])
-        if header.is_control:
-            skipped.discard(header.producer_id)
-        elif header.producer_id not in skipped:
-            seen += [record.value or b"" for record in decode_batch(batch)]
-        offset = header.last_offset + 1
-    return seen, offset
 
 
 def _facts(partition: Partition) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
 from tests.sim import calls
 from tests.sim.calls import Identity
 from tests.sim.consumers import COMMON_PROTOCOL, Client, Life
-from tests.support.requests import leave_fields
+from tests.support.requests import delete_offsets_fields, leave_fields
 
 if TYPE_CHECKING:
     from tests.sim.world import World
@@ -154,7 +154,8 @@ class Administrator(Client):
             states = rng.choice(((), ("Stable",), ("empty", "PreparingRebalance")))
             return (yield from self.ask(ApiKey.LIST_GROUPS, version, {"states_filter": states}, 3_000))
         if action == "delete offsets":
-            fields = calls.delete_offsets(self.group_id, [("t0", (0, 1, 2)), ("t1", (0, 0)), ("t2", (2,))])
+            places = [("t0", 0), ("t0", 1), ("t0", 2), ("t1", 0), ("t1", 0), ("t2", 2)]
+            fields = delete_offsets_fields(self.group_id, places)
             return (yield from self.ask(ApiKey.OFFSET_DELETE, 0, fields, 3_000))
         if action == "delete":
             names = [*rng.sample(group_ids, rng.randint(0, 1)), self.group_id, self.group_id]

@@ -46,6 +46,30 @@ def batch(*values: bytes | None, key: bytes | None = b"k", timestamp_ms: int | N
     return bytes(build_batch([Record(0, at, key, value, []) for value in values or (b"v",)], **options))
 
 
+def values(records: bytes) -> list[bytes | None]:
+    """The values of all records but those of markers."""
+    batches = [data for header, data in iter_batches(bytes(records)) if not header.is_control]
+    return [record.value for data in batches for record in decode_batch(data)]
+
+
+def committed_values(data: bytes, aborted: list[tuple[int, int]]) -> tuple[list[bytes], int]:
+    """The values that a reader of committed records keeps of some batches, and the offset at which it reads on.
+
+    Args:
+        aborted: producer ids and first offsets, as it was told.
+    """
+    waiting, skipped, seen, offset = list(aborted), set[int](), list[bytes](), 0
+    for header, batch in iter_batches(data):
+        while waiting and waiting[0][1] <= header.last_offset:
+            skipped.add(waiting.pop(0)[0])
+        if header.is_control:
+            skipped.discard(header.producer_id)
+        elif header.producer_id not in skipped:
+            seen += [record.value or b"" for record in decode_batch(batch)]
+        offset = header.last_offset + 1
+    return seen, offset
+
+
 class Client(Peer):
     """A connection; every method sends one request and reads its answer unless it says otherwise."""
 

@@ -7,15 +7,17 @@ import hmac
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ottla.broker.core.refusal import Refusal
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    ScramCredentialDeletion,
-    ScramCredentialUpsertion,
-)
+
+if TYPE_CHECKING:
+    from ottla.protocol.messages.alter_user_scram_credentials import (
+        AlterUserScramCredentialsRequest,
+        ScramCredentialDeletion,
+        ScramCredentialUpsertion,
+    )
 
 LEAST_ITERATIONS = 4096
 MOST_ITERATIONS = 16_384
@@ -43,7 +45,7 @@ class Credential(NamedTuple):
     server_key: bytes
 
 
-Change = ScramCredentialDeletion | ScramCredentialUpsertion
+Change: TypeAlias = "ScramCredentialDeletion | ScramCredentialUpsertion"
 """``mechanism`` as it came, maybe one that there is not."""
 
 Credentials = Mapping[tuple[str, Mechanism], Credential]
@@ -59,6 +61,8 @@ class Planned(NamedTuple):
 
 def plan(credentials: Credentials, request: AlterUserScramCredentialsRequest) -> Planned:
     """Carry out every change that is allowed: one of each user in a request."""
+    from ottla.protocol.messages.alter_user_scram_credentials import ScramCredentialUpsertion  # a start needs none
+
     refusals: dict[str, Refusal | None] = {}
     changes: dict[str, Change] = {}
     wanted: list[Change] = [*request.deletions, *request.upsertions]
@@ -70,7 +74,8 @@ def plan(credentials: Credentials, request: AlterUserScramCredentialsRequest) ->
             text = "The credentials of a user may be changed once only"
             refusals[user] = Refusal(ErrorCode.DUPLICATE_RESOURCE, text)
             continue
-        refusals[user] = refusal = _invalid(change, credentials)
+        added = change if isinstance(change, ScramCredentialUpsertion) else None
+        refusals[user] = refusal = _invalid(change, added, credentials)
         if refusal is None:
             changes[user] = change
     changed = dict(credentials)
@@ -83,13 +88,13 @@ def plan(credentials: Credentials, request: AlterUserScramCredentialsRequest) ->
     return Planned(changed, refusals)
 
 
-def _invalid(change: Change, credentials: Credentials) -> Refusal | None:
+def _invalid(change: Change, added: ScramCredentialUpsertion | None, credentials: Credentials) -> Refusal | None:
     if not change.name:
         return Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "The name of a user may not be empty")
     if change.mechanism not in Mechanism.__members__.values():
         return Refusal(ErrorCode.UNSUPPORTED_SASL_MECHANISM, f"There is no SCRAM mechanism {change.mechanism}")
-    if isinstance(change, ScramCredentialUpsertion):
-        if not LEAST_ITERATIONS <= change.iterations <= MOST_ITERATIONS:
+    if added is not None:
+        if not LEAST_ITERATIONS <= added.iterations <= MOST_ITERATIONS:
             text = f"Iterations may be {LEAST_ITERATIONS} to {MOST_ITERATIONS}"
             return Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, text)
     elif (change.name, Mechanism(change.mechanism)) not in credentials:

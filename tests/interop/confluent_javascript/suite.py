@@ -58,7 +58,6 @@ def versions(place: Place) -> str:
 
 
 SUITE = Suite(
-    name="confluent_javascript",
     title="confluent's JavaScript client",
     language="JavaScript",
     missing=needs_node,

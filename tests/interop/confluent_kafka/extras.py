@@ -12,7 +12,7 @@ from confluent_kafka import (
 )
 
 from tests.interop.python.groups import join, produce, values
-from tests.interop.python.harness import Scenario, Stage
+from tests.interop.python.harness import Stage, named
 from tests.interop.python.records import rows
 from tests.support.clients import confluent
 from tests.support.waiting import wait_for
@@ -98,9 +98,4 @@ def a_partition_is_paused_and_resumed(stage: Stage) -> None:
     assert [(message.partition(), message.offset()) for message in messages] == [(0, 0), (0, 1)]
 
 
-SCENARIOS: list[tuple[str, Scenario]] = [
-    ("admin_cluster", admin_cluster),
-    ("admin_group_offsets", admin_group_offsets),
-    ("partition_eof", partition_eof),
-    ("a_partition_is_paused_and_resumed", a_partition_is_paused_and_resumed),
-]
+SCENARIOS = named(admin_cluster, admin_group_offsets, partition_eof, a_partition_is_paused_and_resumed)

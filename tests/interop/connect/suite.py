@@ -32,7 +32,6 @@ def run(run: Run) -> Iterator[Result]:
 
 
 SUITE = Suite(
-    name="connect",
     title="Kafka Connect and MirrorMaker 2",
     language="Java",
     missing=needs("java"),

@@ -3,4 +3,4 @@
 from tests.interop.go_programs import client_suite
 
 MODULE = "github.com/twmb/franz-go"
-SUITE = client_suite("franz_go", "franz-go", {"franz-go": MODULE, "kadm": f"{MODULE}/pkg/kadm"})
+SUITE = client_suite("franz-go", {"franz-go": MODULE, "kadm": f"{MODULE}/pkg/kadm"})

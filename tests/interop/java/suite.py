@@ -51,7 +51,6 @@ def run(run: Run) -> Iterator[Result]:
 
 
 SUITE = Suite(
-    name="java",
     title="Java clients and Kafka Streams",
     language="Java",
     missing=needs("java", "javac"),

@@ -17,7 +17,7 @@ from tests.interop.go_programs import (
     required,
     run_tests,
 )
-from tests.interop.suite import Place, Result, Run, Suite, needs, port_taken, sampled
+from tests.interop.suite import Place, Result, Run, Suite, needs, sampled
 
 MODULE = "github.com/segmentio/kafka-go"
 PORT = 9092
@@ -37,10 +37,6 @@ KNOWN = {
 }
 PANICS = "^TestReaderConsumerGroup$/^(verify_offset_committed|consumer_group_commits_on_close)"
 """A helper of theirs calls a function that it leaves nil, whatever the broker does; that ends all the other tests."""
-
-
-def missing() -> str:
-    return needs("go")() or port_taken(PORT)
 
 
 def module(place: Place) -> Path:
@@ -67,10 +63,9 @@ def run(run: Run) -> Iterator[Result]:
 
 
 SUITE = Suite(
-    name="kafka_go",
     title="kafka-go's tests",
     language="Go",
-    missing=missing,
+    missing=needs("go", ports=[PORT]),
     prepare=prepare,
     versions=versions,
     port=PORT,

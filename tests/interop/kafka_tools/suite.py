@@ -45,7 +45,6 @@ def run(run: Run) -> Iterator[Result]:
 
 
 SUITE = Suite(
-    name="kafka_tools",
     title="Kafka's command-line tools",
     language="Java",
     missing=needs("java", "javac"),

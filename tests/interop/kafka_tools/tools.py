@@ -32,13 +32,10 @@ CLASSES = {
     "features": "org.apache.kafka.tools.FeatureCommand",
     "reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
     "client-metrics": "org.apache.kafka.tools.ClientMetricsCommand",
-    "metadata-quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
     "acls": "org.apache.kafka.tools.AclCommand",
     "e2e-latency": "org.apache.kafka.tools.EndToEndLatency",
-    "replica-verification": "org.apache.kafka.tools.ReplicaVerificationTool",
     "streams-reset": "org.apache.kafka.tools.StreamsResetter",
     "transactional-copier": "org.apache.kafka.tools.TransactionalMessageCopier",
-    "client-compatibility": "org.apache.kafka.tools.ClientCompatibilityTest",
     "members": "ottla.tools.Members",
     "open-transaction": "ottla.tools.OpenTransaction",
 }

@@ -11,7 +11,6 @@ def versions(place: Place) -> str:
 
 
 SUITE = Suite(
-    name="kafkajs",
     title="kafkajs",
     language="JavaScript",
     missing=needs_node,

@@ -272,23 +272,15 @@ def broker_restart(kcat: Kcat, topic: str, restart: Callable[[], object]) -> Non
     assert sorted(kcat("-C", "-t", topic, "-e", "-q").split()) == ["a0", "a1", "b0", "b1"]
 
 
+def named(*scenarios: Scenario) -> dict[str, Scenario]:
+    return {scenario.__name__: scenario for scenario in scenarios}
+
+
 ALL: dict[str, Scenario] = {
-    "metadata": metadata,
-    "produce_and_consume": produce_and_consume,
+    **named(metadata, produce_and_consume),
     **{f"codec_{name}": partial(codec, name=name) for name in ("none", "gzip", "snappy", "lz4", "zstd")},
-    "headers_keys_tombstones": headers_keys_tombstones,
-    "json_output": json_output,
-    "big_messages": big_messages,
-    "read_from_timestamp": read_from_timestamp,
-    "where_to_begin_and_to_end": where_to_begin_and_to_end,
-    "invalid_topic_name": invalid_topic_name,
-    "idempotent_producer": idempotent_producer,
-    "transaction_commit": transaction_commit,
-    "transaction_abort": transaction_abort,
-    "group_join_and_leave": group_join_and_leave,
-    "group_crash": group_crash,
-    "group_static_member": group_static_member,
-    "group_cooperative": group_cooperative,
-    "commit_and_resume": commit_and_resume,
-    "regular_expression": regular_expression,
+    **named(headers_keys_tombstones, json_output, big_messages, read_from_timestamp, where_to_begin_and_to_end),
+    **named(invalid_topic_name, idempotent_producer, transaction_commit, transaction_abort),
+    **named(group_join_and_leave, group_crash, group_static_member, group_cooperative),
+    **named(commit_and_resume, regular_expression),
 }

@@ -48,7 +48,6 @@ def _play(run: Run, name: str, scenario: Callable[[Kcat, str], None]) -> Result:
 
 
 SUITE = Suite(
-    name="kcat",
     title="kcat",
     language="C",
     missing=needs("kcat"),

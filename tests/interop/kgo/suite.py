@@ -57,7 +57,6 @@ def run(run: Run) -> Iterator[Result]:
 
 
 SUITE = Suite(
-    name="kgo",
     title="franz-go's kgo tests",
     language="Go",
     missing=needs("go"),

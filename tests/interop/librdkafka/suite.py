@@ -127,7 +127,6 @@ def run(run: Run) -> Iterator[Result]:
 
 
 SUITE = Suite(
-    name="librdkafka",
     title="librdkafka's tests",
     language="C",
     missing=needs("cargo", "make", "cc", "c++"),

@@ -127,7 +127,6 @@ def run(run: Run) -> Iterator[Result]:
 
 
 SUITE = Suite(
-    name="mixed",
     title="Five clients in one group",
     language="Java, Go, JavaScript, Python and C",
     missing=missing,

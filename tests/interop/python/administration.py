@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tests.interop.python.groups import produce, values
-from tests.interop.python.harness import Scenario, Stage
+from tests.interop.python.harness import Stage, named
 from tests.interop.python.records import INVALID_TOPIC, UNKNOWN_TOPIC, refusal, rows
 from tests.support.kit import Row
 from tests.support.waiting import wait_for
@@ -115,9 +115,4 @@ def admin_records(stage: Stage) -> None:
     assert kit.ends((topic, 0)) == (10, 10)
 
 
-SCENARIOS: list[tuple[str, Scenario]] = [
-    ("admin_topics", admin_topics),
-    ("admin_configs", admin_configs),
-    ("admin_groups", admin_groups),
-    ("admin_records", admin_records),
-]
+SCENARIOS = named(admin_topics, admin_configs, admin_groups, admin_records)

@@ -50,7 +50,6 @@ def client_suite(
                 yield replace(result, test=f"{release} {result.test}")
 
     return Suite(
-        name=name,
         title=title,
         language="Python",
         prepare=prepare,

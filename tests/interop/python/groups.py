@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from tests.interop.python.harness import Scenario, Stage
+from tests.interop.python.harness import Scenario, Stage, named
 from tests.support.cast import Cast, places
 from tests.support.kit import Row
 from tests.support.waiting import stays, wait_for
@@ -211,14 +211,7 @@ def _without_trouble(cast: Cast) -> None:
 
 
 SCENARIOS: list[tuple[str, Scenario]] = [
-    ("group_join_and_leave", group_join_and_leave),
-    ("group_crash", group_crash),
-    ("group_static_member", group_static_member),
-    ("group_cooperative", group_cooperative),
-    ("group_range", partial(group_assignor, assignor="range")),
-    ("group_roundrobin", partial(group_assignor, assignor="roundrobin")),
-    ("commit_and_resume", commit_and_resume),
-    ("commit_with_note", commit_with_note),
-    ("members_come_and_go", members_come_and_go),
-    ("regular_expression", regular_expression),
+    *named(group_join_and_leave, group_crash, group_static_member, group_cooperative),
+    *((f"group_{assignor}", partial(group_assignor, assignor=assignor)) for assignor in ("range", "roundrobin")),
+    *named(commit_and_resume, commit_with_note, members_come_and_go, regular_expression),
 ]

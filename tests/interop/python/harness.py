@@ -75,6 +75,11 @@ class Stage:
 Scenario = Callable[[Stage], None]
 
 
+def named(*scenarios: Scenario) -> list[tuple[str, Scenario]]:
+    """Scenarios under the names of their functions."""
+    return [(scenario.__name__, scenario) for scenario in scenarios]
+
+
 def play(
     kind: str,
     scenarios: Iterable[tuple[str, Scenario]],

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from tests.interop.python.harness import Scenario, Stage
+from tests.interop.python.harness import Scenario, Stage, named
 from tests.support.kit import Row
 
 UNKNOWN_TOPIC = 3
@@ -150,13 +150,8 @@ def broker_restart(stage: Stage) -> None:
 
 
 SCENARIOS: list[tuple[str, Scenario]] = [
-    ("produce_and_consume", produce_and_consume),
+    *named(produce_and_consume),
     *((f"codec_{name}", partial(codec, name=name)) for name in CODECS),
-    ("headers_keys_tombstones", headers_keys_tombstones),
-    ("compacted_topics_want_keys", compacted_topics_want_keys),
-    ("big_messages", big_messages),
-    ("read_from_timestamp", read_from_timestamp),
-    ("out_of_range_goes_to_the_start", out_of_range_goes_to_the_start),
-    ("topics_on_demand", topics_on_demand),
-    ("idempotent_producer", idempotent_producer),
+    *named(headers_keys_tombstones, compacted_topics_want_keys, big_messages, read_from_timestamp),
+    *named(out_of_range_goes_to_the_start, topics_on_demand, idempotent_producer),
 ]

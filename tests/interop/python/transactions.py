@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.interop.python.harness import Scenario, Stage
+from tests.interop.python.harness import Stage, named
 from tests.support.kit import Transactional
 from tests.support.waiting import wait_for
 
@@ -91,9 +91,4 @@ def transaction_fencing(stage: Stage) -> None:
     assert _read(stage, 1, committed=True) == [b"of the second"]
 
 
-SCENARIOS: list[tuple[str, Scenario]] = [
-    ("transaction_commit", transaction_commit),
-    ("transaction_abort", transaction_abort),
-    ("transaction_offsets", transaction_offsets),
-    ("transaction_fencing", transaction_fencing),
-]
+SCENARIOS = named(transaction_commit, transaction_abort, transaction_offsets, transaction_fencing)

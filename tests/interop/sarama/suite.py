@@ -2,4 +2,4 @@
 
 from tests.interop.go_programs import client_suite
 
-SUITE = client_suite("sarama", "sarama", {"sarama": "github.com/IBM/sarama"})
+SUITE = client_suite("sarama", {"sarama": "github.com/IBM/sarama"})

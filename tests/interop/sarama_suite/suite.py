@@ -26,7 +26,7 @@ from tests.interop.go_programs import (
     required,
     run_tests,
 )
-from tests.interop.suite import NotAvailable, Place, Result, Run, Suite, checked, needs, port_taken, sampled
+from tests.interop.suite import NotAvailable, Place, Result, Run, Suite, checked, needs, sampled
 
 MODULE = "github.com/IBM/sarama"
 TOXIPROXY = "github.com/Shopify/toxiproxy/v2"
@@ -51,10 +51,6 @@ KNOWN = {
     "TestJava*": "runs Kafka's tools in a container",
     "TestFuncJava*": "runs Kafka's tools in a container",
 }
-
-
-def missing() -> str:
-    return needs("go")() or port_taken(*DOORS)
 
 
 def source(place: Place) -> Path:
@@ -131,10 +127,9 @@ def run(run: Run) -> Iterator[Result]:
 
 
 SUITE = Suite(
-    name="sarama_suite",
     title="sarama's functional tests, with one replica for three",
     language="Go",
-    missing=missing,
+    missing=needs("go", ports=DOORS),
     prepare=prepare,
     versions=versions,
     settings={

@@ -76,7 +76,6 @@ def run(run: Run) -> Iterator[Result]:
 
 
 SUITE = Suite(
-    name="spark",
     title="Spark",
     language="Python and Scala",
     missing=missing,

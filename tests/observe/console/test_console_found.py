@@ -11,10 +11,10 @@ import pytest
 from ottla.observe.timeline.build import build
 from ottla.observe.timeline.page import page as page_of
 from ottla.observe.why.causes import Cause
-from ottla.observe.why.model import Episode
 from tests.observe.console.conftest import Open
 from tests.observe.console.stage import Show, Stage, now_ms, sample
 from tests.observe.console.test_console_pages import expect
+from tests.observe.console.test_console_trouble import refused
 from tests.observe.timeline.synthetic import member, part, rebalance, state
 
 pytestmark = pytest.mark.slow
@@ -64,20 +64,9 @@ def odd() -> Show:
     show = Show()
     show.add_group(state("odd", [member("a", 1)]))
     loaded: dict[str, Any] = {"kind": "loaded", "outcome": "loaded", "waits": [], "cause": "coordinator-loaded"}
-    refusal: dict[str, Any] = {
-        "kind": "refusal",
-        "outcome": "refused",
-        "waits": [],
-        "cause": "turned-away-group-full",
-        "culprit": 0,
-        "times": 31,
-    }
-    episodes: list[Episode] = [
-        rebalance(1, 0, 0, [part("a", after=1)], group_id="odd", **loaded),
-        rebalance(2, 40_000, 0, [part("late", fate="refused")], group_id="odd", headline="late is refused", **refusal),
-    ]
-    show.add_episodes(episodes)
-    episodes[1].last_ms = now_ms() - 1_000
+    late = refused("odd", 40_000)
+    show.add_episodes([rebalance(1, 0, 0, [part("a", after=1)], group_id="odd", **loaded), late])
+    late.last_ms = now_ms() - 1_000
     return show
 
 

@@ -9,9 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ottla.broker.core.events import Event
 from ottla.observe.http.parts import Pause
-from ottla.observe.recorder import Recorder
 from ottla.observe.sentinels.model import Alarm
 from ottla.observe.snapshot import (
     ClusterState,
@@ -22,91 +20,22 @@ from ottla.observe.snapshot import (
 )
 from ottla.observe.why.model import Episode
 from ottla.observe.why.store import Cost
+from tests.shell.host import Clock, Timer
 
 
-class Timer:
-    """Something that is due."""
-
-    def __init__(self, when_ms: int, callback: Callable[[], None]) -> None:
-        self.when_ms, self.callback, self.cancelled = when_ms, callback, False
-
-    def cancel(self) -> None:
-        self.cancelled = True
-
-
-class ManualClock:
-    """A clock that moves when it is told to."""
+class ManualClock(Clock):
+    """A clock that moves when it is told to, in the year 2026."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.now_ms = 1_000
-        self.timers: list[Timer] = []
-
-    def monotonic_ms(self) -> int:
-        return self.now_ms
 
     def wall_ms(self) -> int:
         return 1_767_225_600_000 + self.now_ms
 
-    def call_at(self, when_ms: int, callback: Callable[[], None]) -> Timer:
-        timer = Timer(when_ms, callback)
-        self.timers.append(timer)
-        return timer
-
-    def advance(self, ms: int) -> None:
-        """Go on, and call who is due on the way."""
-        end_ms = self.now_ms + ms
-        while due := [one for one in self.pending() if one.when_ms <= end_ms]:
-            first = min(due, key=lambda one: one.when_ms)
-            self.timers.remove(first)
-            self.now_ms = max(self.now_ms, first.when_ms)
-            first.callback()
-        self.now_ms = end_ms
-
     def pending(self) -> list[Timer]:
         """Those that wait."""
-        self.timers = [one for one in self.timers if not one.cancelled]
-        return self.timers
-
-
-class FakeView:
-    """A view of groups that a test puts in; it counts how often it was asked."""
-
-    def __init__(self) -> None:
-        self.briefs: dict[str, GroupBrief] = {}
-        self.asked: list[str] = []
-        self.broken = False
-
-    def put(self, group_id: str, state: str = "Stable", lag: int | None = 0) -> None:
-        """Have a group, or another state of it."""
-        self.briefs[group_id] = GroupBrief(group_id, state, 1, 1, "range", lag, ["orders"])
-
-    def cluster(self) -> ClusterState:
-        return ClusterState(1, "cluster", "0", "h:1", 0, 0, 0, 0, len(self.briefs), {})
-
-    def topics(self) -> Iterator[TopicState]:
-        return iter(())
-
-    def topic(self, name: str) -> TopicState | None:
-        return None
-
-    def group_ids(self) -> list[str]:
-        return list(self.briefs)
-
-    def brief(self, group_id: str) -> GroupBrief | None:
-        if self.broken:
-            raise RuntimeError("a bug")
-        self.asked.append(group_id)
-        return self.briefs.get(group_id)
-
-    def group(self, group_id: str) -> GroupState | None:
-        brief = self.briefs.get(group_id)
-        if brief is None:
-            return None
-        return GroupState(group_id, 0, brief.state, 1, "consumer", "range", 0, [], [], "", 0, [])
-
-    def offsets(self, group_id: str) -> list[OffsetState]:
-        lag = self.briefs[group_id].lag
-        return [OffsetState("orders", 0, 1, 0, "", 0, 1 + (lag or 0), lag, None, None)]
+        return [one for one in self.timers if not one.cancelled]
 
 
 def costs_of(episodes: list[Episode], since_ms: int) -> list[Cost]:
@@ -137,6 +66,7 @@ class FakeHistory:
         found = [one for one in self.kept if one.group_id == group_id]
         for one in found if last is None else found[-last:]:
             yield one
+            await pause()
 
     def knows(self, group_id: str) -> bool:
         return any(one.group_id == group_id for one in self.kept)
@@ -233,14 +163,26 @@ class ShownView:
         return self.committed.get(group_id, [])
 
 
+class FakeView(ShownView):
+    """A view of groups that are alike; it counts how often it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+        self.broken = False
+
+    def put(self, group_id: str, state: str = "Stable", lag: int = 0) -> None:
+        """Have a group, or another state of it."""
+        self.groups[group_id] = GroupState(group_id, 0, state, 1, "consumer", "range", 0, [], [], "", 0, [])
+        self.committed[group_id] = [OffsetState("orders", 0, 1, 0, "", 0, 1 + lag, lag, None, None)]
+
+    def brief(self, group_id: str) -> GroupBrief | None:
+        if self.broken:
+            raise RuntimeError("a bug")
+        self.asked.append(group_id)
+        return super().brief(group_id)
+
+
 def now_ms() -> int:
     """Unix time."""
     return time.time_ns() // 1_000_000
-
-
-def recorder_of(*events: Event) -> Recorder:
-    """A recorder that has seen these events."""
-    recorder = Recorder(1 << 20)
-    for event in events:
-        recorder(event)
-    return recorder

@@ -66,7 +66,6 @@ def test_a_broker_is_healthy_and_ready_once_it_has_started() -> None:
         ask(url, "/healthz")
 
 
-@pytest.mark.asyncio
 async def test_health_from_the_start_to_the_end() -> None:
     port = HttpPort(Settings(ottla_http_listen="127.0.0.1:0"), Lines())
     await port.start()
@@ -91,7 +90,6 @@ async def test_health_from_the_start_to_the_end() -> None:
         await asyncio.to_thread(ask, port.url, "/healthz")
 
 
-@pytest.mark.asyncio
 async def test_a_bug_is_logged_and_hurts_only_who_asked() -> None:
     log, view = Lines(), FakeView()
     port = HttpPort(Settings(ottla_http_listen="127.0.0.1:0"), log)
@@ -158,7 +156,6 @@ def test_a_stream_and_an_idle_connection_are_not_taken_for_slow_requests(monkeyp
 
 
 @pytest.mark.parametrize("rounds", range(6))
-@pytest.mark.asyncio
 async def test_nothing_is_left_of_it_whatever_its_clients_were_at(rounds: int) -> None:
     port = HttpPort(Settings(ottla_http_listen="127.0.0.1:0"), Lines())
     await port.start()

@@ -6,7 +6,6 @@ import asyncio
 import itertools
 
 import msgspec
-import pytest
 
 from ottla.observe.http.pauses import TURN_S, Pauses
 from ottla.observe.timeline.build import build
@@ -16,7 +15,6 @@ from tests.observe.http.fakes import FakeView, ManualClock
 from tests.observe.timeline.synthetic import Crowd
 
 
-@pytest.mark.asyncio
 async def test_a_pause_is_made_when_a_turn_is_over() -> None:
     now, turns = 0.0, 0
 
@@ -38,7 +36,6 @@ async def test_a_pause_is_made_when_a_turn_is_over() -> None:
     task.cancel()
 
 
-@pytest.mark.asyncio
 async def test_history_and_timelines_tell_the_same_with_pauses_and_without() -> None:
     history = History()
     for episode in Crowd(20, 30).episodes():
@@ -65,7 +62,6 @@ async def test_history_and_timelines_tell_the_same_with_pauses_and_without() -> 
     assert [lane["client_id"] for lane in one["lanes"]] == [lane["client_id"] for lane in other["lanes"]]
 
 
-@pytest.mark.asyncio
 async def test_others_have_their_turns_while_a_long_history_is_told() -> None:
     history = History()
     for episode in Crowd(5, 150).episodes():

@@ -119,10 +119,18 @@ def counted(requests: Requests) -> dict[str, dict[str, int]]:
     return {served.api: {k: v for k, v in served.by_error().items() if v} for served in requests.served()}
 
 
-@pytest.mark.parametrize("count", [1, SAMPLED - 1, SAMPLED, SAMPLED + 1, 3 * SAMPLED + 5])
-def test_every_heartbeat_is_counted(served: Served, count: int) -> None:
+GRANTED = [([], count, {"NONE": count}) for count in (1, SAMPLED - 1, SAMPLED, SAMPLED + 1, 3 * SAMPLED + 5)]
+AGAIN = [25] * 5, 5, {"UNKNOWN_MEMBER_ID": 5}
+MIXED = [0, 27, 27, 0, 25], SAMPLED, {"NONE": SAMPLED - 3, "REBALANCE_IN_PROGRESS": 2, "UNKNOWN_MEMBER_ID": 1}
+
+
+@pytest.mark.parametrize(("codes", "count", "answers"), [*GRANTED, AGAIN, MIXED])
+def test_every_heartbeat_is_counted_by_its_answer(
+    served: Served, codes: list[int], count: int, answers: dict[str, int]
+) -> None:
+    served.groups.codes = codes.copy()
     served.beat(count)
-    assert counted(served.requests) == {"Heartbeat": {"NONE": count}}
+    assert counted(served.requests) == {"Heartbeat": answers}
 
 
 def test_one_heartbeat_in_some_is_timed_and_stands_for_them(served: Served) -> None:
@@ -131,12 +139,6 @@ def test_one_heartbeat_in_some_is_timed_and_stands_for_them(served: Served) -> N
     # The first one is timed by itself, as it does not repeat another.
     assert one.durations.count == 2 * SAMPLED + 1
     assert one.durations.total_ns == (2 * SAMPLED + 1) * 1_000
-
-
-def test_a_heartbeat_that_is_refused_again_and_again_is_counted_so(served: Served) -> None:
-    served.groups.codes = [25] * 5
-    served.beat(5)
-    assert counted(served.requests) == {"Heartbeat": {"UNKNOWN_MEMBER_ID": 5}}
 
 
 def test_a_repeated_heartbeat_that_meets_a_bug_is_counted_as_what_the_client_hears(
@@ -171,14 +173,6 @@ def test_a_heartbeat_that_is_too_long_to_be_kept_is_counted(served: Served) -> N
         served.receive(frame(request, 4, correlation_id))
     assert served.peer.repeat is None
     assert counted(served.requests) == {"Heartbeat": {"NONE": 3}}
-
-
-def test_every_refused_heartbeat_is_counted_by_its_error(served: Served) -> None:
-    served.groups.codes = [0, 27, 27, 0, 25]
-    served.beat(SAMPLED)
-    assert counted(served.requests) == {
-        "Heartbeat": {"NONE": SAMPLED - 3, "REBALANCE_IN_PROGRESS": 2, "UNKNOWN_MEMBER_ID": 1}
-    }
 
 
 def test_a_parked_request_takes_until_its_answer(served: Served) -> None:

@@ -17,11 +17,11 @@ from ottla.observe.observers import Observers
 from ottla.observe.sentinels import Alarm, Sentinels
 from ottla.observe.view import Identity, View
 from ottla.protocol.apis import ApiKey
-from ottla.protocol.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
+from ottla.protocol.consumer_protocol import Subscription, encode_subscription
 from ottla.protocol.primitives import ZERO_UUID
-from tests.core.world import Ctx, World
+from tests.core.world import ENTRIES, Ctx, World
 from tests.observe.http.fakes import Lines
-from tests.observe.why.story import ENTRIES, held
+from tests.observe.why.story import assigned
 from tests.support.group_member import GroupMember
 
 GROUP = "g"
@@ -59,8 +59,9 @@ class Topics:
         return len(self.topics[name].partitions) if name in self.topics else 0
 
 
+@dataclass(eq=False, kw_only=True)
 class WatchedWorld(World):
-    """A world whose coordinator tells observers that come later, too."""
+    """A world whose coordinator tells observers, those that come later, too."""
 
     observers: Observers
 
@@ -81,10 +82,8 @@ class Stage:
         self.log = Lines()
         self.emitted: list[Event] = []
         self.told: list[Event] = []
-        WatchedWorld.observers = Observers([EveryEvent(self.told.append)], self.log)
-        self.world = WatchedWorld(
-            GroupConfig(group_initial_rebalance_delay_ms=0, group_max_session_timeout_ms=SESSION_MS)
-        )
+        config = GroupConfig(group_initial_rebalance_delay_ms=0, group_max_session_timeout_ms=SESSION_MS)
+        self.world = WatchedWorld(config, observers=Observers([EveryEvent(self.told.append)], self.log))
         self.logs = Topics(**self.topics)
         self.view = View(
             Identity(1, "c", "0", "h:1", 0),
@@ -96,7 +95,7 @@ class Stage:
         )
         settings = Settings(ottla_sentinel_interval_ms=1_000, **self.settings)
         self.sentinels = Sentinels(self.view, settings, self.log, self, self.emitted.append)
-        WatchedWorld.observers.add(self.sentinels)
+        self.world.observers.add(self.sentinels)
         self.callbacks: list[tuple[int, Any]] = []
         self.sentinels.start()
         self.members: dict[str, GroupMember] = {}
@@ -158,18 +157,18 @@ class Stage:
             if ctx.answer is not None:
                 assert self[name].learn(self.joining.pop(name).answer), (name, ctx.answer)
 
-    def form(self, assigned: Assigned, **topics: Iterable[str]) -> None:
+    def form(self, shares: Assigned, **topics: Iterable[str]) -> None:
         """A generation of these members, with these assignments; ``topics`` are what they subscribe to."""
-        asked = {name: self.join(name, topics.get(name, ("orders",))) for name in assigned}
+        asked = {name: self.join(name, topics.get(name, ("orders",))) for name in shares}
         self.wait(0)
-        leader = next(name for name in assigned if self.ids[name] == asked[name].answer.leader)
-        for name in [*(one for one in assigned if one != leader), leader]:
-            self.sync(name, assigned if name == leader else {})
+        leader = next(name for name in shares if self.ids[name] == asked[name].answer.leader)
+        for name in [*(one for one in shares if one != leader), leader]:
+            self.sync(name, shares if name == leader else {})
 
-    def sync(self, name: str, assigned: Assigned) -> Ctx:
+    def sync(self, name: str, shares: Assigned) -> Ctx:
         """Ask for one's assignment, or bring everybody's."""
         self.learn()
-        ctx: Ctx = self[name].sync({self.ids[one]: _encoded(topics) for one, topics in assigned.items()}, 3)
+        ctx: Ctx = self[name].sync({self.ids[one]: assigned(topics) for one, topics in shares.items()}, 3)
         return ctx
 
     def commit(self, name: str, offsets: Mapping[int, int], *, generation: int | None = None) -> int:
@@ -193,8 +192,3 @@ class Stage:
         """The only alarm of a sentinel that stands."""
         (alarm,) = [one for one in self.sentinels.board.active() if one.sentinel == sentinel]
         return alarm
-
-
-def _encoded(topics: Mapping[str, list[int]]) -> bytes:
-    places = [(topic, partition) for topic, partitions in topics.items() for partition in partitions]
-    return encode_assignment(Assignment(assigned_partitions=held(places)))

@@ -94,11 +94,9 @@ def test_a_member_that_comes_and_goes_is_an_alarm_until_it_stays(stage: Stage) -
         stage.sentinels.on_episode(one)
     stage.wait(2_000)
     alarm = stage.alarm("flapping_member")
-    times = told[-1].triggers[-1].facts["times"]
-    assert (alarm.facts["times"], alarm.facts["member"]) == (
-        times,
-        told[-1].members[told[-1].triggers[-1].member].client_id,
-    )
-    assert f"leaves and comes back again and again, {times} times within ten minutes" in alarm.text
+    last = told[-1].triggers[-1]
+    assert alarm.facts["times"] == last.facts["times"]
+    assert alarm.facts["member"] == told[-1].members[last.member].client_id
+    assert f"leaves and comes back again and again, {last.facts['times']} times within ten minutes" in alarm.text
     stage.wait(6 * MINUTE)
     assert stage.active == []

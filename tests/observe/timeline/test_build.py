@@ -199,17 +199,7 @@ def test_a_static_member_keeps_its_lane() -> None:
         2,
         1_000,
         0,
-        [
-            part(
-                "z",
-                member_id="z-id",
-                client_host="10.9.9.9",
-                group_instance_id="i-1",
-                fate="returned",
-                before=2,
-                after=2,
-            )
-        ],
+        [part("z", client_host="10.9.9.9", group_instance_id="i-1", fate="returned", before=2, after=2)],
         kind="replacement",
         outcome="replaced",
         waits=[],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
 
 import msgspec
 
@@ -13,22 +12,8 @@ from ottla.observe.timeline.build import build
 from ottla.observe.timeline.live import GROUPS_PER_TURN, ROUND_MS, TURN_MS, Timelines
 from ottla.observe.timeline.model import Timeline
 from ottla.observe.why.model import Episode
-from tests.observe.http.fakes import FakeView, ManualClock
+from tests.observe.http.fakes import FakeHistory, FakeView, ManualClock
 from tests.observe.timeline.synthetic import T0, Crowd
-
-
-class Past:
-    """A history that is known."""
-
-    def __init__(self, episodes: list[Episode]) -> None:
-        self.kept = episodes
-
-    async def each(
-        self, group_id: str, pause: Callable[[], Awaitable[None]], *, last: int | None, since_ms: int | None
-    ) -> AsyncIterator[Episode]:
-        for episode in self.kept if last is None else self.kept[-last:]:
-            yield episode
-            await pause()
 
 
 async def no_pause() -> None:
@@ -42,7 +27,9 @@ def told(made: Timelines, group_id: str) -> Timeline:
 
 
 def timelines(episodes: list[Episode], clock: ManualClock, view: FakeView, budget: int = 1 << 21) -> Timelines:
-    made = Timelines(Past(episodes), budget)  # type: ignore[arg-type]
+    history = FakeHistory()
+    history.kept = episodes
+    made = Timelines(history, budget)  # type: ignore[arg-type]
     made.begin(lambda: view, clock)  # type: ignore[arg-type]
     return made
 
@@ -92,7 +79,7 @@ def test_the_lag_of_each_group_is_looked_at_in_turn() -> None:
     assert len(view.asked) == count == len(set(view.asked))
     clock.advance(ROUND_MS - 3 * TURN_MS)
     assert len(view.asked) == count
-    view.briefs.pop("g3")
+    view.groups.pop("g3")
     clock.advance(10 * TURN_MS)
     assert len(view.asked) == 2 * count - 1
     flow = told(made, "g7").flow

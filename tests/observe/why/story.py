@@ -7,7 +7,7 @@ before an eager rebalance it gives everything up. When it does so is the story's
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ottla.broker.core.events import BarrierClosed, Event, TopicChanged, TopicDeleted
@@ -25,7 +25,7 @@ from ottla.protocol.consumer_protocol import (
     encode_subscription,
 )
 from ottla.protocol.errors import ErrorCode
-from tests.core.world import Ctx, World
+from tests.core.world import ENTRIES, Ctx, World
 from tests.support.group_member import GroupMember, Send
 from tests.support.requests import by_topic, leave_fields, request
 
@@ -37,17 +37,16 @@ SETTINGS = {
     "group.max.session.timeout.ms": "1800000",
 }
 BEAT_MS = 3_000
-ENTRIES = {
-    ApiKey.JOIN_GROUP: "join",
-    ApiKey.SYNC_GROUP: "sync",
-    ApiKey.OFFSET_COMMIT: "commit_offsets",
-    ApiKey.LEAVE_GROUP: "leave",
-}
 
 
-def held(places: Iterable[tuple[str, int]]) -> list[ConsumerTopicPartitions]:
+def held(parts: Mapping[Any, Iterable[int]]) -> list[ConsumerTopicPartitions]:
     """Partitions by topic, as the consumer protocol has them."""
-    return [ConsumerTopicPartitions(topic=topic, partitions=parts) for topic, parts in by_topic(places).items()]
+    return [ConsumerTopicPartitions(topic=topic, partitions=list(which)) for topic, which in parts.items()]
+
+
+def assigned(parts: Mapping[Any, Iterable[int]]) -> bytes:
+    """An assignment."""
+    return encode_assignment(Assignment(assigned_partitions=held(parts)), 0)
 
 
 class Consumer(GroupMember):
@@ -90,7 +89,8 @@ class Consumer(GroupMember):
         """JoinGroup; before an eager rebalance everything is given up."""
         if not self.assignors[0].startswith("cooperative"):
             self.owned = []
-        said = Subscription(topics=list(self.topics), owned_partitions=held(self.owned), user_data=self.user_data)
+        owned = held(by_topic(self.owned))
+        said = Subscription(topics=list(self.topics), owned_partitions=owned, user_data=self.user_data)
         is_consumer = self.protocol_type == "consumer"
         data = encode_subscription(said, self.metadata_version) if is_consumer else b"\xff"
         self.protocols = dict.fromkeys(self.assignors, data)
@@ -245,10 +245,7 @@ class Story:
                 to = takers[partition % len(takers)]
                 if holder.get((topic, partition), to) == to:
                     given[to].append((topic, partition))
-        return {
-            member_id: encode_assignment(Assignment(assigned_partitions=held(places)), 0)
-            for member_id, places in given.items()
-        }
+        return {member_id: assigned(by_topic(places)) for member_id, places in given.items()}
 
     def start(self, *names: str, after_ms: int = 1) -> None:
         """All of them join and sync."""

@@ -17,27 +17,19 @@ from ottla.clients import Admin
 from ottla.observe.why.episode_file import MAGIC, EpisodeFile, read_rows
 from ottla.observe.why.store import Store
 from ottla.testing import BrokerProcess
+from tests.observe.http.fakes import Lines
 from tests.observe.why.test_history import episode, read
 from tests.support.waiting import wait_for
 
 
-class Log:
-    def __init__(self) -> None:
-        self.errors: list[str] = []
-
-    def error(self, event: str, **fields: Any) -> None:
-        self.errors.append(f"{event} {fields['path']}: {fields['reason']}")
-
-
-async def opened(path: Path, budget_bytes: int = 1 << 20) -> tuple[EpisodeFile, Store, Log]:
-    log: Any = Log()
+async def opened(path: Path, budget_bytes: int = 1 << 20) -> tuple[EpisodeFile, Store, Lines]:
+    log = Lines()
     store = Store(budget_bytes)
     file = EpisodeFile(path, store, LoopClock(asyncio.get_running_loop()), log)
     await file.begin()
     return file, store, log
 
 
-@pytest.mark.asyncio
 async def test_episodes_are_there_after_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "history"
     for run in range(3):
@@ -47,14 +39,13 @@ async def test_episodes_are_there_after_a_restart(tmp_path: Path) -> None:
             store.keep(episode("g", number))
         store.keep(episode("other", run + 1))
         await file.close()
-        assert log.errors == []
+        assert log.told == []
     _, store, _ = await opened(path)
     assert read(store, "g") == [episode("g", number) for number in range(1, 7)]
     assert store.last_number("other") == 3
     assert os.stat(path).st_mode & 0o777 == 0o600
 
 
-@pytest.mark.asyncio
 async def test_what_became_known_later_takes_the_place_of_what_was_written(tmp_path: Path) -> None:
     file, store, _ = await opened(tmp_path / "history")
     for number in (1, 2):
@@ -66,7 +57,6 @@ async def test_what_became_known_later_takes_the_place_of_what_was_written(tmp_p
     assert read(store, "g") == [changed, episode("g", 2)]
 
 
-@pytest.mark.asyncio
 async def test_whatever_a_crash_leaves_the_whole_episodes_are_read_and_more_can_be_written(tmp_path: Path) -> None:
     path = tmp_path / "history"
     file, store, _ = await opened(path)
@@ -88,10 +78,9 @@ async def test_whatever_a_crash_leaves_the_whole_episodes_are_read_and_more_can_
         await file.close()
         _, store, _ = await opened(path)
         assert [one.number for one in read(store, "g")] == [*kept, 9]
-        assert log.errors == []
+        assert log.told == []
 
 
-@pytest.mark.asyncio
 async def test_the_file_is_written_anew_before_it_takes_twice_the_memory(tmp_path: Path) -> None:
     path = tmp_path / "history"
     file, store, _ = await opened(path, 20_000)
@@ -107,7 +96,6 @@ async def test_the_file_is_written_anew_before_it_takes_twice_the_memory(tmp_pat
     assert os.listdir(tmp_path) == ["history"]
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("kind", ["a directory", "a link", "something else"])
 async def test_a_file_that_is_none_of_ours_is_told_of_or_begun_anew(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "history"
@@ -122,9 +110,10 @@ async def test_a_file_that_is_none_of_ours_is_told_of_or_begun_anew(tmp_path: Pa
     store.keep(episode("g", 1))
     await file.close()
     if kind == "something else":
-        assert log.errors == [] and path.read_bytes().startswith(MAGIC)
+        assert log.told == [] and path.read_bytes().startswith(MAGIC)
         return
-    assert len(log.errors) == 1 and "is not kept any more" in log.errors[0]
+    [(said, fields)] = log.of("error")
+    assert "is not kept any more" in said and fields.keys() == {"path", "reason"}
     if kind == "a link":
         assert (tmp_path / "elsewhere").read_bytes() == b"precious"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import tracemalloc
 from typing import Any
 
 import pytest
@@ -22,8 +21,10 @@ from ottla.observe.why.history import MOST_STRANGERS, History
 from ottla.observe.why.model import Episode, MemberPart, Trigger
 from ottla.observe.why.store import Kept, Store
 from ottla.observe.why.words import verdict
+from tests.observe.makers import event_of
 from tests.observe.why.stories import played
 from tests.observe.why.story import GROUP, Story, stable
+from tests.support.memory import allocations
 
 
 def read(store: Store, group_id: str) -> list[Episode]:
@@ -146,14 +147,12 @@ def test_two_hundred_members_and_five_hundred_rebalances_fit() -> None:
     budget = 16 * 1024 * 1024
     store = Store(budget)
     gc.collect()
-    tracemalloc.start()
-    for number in range(1, 501):
-        store.keep(episode("large", number, 200))
-    used, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
+    with allocations() as allocated:
+        for number in range(1, 501):
+            store.keep(episode("large", number, 200))
     assert len(store.rows("large", since_ms=0)) == 500
     assert store.size_bytes < budget / 2
-    assert 0.9 < used / store.size_bytes < 1.1
+    assert 0.9 < allocated.held_bytes / store.size_bytes < 1.1
 
 
 def test_room_is_made_for_many_groups_in_one_look_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,20 +179,22 @@ def test_room_is_made_for_many_groups_in_one_look_at_all(monkeypatch: pytest.Mon
     assert looked < 5 * kept
 
 
+def refused(group_id: str) -> RequestRefused:
+    return event_of(RequestRefused, group_id=group_id, api="Heartbeat", error="UNKNOWN_MEMBER_ID")
+
+
 def test_of_names_that_nobody_has_no_more_is_remembered_than_room_is_for() -> None:
     history = History()
-    refused: dict[str, Any] = {"cause": 1, "api": "Heartbeat", "member_id": "m", "error": "UNKNOWN_MEMBER_ID"}
     for number in range(3 * MOST_STRANGERS):
-        history(RequestRefused(group_id=f"nobody-{number}", **refused))
+        history(refused(f"nobody-{number}"))
     assert len(history.group_ids()) == MOST_STRANGERS
     assert not history.knows("nobody-1")
 
 
 def test_a_group_that_is_there_is_not_forgotten_for_names_that_nobody_has() -> None:
     story = stable()
-    refused: dict[str, Any] = {"cause": 1, "api": "Heartbeat", "member_id": "m", "error": "UNKNOWN_MEMBER_ID"}
     for number in range(2 * MOST_STRANGERS):
-        story.history(RequestRefused(group_id=f"nobody-{number}", **refused))
+        story.history(refused(f"nobody-{number}"))
     story.join("w3")
     assert verdict(story.last) == "cause member-joined, triggered by w3, no culprit"
     assert len(story.last.members) == 3
@@ -202,26 +203,9 @@ def test_a_group_that_is_there_is_not_forgotten_for_names_that_nobody_has() -> N
 def test_who_was_turned_away_by_a_group_that_never_was_is_kept_with_the_others() -> None:
     history = History()
     for number in range(MOST_STRANGERS + 1):
-        join = JoinReceived(
-            group_id=f"nobody-{number}",
-            cause=0,
-            number=number,
-            api="JoinGroup",
-            api_version=9,
-            client_id="c",
-            client_host="/h",
-            member_id="",
-            group_instance_id=None,
-            generation=-1,
-            reason=None,
-            session_timeout_ms=1,
-            rebalance_timeout_ms=1,
-            protocol_type="consumer",
-            protocols=[],
-        )
-        history(join)
-        error = "INVALID_SESSION_TIMEOUT"
-        history(RequestRefused(group_id=join.group_id, cause=number, api="JoinGroup", member_id="", error=error))
+        who: dict[str, Any] = {"group_id": f"nobody-{number}", "member_id": ""}
+        history(event_of(JoinReceived, number=number, generation=-1, **who))
+        history(RequestRefused(cause=number, api="JoinGroup", error="INVALID_SESSION_TIMEOUT", **who))
     assert [one.cause for one in history.episodes("nobody-0")] == ["invalid-session-timeout"]
 
 
@@ -231,8 +215,8 @@ def test_events_without_a_group_make_none() -> None:
         TimerFired(group_id="", cause=0, number=1, timer="retention", member_id=""),
         AppendFinished(group_id="", cause=0, number=2, what="records", error="NONE"),
     ]
-    for event in events:
-        history(event)
+    for one in events:
+        history(one)
     assert history.group_ids() == []
 
 

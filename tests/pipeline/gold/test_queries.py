@@ -95,7 +95,7 @@ def test_lag_now_is_of_the_last_minute_that_is_over(tmp_path: Path) -> None:
     [
         ("lags", {}, "no question 'lags'; there are findings, lag, "),
         ("storms", {"topic": "t"}, "no parameter 'topic' of storms; there are group, since, limit"),
-        ("lag", {"at": "noon"}, "at 'noon' is no time: write it as "),
+        ("lag", {"at": "noon"}, "at is 'noon', and must be a day or a time in UTC"),
         ("lag", {"limit": "0"}, "limit 0 must be 1 to 1000000"),
         ("owner", {"partition": "x"}, "partition 'x' is no number"),
     ],

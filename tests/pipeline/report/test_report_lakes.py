@@ -59,9 +59,9 @@ def test_a_lake_of_a_later_version(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     lake.mkdir()
     (lake / "lake.json").write_text(json.dumps({"version": 99}))
-    assert f"is of version 99, and this ottla reads up to {VERSION}" in refused(lake)
+    assert f"of version 99, and this ottla knows version {VERSION}" in refused(lake)
     (lake / "lake.json").write_text("{")
-    assert "lake.json is no JSON" in refused(lake)
+    assert "lake.json cannot be read" in refused(lake)
     (lake / "lake.json").write_text("[]")
     assert "not the note of a lake" in refused(lake)
 

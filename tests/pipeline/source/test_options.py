@@ -3,7 +3,8 @@
 import pytest
 
 from ottla.clients.errors import OptionError
-from ottla.pipeline.source.options import EARLIEST, LATEST, TASKS_VARIABLE, Isolation, Options, Place, parse_options
+from ottla.clients.structs import EARLIEST, LATEST
+from ottla.pipeline.source.options import TASKS_VARIABLE, Isolation, Options, Place, parse_options
 from ottla.protocol.records import TopicPartition
 
 SERVERS = {"kafka.bootstrap.servers": "h:1"}

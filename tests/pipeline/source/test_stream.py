@@ -255,7 +255,9 @@ def test_progress_is_mirrored_though_a_connection_was_closed_meanwhile(
     reader.commit(end)
     assert reader._mirror is not None
     assert reader._mirror._coordinator is not None
-    reader._mirror._coordinator._socket.shutdown(socket.SHUT_RDWR)
+    transport = reader._mirror._coordinator._connection._transport
+    assert transport is not None
+    transport.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
     with caplog.at_level(logging.WARNING, "ottla.pipeline.source"):
         reader.commit(end)
     assert caplog.text == ""
