@@ -35,7 +35,7 @@ from ottla.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from ottla.protocol.records import Record, build_batch
+from ottla.protocol.records import BatchBuilder
 
 HERE = Path(__file__).resolve().parent
 PRODUCE_VERSION = 9
@@ -65,8 +65,9 @@ class Row:
 
 def produces(connections: int) -> Load:
     """Produce of one record, all to one partition."""
-    records = bytes(build_batch([Record(0, 1_700_000_000_000, None, bytes(RECORD_BYTES), [])]))
-    place = PartitionProduceData(index=0, records=records)
+    builder = BatchBuilder()
+    builder.append(None, bytes(RECORD_BYTES), 1_700_000_000_000)
+    place = PartitionProduceData(index=0, records=builder.build())
     request = ProduceRequest(
         acks=-1, timeout_ms=30_000, topic_data=[TopicProduceData(name=COMMITTED_TOPIC, partition_data=[place])]
     )

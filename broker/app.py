@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,20 +16,17 @@ from ottla.broker.core.fetch_sessions import LARGEST_ID, FetchSessions
 from ottla.broker.core.fetches import FetchPurgatory, TurnReads
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.core.log_dir import IN_MEMORY
 from ottla.broker.core.quotas.limits import ClientQuotas
 from ottla.broker.core.topics.catalog import BadCatalog, NewTopic, Refusal
 from ottla.broker.core.topics.partition import Partition, Topic
-from ottla.broker.core.transactions.config import TransactionConfig
 from ottla.broker.damage_words import tell_start, with_next_step
-from ottla.broker.engine import Engine, EngineError
+from ottla.broker.engine import IN_MEMORY, Engine, EngineError, LogDir
 from ottla.broker.handlers.services import Node, Services
 from ottla.broker.logger import Silent
 from ottla.broker.net.listener import Listener
 from ottla.broker.observing import Address, CannotObserve, Observing
 from ottla.broker.runtime.cleaner import Cleaner
 from ottla.broker.runtime.host import Host
-from ottla.broker.runtime.log_dir import measured
 from ottla.broker.runtime.long_work import LongWork
 from ottla.broker.runtime.loop_clock import LoopClock
 from ottla.broker.runtime.member_connections import MemberConnections
@@ -228,13 +226,7 @@ class Broker:
         self._groups.start()
         self._host.add(OFFSETS_TOPIC, self._groups)
         self._members = MemberConnections(self._groups, self._host.now)
-        self._transactions = TransactionNeeds(
-            TransactionConfig.of(settings),
-            self._host,
-            self._topics,
-            self.log,
-            partition_count=settings.transaction_state_log_num_partitions,
-        )
+        self._transactions = TransactionNeeds(settings, self._host, self._topics, self.log)
         self._looking_up = LongWork("ottla-look-up", self.log)
         self._validating = LongWork("ottla-validate", self.log)
         self._services = Services(
@@ -251,7 +243,7 @@ class Broker:
             transactions=self._transactions.coordinator,
             transaction_needs=self._transactions,
             explain=self.observing.explain(self._groups, self._members.software_of),
-            log_dir=(lambda: IN_MEMORY) if self._directory is None else partial(measured, self._directory),
+            log_dir=(lambda: IN_MEMORY) if self._directory is None else partial(_measured, self._directory),
             logger=self.log if hasattr(self.log, "level") else None,
             fetch_sessions=FetchSessions(
                 settings.max_incremental_fetch_session_cache_slots, lambda: randrange(1, LARGEST_ID + 1)
@@ -330,3 +322,9 @@ class Broker:
         finally:
             # Whatever fails on the way: a broker that cannot make anything durable must not seem to serve.
             self.on_fatal()
+
+
+def _measured(directory: Path) -> LogDir:
+    """The data directory with the space of its volume as it is now. Raises ``OSError``."""
+    volume = os.statvfs(directory)
+    return LogDir(str(directory.absolute()), volume.f_blocks * volume.f_frsize, volume.f_bavail * volume.f_frsize)

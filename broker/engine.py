@@ -23,6 +23,19 @@ from ottla.protocol.records import TopicPartition
 from ottla.protocol.steps import Later, Steps
 
 
+class LogDir(NamedTuple):
+    """The one place that holds every log, as DescribeLogDirs shows it. Sizes in bytes, -1 where there is no volume."""
+
+    path: str
+    total_bytes: int = -1
+    usable_bytes: int = -1
+    """Bytes that this process may still take of it."""
+
+
+IN_MEMORY = LogDir("memory")
+"""Logs that live in memory have neither a directory nor a volume."""
+
+
 class EngineError(Exception):
     """Something the engine could not do."""
 

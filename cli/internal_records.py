@@ -12,14 +12,15 @@ from ottla.protocol.internal_topics import TRANSACTIONS_TOPIC
 from ottla.protocol.offsets_topic import (
     GroupKey,
     GroupMemberValue,
+    GroupValue,
     OffsetKey,
-    decode_group_value,
+    OffsetValue,
     decode_key,
-    decode_offset_value,
+    decode_value,
     record_type,
 )
 from ottla.protocol.primitives import ZERO_UUID
-from ottla.protocol.transaction_log import TransactionStatus, decode_transaction_key, decode_transaction_value
+from ottla.protocol.transaction_log import TransactionLogValue, TransactionStatus, decode_transaction_key
 
 OFFSET = "OffsetCommit"
 GROUP = "GroupMetadata"
@@ -96,7 +97,7 @@ def _text(data: bytes, at: int) -> tuple[str, int]:
 
 
 def _offset(value: bytes) -> dict[str, Any]:
-    stored = decode_offset_value(value)
+    stored = decode_value(OffsetValue, value)
     row: dict[str, Any] = {
         "offset": stored.offset,
         "leader_epoch": stored.leader_epoch,
@@ -111,7 +112,7 @@ def _offset(value: bytes) -> dict[str, Any]:
 
 
 def _group(value: bytes) -> dict[str, Any]:
-    stored = decode_group_value(value)
+    stored = decode_value(GroupValue, value)
     return {
         "protocol_type": stored.protocol_type,
         "generation": stored.generation,
@@ -152,7 +153,7 @@ def _transaction(key: bytes, value: bytes | None) -> dict[str, Any]:
     row: dict[str, Any] = {"type": TRANSACTION, "transactional_id": transactional_id}
     if value is None:
         return row | DELETED
-    stored = decode_transaction_value(value)
+    stored = decode_value(TransactionLogValue, value)
     return row | {
         "state": _status(stored.transaction_status),
         "producer_id": stored.producer_id,

@@ -18,14 +18,14 @@ _MOST_LOOKS = 10
 
 def with_journal(partitions: list[PartitionFiles], journal: JournalView) -> list[PartitionFiles]:
     """The partitions, and behind them those of which nothing has reached a segment yet."""
-    names = sorted(set(journal.places) - {one.path.name for one in partitions})
+    names = sorted(set(journal.followed.places) - {one.path.name for one in partitions})
     alone = [(journal.data_dir / LOGS_NAME / name, parse_directory_name(name)) for name in names]
     return partitions + [PartitionFiles(path, *tp, ()) for path, tp in alone if tp is not None]
 
 
 def journal_batches(view: JournalView, name: str, next_offset: int) -> Iterator[tuple[Path, StoredBatch]]:
     """The batches of a log that have ``next_offset`` or more, with their files."""
-    for place in view.places.get(name, ()):
+    for place in view.followed.places.get(name, ()):
         try:
             with place.path.open("rb") as file:
                 file.seek(place.position)

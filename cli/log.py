@@ -73,7 +73,7 @@ def _must_exist(path: Path) -> None:
     if path.exists():
         return
     root = data_directory_of(path)
-    if root is not None and path.name in JournalView(root).places:
+    if root is not None and path.name in JournalView(root).followed.places:
         raise Refused(
             f"{path} is not there yet: the records of {path.name} are in the journal. Print them with:",
             f"ottla log dump {root} --print-data-log",

@@ -87,5 +87,5 @@ class Follower:
                 break
             self._next_offset = batch.header.last_offset + 1
             yield batch
-        if all(place.end_offset <= self._next_offset for place in view.places.get(name, ())):
+        if all(place.end_offset <= self._next_offset for place in view.followed.places.get(name, ())):
             self._journal = view.followed

@@ -77,7 +77,7 @@ def stored_logs(path: Path) -> list[StoredLog]:
     try:
         partitions = find_partitions(path)
     except Refused:
-        if journal is None or not journal.places:
+        if journal is None or not journal.followed.places:
             raise
         partitions = []
     if journal is not None and path.absolute() in (journal.data_dir, journal.data_dir / LOGS_NAME):

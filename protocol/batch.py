@@ -208,9 +208,3 @@ def check_crc(header: BatchHeader, batch: Buffer) -> None:
     actual = batch_crc(batch)
     if actual != header.crc:
         raise CorruptBatch(f"the CRC is {actual:#010x}, the header says {header.crc:#010x}")
-
-
-def patch_base_offset(buffer: bytearray | memoryview, base_offset: int, leader_epoch: int) -> None:
-    """Write both fields into the batch that begins ``buffer``, in place. The CRC does not cover them."""
-    struct.pack_into(">q", buffer, BASE_OFFSET_AT, base_offset)
-    struct.pack_into(">i", buffer, LEADER_EPOCH_AT, leader_epoch)

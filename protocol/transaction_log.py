@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 
-from ottla.protocol.offsets_topic import record_type, value_version
+from ottla.protocol.offsets_topic import record_type
 from ottla.protocol.schema import ArrayOf, Int8, Int16, Int32, Int64, Message, String, message, struct, wire
 
 TRANSACTION_KEY = 0
@@ -93,15 +93,3 @@ def decode_transaction_key(key: bytes) -> str | None:
 def encode_transaction_value(value: TransactionLogValue, version: int = VALUE_VERSION) -> bytes:
     """Write a value, as version 1 unless told otherwise."""
     return version.to_bytes(2, "big") + TransactionLogValue.layout(version).encode(value)
-
-
-def decode_transaction_value(value: bytes) -> TransactionLogValue:
-    """Read a value of version 0 or 1.
-
-    Raises:
-        MalformedFrame: another version, or bytes that do not fit.
-    """
-    decoded: TransactionLogValue = TransactionLogValue.layout(value_version(value, TransactionLogValue)).decode(
-        value, 2
-    )
-    return decoded

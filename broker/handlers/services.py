@@ -13,9 +13,9 @@ from ottla.broker.core.configs.loggers import Logger
 from ottla.broker.core.fetch_sessions import FetchSessions
 from ottla.broker.core.fetches import TurnReads
 from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.core.log_dir import IN_MEMORY, LogDir
 from ottla.broker.core.transactions.coordinator import TransactionCoordinator
 from ottla.broker.core.transactions.requests import Question, Results
+from ottla.broker.engine import IN_MEMORY, LogDir
 from ottla.broker.runtime.host import Host
 from ottla.broker.runtime.member_connections import MemberConnections
 from ottla.broker.runtime.topics import TopicManager

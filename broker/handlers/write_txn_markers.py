@@ -40,7 +40,7 @@ class _Answer:
 
 
 def handle(request: WriteTxnMarkersRequest, ctx: RequestContext, services: Services) -> WriteTxnMarkersResponse | None:
-    response = _response(request, ErrorCode.NONE)
+    response = failed(request, ErrorCode.NONE)
     answer = _Answer(ctx, response)
     for asked, result in zip(request.markers, response.markers, strict=True):
         marker = _marker(asked)
@@ -66,7 +66,8 @@ def _marker(asked: WritableTxnMarker) -> TransactionMarker:
     )
 
 
-def _response(request: WriteTxnMarkersRequest, code: int) -> WriteTxnMarkersResponse:
+def failed(request: WriteTxnMarkersRequest, code: int) -> WriteTxnMarkersResponse:
+    """The answer with one code for all partitions: also that when we have a bug."""
     return WriteTxnMarkersResponse(
         markers=[
             WritableTxnMarkerResult(
@@ -80,8 +81,3 @@ def _response(request: WriteTxnMarkersRequest, code: int) -> WriteTxnMarkersResp
 def _topic(asked: TopicWithIndexes, code: int) -> TopicOutcome:
     rows = [PartitionOutcome(partition_index=index, error_code=code) for index in asked.partition_indexes]
     return TopicOutcome(name=asked.name, partitions=rows)
-
-
-def failed(request: WriteTxnMarkersRequest, code: int) -> WriteTxnMarkersResponse:
-    """The answer when we have a bug."""
-    return _response(request, code)

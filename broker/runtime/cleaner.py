@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
@@ -36,20 +35,6 @@ TURN_LOGS = 10
 _T = TypeVar("_T")
 
 
-@dataclass(slots=True)
-class Counters:
-    """The cleaner's work since the start."""
-
-    compactions: int = 0
-    records_read: int = 0
-    records_kept: int = 0
-    bytes_read: int = 0
-    bytes_written: int = 0
-    segments_dropped: int = 0
-    bytes_dropped: int = 0
-    failures: int = 0
-
-
 class _Job(NamedTuple):
     partition: Partition
     log: Log
@@ -75,7 +60,6 @@ class Cleaner:
         directory: where compacted segments may be written until they are whole; None keeps them in memory.
 
     Attributes:
-        counters: what was done.
         uncleanable: the partitions that are left alone for good, with the ids of their topics.
         on_markers_gone: told of a partition from which markers of aborted transactions go, before they go: what was
             written down about them must be forgotten.
@@ -84,7 +68,6 @@ class Cleaner:
     def __init__(
         self, engine: Engine, topics: TopicManager, clock: Clock, log: Logger, *, directory: Path | None = None
     ) -> None:
-        self.counters = Counters()
         self.uncleanable: dict[TopicPartition, UUID] = {}
         self.on_markers_gone: Callable[[TopicPartition], None] = lambda tp: None
         self._engine = engine
@@ -177,8 +160,6 @@ class Cleaner:
         self._topics.on_touched(partition.tp)
         gone = [segment for segment in segments if segment.next_offset <= found.offset]
         size = sum(segment.size_bytes for segment in gone)
-        self.counters.segments_dropped += len(gone)
-        self.counters.bytes_dropped += size
         self._log.info("dropped old segments", topic=partition.tp.topic, partition=partition.tp.partition,
                        segments=len(gone), bytes=size, log_start_offset=log.log_start_offset,
                        for_size=found.too_large, for_age=found.too_old)  # fmt: skip
@@ -294,9 +275,6 @@ class Cleaner:
         finally:
             written.spool.close()
         log.mark_cleaned(end_offset)
-        self.counters.compactions += 1
-        self.counters.records_read += sieve.records
-        self.counters.records_kept += sieve.kept
         self._log.info("compacted", topic=partition.tp.topic, partition=partition.tp.partition,
                        from_offset=dirt.from_offset, upto_offset=end_offset, records=sieve.records, kept=sieve.kept,
                        bytes_before=size_bytes, bytes_after=log.size_bytes, keys=len(scan.keys),
@@ -324,7 +302,6 @@ class Cleaner:
                     partition.transactions.aborted.forget(sieve.markers_gone)
                     sieve.markers_gone.clear()
                 await log.replace(group[0].base_offset, group[-1].next_offset, written.spool)
-                self.counters.bytes_written += written.spool.size_bytes
                 await self._throttle(written.spool.size_bytes)
         finally:
             written.spool.close()
@@ -335,7 +312,6 @@ class Cleaner:
             data = await read_when_here(log, offset, max_bytes=READ_BYTES, upto_offset=upto_offset)
             if not data:
                 return
-            self.counters.bytes_read += len(data)
             for header, batch in iter_batches(data):
                 offset = header.last_offset + 1
                 self._work += header.record_count
@@ -364,7 +340,6 @@ class Cleaner:
     def _failed(self, event: str, tp: TopicPartition, error: Exception) -> None:
         if tp not in self._engine.logs:
             return  # its topic was deleted meanwhile
-        self.counters.failures += 1
         self._log.error(event, topic=tp.topic, partition=tp.partition, reason=str(error))
 
 

@@ -37,11 +37,6 @@ class ConnectionMeter:
         self._mutes: dict[Mute, TimerHandle] = {}
         self._ending = False
 
-    @property
-    def muted(self) -> int:
-        """How many connections are muted."""
-        return len(self._mutes)
-
     def most_fetched(self, ctx: MeteredContext) -> int:
         return self.quotas.fetch.most_at_once(USER, ctx.client_id)
 

@@ -10,12 +10,12 @@ import asyncio
 from collections.abc import Callable
 
 from ottla.broker.core.coordination.shard import ShardState
-from ottla.broker.core.transactions.config import TransactionConfig
 from ottla.broker.core.transactions.coordinator import TransactionCoordinator
 from ottla.broker.engine import EngineError
 from ottla.broker.logger import Logger
 from ottla.broker.runtime.host import Host
 from ottla.broker.runtime.topics import TopicManager
+from ottla.broker.settings import Settings
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.internal_topics import TRANSACTIONS_TOPIC
 
@@ -32,14 +32,14 @@ class TransactionNeeds:
 
     def __init__(
         self,
-        config: TransactionConfig,
+        settings: Settings,
         host: Host,
         topics: TopicManager,
         report: Logger,
-        *,
-        partition_count: int,
     ) -> None:
-        self.coordinator = TransactionCoordinator(config, self._take_producer_id, partition_count, report.info)
+        self.coordinator = TransactionCoordinator(
+            settings, self._take_producer_id, settings.transaction_state_log_num_partitions, report.info
+        )
         self._host = host
         self._topics = topics
         self._report = report

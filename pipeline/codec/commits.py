@@ -11,7 +11,8 @@ from ottla.pipeline import tables
 from ottla.pipeline.codec import columns
 from ottla.pipeline.codec.chunk import Bytes, Chunk, Longs, Mask
 from ottla.pipeline.codec.numbers import integers, short_uvarints
-from ottla.pipeline.codec.scalar import Unreadable, offset_value
+from ottla.pipeline.codec.scalar import Unreadable, whole_value
+from ottla.protocol.offsets_topic import OffsetValue
 
 _NEWEST_VALUE = _FLEXIBLE = 4
 _WITH_EXPIRY = 1
@@ -152,7 +153,7 @@ def _tags_end(chunk: Chunk, at: Longs, end: Longs, asked: Mask) -> Mask:
     sound |= known
     for row in np.flatnonzero(asked & ~sound & (left > 0)).tolist():
         try:
-            offset_value(chunk.value(row) or b"")
+            whole_value(OffsetValue, chunk.value(row) or b"")
         except Unreadable:
             continue
         sound[row] = True

@@ -14,7 +14,7 @@ import pyarrow as pa
 from ottla.pipeline import tables
 from ottla.pipeline.codec import columns
 from ottla.pipeline.codec.chunk import Chunk
-from ottla.pipeline.codec.scalar import Unreadable, group_value, key_of
+from ottla.pipeline.codec.scalar import Unreadable, key_of, whole_value
 from ottla.protocol.consumer_protocol import (
     PROTOCOL_TYPE,
     ConsumerTopicPartitions,
@@ -47,7 +47,7 @@ def read(chunk: Chunk) -> tuple[list[int], list[Generation]]:
             key, value = key_of(chunk.key(row)), chunk.value(row)
             if not isinstance(key, GroupKey):
                 continue
-            decoded = None if value is None else group_value(value)
+            decoded = None if value is None else whole_value(GroupValue, value)
         except Unreadable:
             continue
         version = None if value is None else int.from_bytes(value[:2], "big")

@@ -11,9 +11,9 @@ from ottla.pipeline import tables
 from ottla.pipeline.codec import columns, commits, events, groups
 from ottla.pipeline.codec.chunk import Chunk, Longs, Mask
 from ottla.pipeline.codec.numbers import integers
-from ottla.pipeline.codec.scalar import Unreadable, group_value, key_of, offset_value
+from ottla.pipeline.codec.scalar import Unreadable, key_of, whole_value
 from ottla.protocol.internal_topics import GROUP_EVENTS_TOPIC
-from ottla.protocol.offsets_topic import GroupKey
+from ottla.protocol.offsets_topic import GroupKey, GroupValue, OffsetValue
 
 _OFFSET_TYPES = (0, 1)
 _GROUP_TYPE = 2
@@ -74,7 +74,7 @@ def reason(chunk: Chunk, row: int) -> str | None:
     try:
         key, value = key_of(chunk.key(row)), chunk.value(row)
         if value is not None:
-            (group_value if isinstance(key, GroupKey) else offset_value)(value)
+            whole_value(GroupValue if isinstance(key, GroupKey) else OffsetValue, value)
     except Unreadable as error:
         return str(error)
     return None

@@ -69,13 +69,13 @@ class StoredLog:
     def places(self) -> list[Place]:
         """Batches of the journal that the segments do not have."""
         journal = self._journal()
-        places = journal.places.get(self.directory.name, []) if journal is not None else []
+        places = journal.followed.places.get(self.directory.name, []) if journal is not None else []
         return [place for place in places if place.base_offset >= self.segments_end]
 
     @property
     def _state(self) -> LogState | None:
         journal = self._journal()
-        return None if journal is None else journal.states.get(self.directory.name)
+        return None if journal is None else journal.followed.states.get(self.directory.name)
 
     @property
     def start_offset(self) -> int:

@@ -114,9 +114,9 @@ class Followed:
 
     Attributes:
         reader: has reached the first frame that is not whole.
-        states: see `JournalView.states`.
-        places: see `JournalView.places`.
-        names: of the logs' directories, by the logs' ids.
+        states: logs at the checkpoint, by their directories' names; without those that gave way to new ones since.
+        places: batches beyond the checkpoint, in order, by the directories' names of their logs.
+        names: of the logs\' directories, by the logs\' ids.
     """
 
     reader: JournalReader
@@ -207,20 +207,10 @@ class JournalView:
         """The extent to which a log's segments count, by the name of its directory; None if all do."""
         if self.in_use or self.is_clean:
             return None
-        state = self.states.get(name)
+        state = self.followed.states.get(name)
         if state is None:
             return Trusted(-1, 0)  # it began after the checkpoint: the journal has all of it
         return Trusted(state.next_offset - 1, -1) if state.segment is None else Trusted(state.segment, state.length)
-
-    @property
-    def states(self) -> dict[str, LogState]:
-        """Logs at the checkpoint, by their directories' names; without those that gave way to new ones since."""
-        return self.followed.states
-
-    @property
-    def places(self) -> dict[str, list[Place]]:
-        """Batches beyond the checkpoint, in order, by the directories' names of their logs."""
-        return self.followed.places
 
     @property
     def is_damaged(self) -> bool:

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.groups import coordinator_partition
-from ottla.protocol.offsets_topic import GroupKey, decode_group_value, decode_key
+from ottla.protocol.offsets_topic import GroupKey, GroupValue, decode_key, decode_value
 from tests.chaos.ledger import Ledger
 from tests.support.client import Client
 
@@ -44,7 +44,7 @@ def read_generations(client: Client, ledger: Ledger) -> None:
         for record in records:
             key = decode_key(record.key or b"")
             if isinstance(key, GroupKey) and record.value is not None:
-                written[key.group_id].append(decode_group_value(record.value).generation)
+                written[key.group_id].append(decode_value(GroupValue, record.value).generation)
         ledger.found_generations(group, written[group])
 
 

@@ -157,7 +157,7 @@ def test_tail_follows_the_journal(tmp_path: Path) -> None:
 
 def test_a_later_look_reads_only_what_is_new(data: Path) -> None:
     first = JournalView(data)
-    assert first.places
+    assert first.followed.places
     later = JournalView(data, first.followed).followed
     assert (later.frame_count, later.names) == (0, first.followed.names)
 
@@ -166,7 +166,7 @@ def test_a_later_look_reads_only_what_is_new(data: Path) -> None:
 def test_a_file_of_the_journal_may_be_recycled_while_it_is_read(data: Path, byte: int | None) -> None:
     """It may be gone, or hold a batch of another log by then."""
     journal = JournalView(data)
-    place = journal.places["orders-0"][0]
+    place = journal.followed.places["orders-0"][0]
     if byte is None:
         place.path.rename(place.path.with_suffix(".spare"))
     else:

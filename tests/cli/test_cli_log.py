@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from ottla.cli.log import Enough, Wish, follow
 from ottla.cli.log_tail import Follower
 from ottla.cli.segments import find_partitions
-from ottla.protocol.batch_builder import build_batch
 from ottla.protocol.compression import Codec
 from ottla.protocol.control import EndOfTransaction, build_marker
 from ottla.testing.broker import Broker
 from tests.cli.commands import HERE, Ottla
 from tests.cli.segment_files import NOW_MS, flip, records, write_log
+from tests.support.batches import build_batch
 
 ottla, rows = HERE.run, HERE.lines
 

@@ -12,7 +12,6 @@ import pytest
 from ottla.cli.internal_records import OTHER_TYPES, described, in_words
 from ottla.cli.offsets import Entry, in_force
 from ottla.protocol.batch import Record
-from ottla.protocol.batch_builder import build_batch
 from ottla.protocol.consumer_protocol import (
     Assignment,
     ConsumerTopicPartitions,
@@ -39,6 +38,7 @@ from ottla.protocol.transaction_log import (
 )
 from tests.cli.commands import HERE, Ottla
 from tests.cli.segment_files import NOW_MS, flip, write_log
+from tests.support.batches import build_batch
 
 ottla = HERE.run
 OFFSETS = "__consumer_offsets"

@@ -14,7 +14,8 @@ from ottla.clients.structs import EARLIEST, ConsumerGroupMetadata
 from ottla.clients.subscription import PartitionState, SubscriptionState
 from ottla.protocol.compression import Codec
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.records import Record, TimestampType, TopicPartition, batch_crc, build_batch, with_log_append_time
+from ottla.protocol.records import Record, TimestampType, TopicPartition, batch_crc, with_log_append_time
+from tests.support.batches import build_batch
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 

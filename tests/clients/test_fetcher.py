@@ -17,8 +17,9 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch import FetchRequest
 from ottla.protocol.messages.list_offsets import ListOffsetsRequest
 from ottla.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
-from ottla.protocol.records import Record, TopicPartition, build_batch
+from ottla.protocol.records import Record, TopicPartition
 from tests.clients.fake_client import FakeClient, turn
+from tests.support.batches import build_batch
 from tests.support.requests import response
 
 pytestmark = pytest.mark.asyncio

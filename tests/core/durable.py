@@ -11,7 +11,7 @@ from ottla.broker.core.groups.machine import Machine
 from ottla.broker.core.groups.records import group_record
 from ottla.broker.core.transactions.coordinator import TransactionCoordinator
 from ottla.broker.core.transactions.transaction import Snapshot
-from ottla.protocol.offsets_topic import GroupValue, decode_group_value
+from ottla.protocol.offsets_topic import GroupValue, decode_value
 from ottla.protocol.transaction_log import NO_PRODUCER_EPOCH
 
 
@@ -38,7 +38,7 @@ def _facts(group: Group) -> GroupFacts:
     """The durable state of one group."""
     value = None
     if group.recorded is not Recorded.NOTHING:
-        value = decode_group_value(group_record(group).value or b"")
+        value = decode_value(GroupValue, group_record(group).value or b"")
         if group.members:
             value = replace(value, current_state_timestamp=-1)
     return GroupFacts(

@@ -14,7 +14,7 @@ from ottla.protocol.offsets_topic import (
     CoordinatorRecord,
     OffsetValue,
     decode_key,
-    decode_offset_value,
+    decode_value,
     encode_offset_value,
     offset_key,
 )
@@ -113,5 +113,5 @@ def test_memory_knows_of_the_id_what_the_record_can_say(retention: int, version:
     ((record,),) = (append.records for append in world.appends)
     assert record.value is not None
     assert int.from_bytes(record.value[:2], "big") == version
-    assert decode_offset_value(record.value).topic_id == topic_id
+    assert decode_value(OffsetValue, record.value).topic_id == topic_id
     assert durable_state(world.coordinator)["g"].offsets["t", 0].topic_id == topic_id

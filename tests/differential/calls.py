@@ -8,7 +8,7 @@ from typing import Any
 
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.groups import coordinator_partition
-from ottla.protocol.offsets_topic import OffsetKey, decode_group_value, decode_key, decode_offset_value
+from ottla.protocol.offsets_topic import GroupValue, OffsetKey, OffsetValue, decode_key, decode_value
 from ottla.protocol.primitives import ZERO_UUID
 from ottla.protocol.records import Record
 from tests.differential.tracing import Trace
@@ -228,7 +228,7 @@ def note_records(t: Trace, found: Sequence[Record]) -> None:
 def _value(data: bytes | None, is_offset: bool) -> Any:
     if data is None:
         return None
-    decoded: Any = decode_offset_value(data) if is_offset else decode_group_value(data)
+    decoded: Any = decode_value(OffsetValue, data) if is_offset else decode_value(GroupValue, data)
     value = plain(decoded) | {"version": int.from_bytes(data[:2], "big")}
     for field in ("commit_timestamp", "expire_timestamp", "current_state_timestamp"):
         if field in value:

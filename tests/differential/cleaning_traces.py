@@ -11,9 +11,10 @@ from typing import Any
 
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.compression import Codec
-from ottla.protocol.records import Record, TopicPartition, build_batch, decode_batch, iter_batches
+from ottla.protocol.records import Record, TopicPartition, decode_batch, iter_batches
 from tests.differential.log_calls import made, until
 from tests.differential.tracing import Trace
+from tests.support.batches import build_batch
 from tests.support.client import Client, of
 
 ROUNDS, STEPS, PASS_S = 3, 25, 2.5

@@ -11,8 +11,9 @@ from uuid import UUID
 import google_crc32c
 
 from ottla.protocol.apis import ApiKey
-from ottla.protocol.records import Record, build_batch
+from ottla.protocol.records import Record
 from tests.differential.tracing import Trace
+from tests.support.batches import build_batch
 from tests.support.requests import Values, create_fields, delete_records_fields, fetch_fields, list_offsets_fields
 
 WHO = "client"

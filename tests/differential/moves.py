@@ -12,12 +12,13 @@ from uuid import UUID
 from ottla.broker.handlers import handler
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.compression import Codec
-from ottla.protocol.records import BatchError, Record, build_batch, parse_header
+from ottla.protocol.records import BatchError, Record, parse_header
 from tests.differential import calls, log_calls, txn_calls
 from tests.differential.log_calls import BASE_TIME, OF_TOPIC, WHO, metadata, patched, topic
 from tests.differential.pairs import Half, Move
 from tests.differential.txn_calls import NOBODY, Producer
 from tests.differential.wire import Sent
+from tests.support.batches import build_batch
 from tests.support.requests import by_topic, init_producer_fields
 
 Who = tuple[str | None, int, int] | None

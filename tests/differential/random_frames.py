@@ -8,9 +8,10 @@ from random import Random
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.errors import ProtocolError
 from ottla.protocol.headers import frame_request, skip_tags, split_request
-from ottla.protocol.records import Record, build_batch
+from ottla.protocol.records import Record
 from tests.differential.moves import versions
 from tests.differential.pairs import Move, move
+from tests.support.batches import build_batch
 from tests.support.requests import (
     Values,
     commit_fields,

@@ -6,9 +6,10 @@ import struct
 
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.compression import Codec
-from ottla.protocol.records import Record, build_batch
+from ottla.protocol.records import Record
 from tests.differential.log_calls import WHO, batch, made, offsets, patched, produce, read
 from tests.differential.tracing import Trace
+from tests.support.batches import build_batch
 
 PRODUCER = {"producer_id": 4_000_000, "producer_epoch": 0}
 

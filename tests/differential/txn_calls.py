@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.groups import coordinator_partition
-from ottla.protocol.records import Record, build_batch, decode_batch, iter_batches
-from ottla.protocol.transaction_log import decode_transaction_key, decode_transaction_value
+from ottla.protocol.offsets_topic import decode_value
+from ottla.protocol.records import Record, decode_batch, iter_batches
+from ottla.protocol.transaction_log import TransactionLogValue, decode_transaction_key
 from tests.differential.log_calls import until
 from tests.differential.tracing import Trace
 from tests.differential.wire import plain
+from tests.support.batches import build_batch
 from tests.support.requests import add_partitions_fields, fetch_fields, init_producer_fields, of_transaction
 
 WHO = "producer"
@@ -159,7 +161,7 @@ def _read(t: Trace, topic: str, offset: int, partition: int, **options: int) -> 
 def _logged(t: Trace, data: bytes | None) -> Any:
     if data is None:
         return None
-    value = plain(decode_transaction_value(data)) | {"version": int.from_bytes(data[:2], "big")}
+    value = plain(decode_value(TransactionLogValue, data)) | {"version": int.from_bytes(data[:2], "big")}
     for field in ("transaction_last_update_timestamp_ms", "transaction_start_timestamp_ms"):
         value[field] = "none" if value[field] == -1 else "some time"
     rows = value["transaction_partitions"]

@@ -7,7 +7,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from ottla.protocol.groups import coordinator_partition
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
-from ottla.protocol.offsets_topic import GroupKey, decode_group_value, decode_key
+from ottla.protocol.offsets_topic import GroupKey, GroupValue, decode_key, decode_value
 from ottla.protocol.records import BatchHeader, iter_batches
 from ottla.testing import Broker
 from tests.interop.python.harness import Scenario, Stage
@@ -21,7 +21,7 @@ def generation(broker: Broker, group: str) -> int:
     with Client(broker.port) as client:
         records, _ = client.read_log(OFFSETS_TOPIC, coordinator_partition(group))
     found = [
-        decode_group_value(record.value).generation
+        decode_value(GroupValue, record.value).generation
         for record in records
         if record.value is not None and decode_key(record.key or b"") == GroupKey(group_id=group)
     ]

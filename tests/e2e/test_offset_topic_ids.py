@@ -13,7 +13,7 @@ from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
-from ottla.protocol.offsets_topic import OffsetKey, decode_key, decode_offset_value
+from ottla.protocol.offsets_topic import OffsetKey, OffsetValue, decode_key, decode_value
 from ottla.protocol.primitives import ZERO_UUID
 from ottla.testing import Broker
 from tests.support.client import Client
@@ -106,7 +106,7 @@ def test_the_record_names_the_topic_id_whichever_version_committed_it(peer: Clie
     records, _ = peer.read_log(OFFSETS_TOPIC, coordinator_partition("g"))
     (record,) = [r for r in records if isinstance(decode_key(r.key), OffsetKey)]
     assert record.value[:2] == b"\0\4"
-    assert decode_offset_value(record.value).topic_id == t
+    assert decode_value(OffsetValue, record.value).topic_id == t
 
 
 def test_offsets_by_id_survive_a_restart(tmp_path: Path) -> None:

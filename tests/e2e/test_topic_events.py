@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from ottla.broker.core.events.beside import TopicChanged
 from ottla.broker.core.events.inputs import TopicDeleted
-from ottla.broker.core.events.topics import TopicChanged
 from ottla.observe.recording import open_recording
 from ottla.testing import Broker
 from tests.support.clients import confluent

@@ -14,7 +14,6 @@ from ottla.broker.core.fetches import FetchPurgatory
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.core.topics.catalog import NewTopic, TopicEntry
-from ottla.broker.core.transactions.config import TransactionConfig
 from ottla.broker.engine import StorageFull
 from ottla.broker.handlers import handler
 from ottla.broker.handlers.services import Node, Services
@@ -28,8 +27,9 @@ from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.messages.fetch import FetchableTopicResponse
-from ottla.protocol.records import Record, build_batch
+from ottla.protocol.records import Record
 from tests.shell.host import Log, Timer
+from tests.support.batches import build_batch
 from tests.support.requests import (
     delete_records_fields,
     fetch_fields,
@@ -93,7 +93,6 @@ class World:
     """See the module. ``run`` lets the storage finish what was appended; ``advance`` moves the clock."""
 
     group_config = GroupConfig()
-    transaction_config = TransactionConfig()
 
     def __init__(self, **settings):
         self.settings = Settings(**settings)
@@ -124,13 +123,7 @@ class World:
         self.groups.start()
         self.host.add(OFFSETS_TOPIC, self.groups)
         self.members = MemberConnections(self.groups, self.host.now)
-        self.transactions = TransactionNeeds(
-            self.transaction_config,
-            self.host,
-            self.topics,
-            self.log,
-            partition_count=self.settings.transaction_state_log_num_partitions,
-        )
+        self.transactions = TransactionNeeds(self.settings, self.host, self.topics, self.log)
         self.services = Services(
             settings=self.settings,
             clock=self,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.broker.core.log_dir import LogDir
+from ottla.broker.engine import LogDir
 from ottla.broker.handlers import handler
 from ottla.broker.handlers.api_versions import MOST_SOFTWARE
 from ottla.protocol.apis import ApiKey

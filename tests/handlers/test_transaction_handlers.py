@@ -9,8 +9,9 @@ from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition
 from ottla.protocol.internal_topics import TRANSACTIONS_TOPIC
+from ottla.protocol.offsets_topic import decode_value
 from ottla.protocol.records import decode_batch, iter_batches
-from ottla.protocol.transaction_log import decode_transaction_key, decode_transaction_value
+from ottla.protocol.transaction_log import TransactionLogValue, decode_transaction_key
 from tests.support.requests import add_partitions_fields
 
 pytestmark = pytest.mark.asyncio
@@ -63,7 +64,7 @@ def logged(world, name="x"):
     data = log.read(0, max_bytes=1 << 20) if log.high_watermark else b""
     records = [record for _, batch in iter_batches(data) for record in decode_batch(batch)]
     assert {decode_transaction_key(record.key) for record in records} <= {name}
-    return [decode_transaction_value(record.value).transaction_status for record in records]
+    return [decode_value(TransactionLogValue, record.value).transaction_status for record in records]
 
 
 @pytest.mark.parametrize("version", range(5))

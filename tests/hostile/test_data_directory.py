@@ -15,8 +15,9 @@ from structlog.testing import CapturingLogger
 from ottla.broker.engine import ClosedToOthers, Corrupt, EngineError, LogConfig, Unavailable
 from ottla.broker.runtime import producer_states
 from ottla.broker.storage.local.engine import LocalEngine
-from ottla.protocol.records import Record, TopicPartition, build_batch
+from ottla.protocol.records import Record, TopicPartition
 from ottla.testing import Broker, BrokerProcess
+from tests.support.batches import build_batch
 
 pytestmark = pytest.mark.asyncio
 

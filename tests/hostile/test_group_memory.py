@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import pytest
 
 from ottla.broker.core.groups.config import GroupConfig
-from ottla.broker.core.transactions.config import TransactionConfig
+from ottla.broker.settings import Settings
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -162,7 +162,7 @@ def test_what_is_loaded_counts() -> None:
 
 
 def transactions(max_bytes: int) -> Transactions:
-    made = Transactions(TransactionConfig(transactional_ids_max_bytes=max_bytes))
+    made = Transactions(Settings(ottla_transactional_ids_max_bytes=max_bytes))
     made.load()
     return made
 

@@ -13,9 +13,10 @@ from ottla.observe.record_times import AppendTimes
 from ottla.observe.view import Identity, View
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.consumer_protocol import Subscription, encode_subscription
-from ottla.protocol.records import Record, build_batch
+from ottla.protocol.records import Record
 from tests.handlers.conftest import NOW_MS, World
 from tests.observe.why.story import assigned
+from tests.support.batches import build_batch
 from tests.support.requests import commit_fields, join_fields, request, sync_fields
 
 

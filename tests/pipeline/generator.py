@@ -18,7 +18,6 @@ import numpy.typing as npt
 
 from ottla.pipeline import tables
 from ottla.pipeline.codec import decode, walk
-from ottla.protocol.batch_builder import build_batch
 from ottla.protocol.consumer_protocol import (
     Assignment,
     ConsumerTopicPartitions,
@@ -39,6 +38,7 @@ from ottla.protocol.offsets_topic import (
     offset_key,
 )
 from ottla.protocol.records import Record
+from tests.support.batches import build_batch
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,12 +11,12 @@ from ottla.protocol.records import (
     CorruptBatch,
     Record,
     TimestampType,
-    build_batch,
     check_crc,
     decode_batch,
     decompressed_records,
     parse_header,
 )
+from tests.support.batches import build_batch
 
 texts = st.none() | st.binary(max_size=20)
 rows = st.lists(

@@ -15,26 +15,27 @@ from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaPytho
 from ottla.protocol.compression import Codec
 from ottla.protocol.records import (
     ATTRIBUTES_AT,
+    BASE_OFFSET_AT,
     CRC_AT,
     HEADER_SIZE,
+    LEADER_EPOCH_AT,
     BatchBuilder,
     CorruptBatch,
     Record,
     TimestampType,
     batch_crc,
-    build_batch,
     check_crc,
     decode_batch,
     end_of_batches,
     iter_batches,
     parse_header,
-    patch_base_offset,
     record_size_bound,
     with_codec,
     with_log_append_time,
     with_max_timestamp,
 )
 from tests.protocol.produced import batch_of
+from tests.support.batches import build_batch
 
 int64s = st.integers(-(2**63), 2**63 - 1)
 timestamps = st.one_of(st.integers(0, 2**42), st.integers(1_700_000_000_000, 1_700_000_100_000))
@@ -162,7 +163,8 @@ def test_a_batch_can_be_compressed_otherwise(source, target):
 
 def test_the_base_offset_is_not_covered_by_the_crc():
     batch = bytearray(build_batch([Record(value=b"v")]))
-    patch_base_offset(batch, 2**40, 17)
+    struct.pack_into(">q", batch, BASE_OFFSET_AT, 2**40)
+    struct.pack_into(">i", batch, LEADER_EPOCH_AT, 17)
     header = parse_header(batch)
     assert (header.base_offset, header.partition_leader_epoch) == (2**40, 17)
     assert decode_batch(batch)[0].offset == 2**40

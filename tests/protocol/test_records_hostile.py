@@ -18,13 +18,13 @@ from ottla.protocol.records import (
     CorruptBatch,
     InvalidBatch,
     Record,
-    build_batch,
     decode_batch,
     iter_batches,
     parse_header,
 )
 from ottla.protocol.varints import encode_varint, read_varint, read_varlong
 from tests.protocol.produced import batch_of, sealed, validate_produced
+from tests.support.batches import build_batch
 
 SAMPLE = [Record(0, 1000 + index, b"key%d" % index, b"v" * 70 * index, [("h", b"x" * index)]) for index in range(4)]
 

@@ -12,13 +12,13 @@ from ottla.protocol.records import (
     InvalidBatch,
     Record,
     TimestampType,
-    build_batch,
     decode_batch,
     parse_header,
     with_max_timestamp,
 )
 from ottla.protocol.varints import encode_varint
 from tests.protocol.produced import batch_of, sealed, validate_produced
+from tests.support.batches import build_batch
 
 RECORDS = [Record(0, 1000, b"k", b"v"), Record(0, 1500, b"l", b"w"), Record(0, 1200, b"m", b"x")]
 GOOD = build_batch(RECORDS)

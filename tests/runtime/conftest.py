@@ -5,8 +5,9 @@ import asyncio
 import pytest_asyncio
 
 from ottla.broker.runtime.cleaner import Cleaner
-from ottla.protocol.records import Record, build_batch, decode_batch, iter_batches
+from ottla.protocol.records import Record, decode_batch, iter_batches
 from tests.handlers.conftest import NOW_MS, World
+from tests.support.batches import build_batch
 
 
 class CleaningWorld(World):
@@ -62,6 +63,10 @@ class CleaningWorld(World):
     async def compact_all(self):
         while await self.cleaner.compact_one():
             pass
+
+    @property
+    def compactions(self):
+        return len(self.events("compacted"))
 
     def events(self, event):
         return [fields for name, fields in self.log.lines if name == event]

@@ -3,8 +3,9 @@
 import pytest
 
 from ottla.broker.core.topics.producers import TransactionMarker
-from ottla.protocol.records import Record, TopicPartition, build_batch, decode_batch, iter_batches
+from ottla.protocol.records import Record, TopicPartition, decode_batch, iter_batches
 from tests.handlers.conftest import NOW_MS
+from tests.support.batches import build_batch
 
 pytestmark = pytest.mark.asyncio
 

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from ottla.protocol.batch import ATTRIBUTES_AT, CRC_AT, NO_TIMESTAMP, batch_crc
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from ottla.protocol.records import Record, build_batch
+from ottla.protocol.records import Record
 from tests.handlers.conftest import NOW_MS
 from tests.runtime.conftest import CleaningWorld
+from tests.support.batches import build_batch
 
 LEAST, MOST = -(2**63), 2**63 - 1
 WALKED, MANY = 3, 40

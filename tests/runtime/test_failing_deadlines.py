@@ -4,8 +4,8 @@ import pytest
 
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.core.transactions.config import TransactionConfig
 from ottla.broker.core.transactions.coordinator import TransactionCoordinator
+from ottla.broker.settings import Settings
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from tests.runtime.test_woken_fetches import World
 
@@ -34,7 +34,7 @@ class Transactions(Failing, TransactionCoordinator):
     ("topic", "coordinator"),
     [
         (OFFSETS_TOPIC, Groups(GroupConfig(), lambda: "id")),
-        (TRANSACTIONS_TOPIC, Transactions(TransactionConfig(), lambda: None)),
+        (TRANSACTIONS_TOPIC, Transactions(Settings(), lambda: None)),
     ],
 )
 def test_the_host_goes_on(topic, coordinator):

@@ -18,8 +18,9 @@ from ottla.broker.runtime.producer_states import ProducerStates
 from ottla.broker.settings import Settings
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.records import Record, TopicPartition, build_batch
+from ottla.protocol.records import Record, TopicPartition
 from tests.shell.host import Log
+from tests.support.batches import build_batch
 
 pytestmark = pytest.mark.asyncio
 WALL_MS = 1_700_000_000_000

@@ -27,9 +27,8 @@ from ottla.protocol.offsets_topic import (
     GroupValue,
     OffsetKey,
     OffsetValue,
-    decode_group_value,
     decode_key,
-    decode_offset_value,
+    decode_value,
 )
 from tests.core.durable import differences, durable_state
 from tests.sim.check_generations import who_is
@@ -76,7 +75,7 @@ class Ledger:
             if record.value is None:  # offsets have tombstones of their own
                 self.world.watch.generations.forgotten(key.group_id)
                 return
-            value = decode_group_value(record.value)
+            value = decode_value(GroupValue, record.value)
             if before is not None and value.generation < before.generation:
                 raise Violation(
                     "generations go up", f"{key.group_id} was logged with {before.generation}, then {value}"
@@ -86,7 +85,7 @@ class Ledger:
         offsets = self.offsets.setdefault(key.group_id, {})
         offsets.pop((key.topic, key.partition), None)
         if record.value is not None:
-            offset = decode_offset_value(record.value)
+            offset = decode_value(OffsetValue, record.value)
             offsets[key.topic, key.partition] = offset
             committed.add((key.group_id, key.topic, key.partition, offset.offset))
 

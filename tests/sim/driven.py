@@ -18,7 +18,6 @@ from ottla.broker.clock import TimerHandle
 from ottla.broker.core.fetches import FetchPurgatory
 from ottla.broker.core.topics.configs import TopicConfig
 from ottla.broker.core.topics.partition import Topic
-from ottla.broker.core.transactions.config import TransactionConfig
 from ottla.broker.core.transactions.coordinator import TransactionCoordinator
 from ottla.broker.dispatch import Dispatcher, Route
 from ottla.broker.engine import EngineError, LogConfig, StorageFull, Unavailable
@@ -132,7 +131,7 @@ class DrivenNode(UnboundedHost, Node):
             groups=coordinator,
             members=MemberConnections(coordinator, self._host.now),
             topics=NamedTopics(world),  # type: ignore[arg-type]
-            transactions=TransactionCoordinator(TransactionConfig(), lambda: None),
+            transactions=TransactionCoordinator(Settings(), lambda: None),
             transaction_needs=SimpleNamespace(),  # type: ignore[arg-type]
         )
         self._dispatcher = Dispatcher(services, self)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.records import Record, build_batch
+from ottla.protocol.records import Record
 from tests.sim.kernel import Broken
+from tests.support.batches import build_batch
 from tests.support.requests import (
     add_partitions_fields,
     init_producer_fields,

@@ -15,10 +15,10 @@ from dataclasses import replace
 from typing import Any
 
 from ottla.broker.core.topics.partition import Partition
-from ottla.broker.core.transactions.config import TransactionConfig
 from ottla.broker.core.transactions.coordinator import TransactionCoordinator
 from ottla.broker.engine import EngineError, StorageFull, Unavailable
 from ottla.broker.runtime.host import Host
+from ottla.broker.settings import Settings
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.internal_topics import TRANSACTIONS_TOPIC
@@ -52,10 +52,12 @@ class SimHost(Host):
 class World(HandlersWorld):
     """See the module. ``calm`` worlds lose nothing and do not crash: so they end."""
 
-    transaction_config = TransactionConfig(transaction_abort_timed_out_transaction_cleanup_interval_ms=500)
-
     def __init__(self, plan: Plan) -> None:
-        super().__init__(offsets_topic_num_partitions=2, transaction_state_log_num_partitions=2)
+        super().__init__(
+            offsets_topic_num_partitions=2,
+            transaction_state_log_num_partitions=2,
+            transaction_abort_timed_out_transaction_cleanup_interval_ms=500,
+        )
         self.plan = plan
         self.random = random.Random(plan.seed)
         self.calm = False
@@ -201,7 +203,7 @@ class World(HandlersWorld):
         topic = self.topics.topics.get(TRANSACTIONS_TOPIC)
         if self.engine._queue or self.scheduled or topic is None:
             return
-        other = TransactionCoordinator(TransactionConfig(), lambda: None, len(topic.partitions))
+        other = TransactionCoordinator(Settings(), lambda: None, len(topic.partitions))
         for index, partition in enumerate(topic.partitions):
             other.load_started(index, self.now_ms, 5)
             data = partition.log.read(0, max_bytes=1 << 30) if partition.log.high_watermark else b""

@@ -26,12 +26,12 @@ from ottla.protocol.records import (
     BatchHeader,
     Record,
     TopicPartition,
-    build_batch,
     decode_batch,
     iter_batches,
     parse_marker,
 )
 from tests.sim.kernel import Broken, expect, run_now
+from tests.support.batches import build_batch
 from tests.support.client import committed_values
 
 TOPIC_ID = UUID(int=1)

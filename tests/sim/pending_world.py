@@ -13,7 +13,7 @@ from ottla.broker.core.groups.config import GroupConfig
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition
-from ottla.protocol.offsets_topic import CoordinatorRecord, GroupKey, decode_key, decode_offset_value
+from ottla.protocol.offsets_topic import CoordinatorRecord, GroupKey, OffsetValue, decode_key, decode_value
 from tests.core.world import InTransaction, Marker, World
 from tests.sim.kernel import Broken, expect
 from tests.support.requests import commit_fields, delete_offsets_fields, offset_fetch_fields, txn_commit_fields
@@ -182,7 +182,7 @@ class PendingWorld:
                 for table in pending.values():
                     table.pop(place, None)
                 continue
-            value = number, decode_offset_value(record.value).offset
+            value = number, decode_value(OffsetValue, record.value).offset
             if producer_id >= 0:
                 pending.setdefault(producer_id, {})[place] = value
             else:

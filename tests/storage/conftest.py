@@ -11,10 +11,11 @@ from ottla.broker.engine import LogConfig
 from ottla.broker.storage.local.engine import LocalEngine
 from ottla.broker.storage.local.sizes import Sizes
 from ottla.broker.storage.memory import MemoryEngine
-from ottla.protocol.records import Record, build_batch
+from ottla.protocol.records import Record
 from tests.storage.late_engine import LateEngine, LateLocalEngine
 from tests.storage.simulated_disk import SimulatedDisk
 from tests.storage.simulated_engine import SMALL, Simulated
+from tests.support.batches import build_batch
 
 TOPIC_ID = uuid.UUID(int=7)
 

@@ -15,11 +15,12 @@ from unittest import mock
 from ottla.broker.engine import Corrupt, Durability, EngineError, LogConfig, StorageFull, Unavailable
 from ottla.broker.storage.local.operations import Barrier
 from ottla.broker.storage.local.sizes import Sizes
-from ottla.protocol.records import Record, build_batch, decode_batch, iter_batches
+from ottla.protocol.records import Record, decode_batch, iter_batches
 from ottla.protocol.stored.checkpoint import BadCheckpoint, decode_checkpoint
 from ottla.protocol.stored.journal import JournalReader
 from tests.storage.simulated_disk import SimulatedCrash, SimulatedDisk
 from tests.storage.simulated_engine import engine_on
+from tests.support.batches import build_batch
 
 LOGS = 3
 LIVES = 6

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from ottla.broker.engine import Durability, LogConfig, OffsetOutOfRange
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.compression import Codec
-from ottla.protocol.records import Record, TimestampType, build_batch, iter_batches, parse_header
+from ottla.protocol.records import Record, TimestampType, iter_batches, parse_header
 from ottla.protocol.steps import finished
 from tests.storage.simulated_disk import SimulatedDisk
 from tests.storage.simulated_engine import engine_on
+from tests.support.batches import build_batch
 
 TOPIC_ID = uuid.UUID(int=5)
 

@@ -9,8 +9,9 @@ import pytest_asyncio
 from ottla.broker.engine import Corrupt, InUse, LogConfig, Unavailable
 from ottla.broker.storage.local.engine import LocalEngine
 from ottla.broker.storage.local.sizes import Sizes
-from ottla.protocol.records import Record, build_batch
+from ottla.protocol.records import Record
 from tests.storage.simulated_engine import TOPIC_ID, values
+from tests.support.batches import build_batch
 
 pytestmark = pytest.mark.asyncio
 

@@ -5,7 +5,8 @@ import os
 from ottla.broker.storage.local.files import Files
 from ottla.broker.storage.local.replace import replace_segments
 from ottla.broker.storage.local.segment import Readers, Segment, SegmentIndex, write_index
-from ottla.protocol.records import Record, build_batch, iter_batches
+from ottla.protocol.records import Record, iter_batches
+from tests.support.batches import build_batch
 
 
 def segment_of(files, readers, directory, base, sizes):

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from ottla.broker.engine import LogConfig, StorageFull, Unavailable
 from ottla.broker.storage.cluster_id import new_cluster_id
 from ottla.broker.storage.memory import MemoryEngine
-from ottla.protocol.records import Record, build_batch, iter_batches
+from ottla.protocol.records import Record, iter_batches
+from tests.support.batches import build_batch
 
 pytestmark = pytest.mark.asyncio
 

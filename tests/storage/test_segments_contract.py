@@ -7,7 +7,8 @@ import pytest_asyncio
 
 from ottla.broker.engine import OffsetAndTimestamp, SegmentInfo, Unavailable
 from ottla.broker.runtime.reading import in_turns, read_when_here
-from ottla.protocol.records import Record, build_batch, iter_batches
+from ottla.protocol.records import Record, iter_batches
+from tests.support.batches import build_batch
 
 pytestmark = pytest.mark.asyncio
 

@@ -4,12 +4,13 @@ import uuid
 
 import pytest
 
-from ottla.protocol.records import Record, build_batch
+from ottla.protocol.records import Record
 from ottla.protocol.stored.checkpoint import Checkpoint, LogState, encode_checkpoint
 from ottla.protocol.stored.files import in_use, is_locked
 from ottla.protocol.stored.frames import PADDING, Kind, frame_bytes, header
 from ottla.protocol.stored.journal import JournalView, Trusted, data_directory_of
 from ottla.protocol.stored.names import journal_name
+from tests.support.batches import build_batch
 
 OLD, NEW = uuid.UUID(int=1), uuid.UUID(int=2)
 
@@ -51,14 +52,14 @@ def written(tmp_path):
 
 
 def offsets(view):
-    return [place.base_offset for place in view.places.get("t-0", ())]
+    return [place.base_offset for place in view.followed.places.get("t-0", ())]
 
 
 def test_batches_beyond_the_checkpoint_are_found_and_segments_count_up_to_it(written):
     view = written.view()
     assert (offsets(view), view.trusted("t-0"), view.is_damaged) == ([2, 3], Trusted(0, 150), False)
     assert [view.trusted("t-0").end_of(base) for base in (0, 5)] == [150, None]
-    place = view.places["t-0"][1]
+    place = view.followed.places["t-0"][1]
     assert written.frames[place.position : place.position + place.size].endswith(b"v\0")
     assert (place.path, place.end_offset, view.trusted("u-0")) == (written.journal, 4, Trusted(-1, 0))
 
@@ -75,7 +76,7 @@ def test_a_log_that_was_made_anew_has_nothing_of_the_one_before(written):
     written.batch(2, 0)
     written.batch(1, 4)
     view = written.view()
-    assert (offsets(view), view.trusted("t-0"), view.states) == ([0], Trusted(-1, 0), {})
+    assert (offsets(view), view.trusted("t-0"), view.followed.states) == ([0], Trusted(-1, 0), {})
 
 
 @pytest.mark.parametrize("is_vouched_for", [True, False])
@@ -95,7 +96,7 @@ def test_a_checkpoint_that_is_damaged_is_a_problem_and_one_that_is_missing_is_no
     assert "is damaged" in written.view().problem
     checkpoint.unlink()
     view = written.view()
-    assert (view.problem, view.is_clean, view.places) == ("", True, {})
+    assert (view.problem, view.is_clean, view.followed.places) == ("", True, {})
 
 
 def test_a_directory_is_found_from_anything_in_it(written):

@@ -10,7 +10,8 @@ from uuid import UUID
 
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.records import Record, TopicPartition, build_batch, decode_batch, iter_batches
+from ottla.protocol.records import Record, TopicPartition, decode_batch, iter_batches
+from tests.support.batches import build_batch
 from tests.support.peer import Peer
 from tests.support.requests import (
     add_partitions_fields,

@@ -12,10 +12,9 @@ are accepted leave no event: they are the hot path, and `SessionExpired` says wh
 # ruff: noqa: F403 - the modules say what is public
 from __future__ import annotations
 
-from ottla.broker.core.events.alarms import *
 from ottla.broker.core.events.base import *
+from ottla.broker.core.events.beside import *
 from ottla.broker.core.events.commits import *
 from ottla.broker.core.events.decisions import *
 from ottla.broker.core.events.inputs import *
 from ottla.broker.core.events.observer import *
-from ottla.broker.core.events.topics import *

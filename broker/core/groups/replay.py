@@ -11,14 +11,7 @@ from ottla.broker.core.groups.classic.member import Member
 from ottla.broker.core.groups.classic.state import EMPTY, HEARTBEAT_ANSWER, STABLE
 from ottla.broker.core.groups.committed import CommittedOffset, CommittedOffsets
 from ottla.broker.core.groups.shard import GroupShard
-from ottla.protocol.offsets_topic import (
-    CoordinatorRecord,
-    GroupKey,
-    GroupValue,
-    decode_group_value,
-    decode_key,
-    decode_offset_value,
-)
+from ottla.protocol.offsets_topic import CoordinatorRecord, GroupKey, GroupValue, OffsetValue, decode_key, decode_value
 
 
 def replay(shard: GroupShard, record: CoordinatorRecord, producer_id: int = -1) -> bool:
@@ -39,7 +32,7 @@ def replay(shard: GroupShard, record: CoordinatorRecord, producer_id: int = -1) 
         if (group := shard.groups.get(key.group_id)) is not None:
             group.offsets.discard(key.topic, key.partition)
     else:
-        value = decode_offset_value(record.value)
+        value = decode_value(OffsetValue, record.value)
         group = shard.groups.get(key.group_id)
         if group is None:
             group = shard.groups[key.group_id] = Group(key.group_id, shard, CommittedOffsets(), None)
@@ -68,7 +61,7 @@ def _replay_group(shard: GroupShard, group_id: str, value: bytes | None) -> None
             shard.groups[group_id] = Group(group_id, shard, before.offsets, None)
         return
     offsets = CommittedOffsets() if before is None else before.offsets
-    shard.groups[group_id] = restore(shard, group_id, decode_group_value(value), offsets)
+    shard.groups[group_id] = restore(shard, group_id, decode_value(GroupValue, value), offsets)
 
 
 def restore(shard: GroupShard, group_id: str, value: GroupValue, offsets: CommittedOffsets) -> Group:

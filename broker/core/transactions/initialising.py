@@ -26,7 +26,7 @@ def init_producer_id(m: Machine, request: InitProducerIdRequest, ctx: Asker) -> 
             error = ErrorCode.INVALID_PRODUCER_EPOCH
         answer.give(refusal(error))
 
-    if not 0 < request.transaction_timeout_ms <= m.config.transaction_max_timeout_ms:
+    if not 0 < request.transaction_timeout_ms <= m.settings.transaction_max_timeout_ms:
         refuse(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
         return answer.taken(m)
     entry = _entry(m, request)

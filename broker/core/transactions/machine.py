@@ -13,16 +13,19 @@ from ottla.broker.core.coordination.machine import CoordinatorMachine, TimerKey
 from ottla.broker.core.coordination.shard import Shard, ShardState, Write, append_error
 from ottla.broker.core.effects import WriteMarker
 from ottla.broker.core.topics.producers import TransactionMarker
-from ottla.broker.core.transactions.config import TransactionConfig
 from ottla.broker.core.transactions.records import record
 from ottla.broker.core.transactions.state import ONGOING, TransactionState
 from ottla.broker.core.transactions.transaction import Entry, Snapshot, Waiter
+from ottla.broker.settings import Settings
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import DEFAULT_PARTITION_COUNT
 from ottla.protocol.records import TopicPartition
 
 LONG_ID = 1_000
 """An id of more characters is looked for in every shard: that costs less than the hash that tells which."""
+RETRY_BACKOFF_MS = 100
+"""The wait before a marker or a completion that failed is tried again; doubled for each further failure."""
+RETRY_BACKOFF_MAX_MS = 10_000
 
 Note = Callable[..., None]
 """Takes something that operators may want to read of, in Kafka's words where Kafka logs it, and fields."""
@@ -89,15 +92,18 @@ class Marker:
 class Machine(CoordinatorMachine[TransactionShard]):
     """See the module."""
 
+    tombstone_batch_bytes = 65_536
+    """Characters of expired ids that go into one append."""
+
     def __init__(
         self,
-        config: TransactionConfig,
+        settings: Settings,
         take_producer_id: Callable[[], int | None],
         partition_count: int = DEFAULT_PARTITION_COUNT,
         note: Note = no_note,
     ) -> None:
         super().__init__(map(TransactionShard, range(partition_count)))
-        self.config = config
+        self.settings = settings
         self.take_producer_id = take_producer_id
         self.note = note
         self.ongoing: dict[Entry, None] = {}
@@ -127,7 +133,7 @@ class Machine(CoordinatorMachine[TransactionShard]):
 
     def has_room(self, more_bytes: int) -> bool:
         """Whether ids and their transactions may take so much more."""
-        return self.held_bytes + more_bytes <= self.config.transactional_ids_max_bytes
+        return self.held_bytes + more_bytes <= self.settings.ottla_transactional_ids_max_bytes
 
     def follow(self, entry: Entry, snapshot: Snapshot) -> None:
         """A record is durable: memory says what it says."""
@@ -199,17 +205,16 @@ class Machine(CoordinatorMachine[TransactionShard]):
         """See to it that open transactions are looked after."""
         key = TimerKey(Timer.TIMEOUTS)
         if self.ongoing and key not in self.deadlines:
-            interval_ms = self.config.transaction_abort_timed_out_transaction_cleanup_interval_ms
+            interval_ms = self.settings.transaction_abort_timed_out_transaction_cleanup_interval_ms
             self.deadlines.set(key, self.next_tick(interval_ms))
 
     def arm_expiry(self, shard: TransactionShard) -> None:
         """See to it that the unused ids of a partition are looked for."""
-        interval_ms = self.config.transaction_remove_expired_transaction_cleanup_interval_ms
+        interval_ms = self.settings.transaction_remove_expired_transaction_cleanup_interval_ms
         self.deadlines.set(TimerKey(Timer.EXPIRY, shard.partition), self.next_tick(interval_ms))
 
     def arm_retry(self, entry: Entry) -> None:
         """Try again after a while that grows with each failure in a row."""
-        config = self.config
-        after_ms = min(config.marker_retry_backoff_ms << min(entry.failures, 20), config.marker_retry_backoff_max_ms)
+        after_ms = min(RETRY_BACKOFF_MS << min(entry.failures, 20), RETRY_BACKOFF_MAX_MS)
         entry.failures += 1
         self.deadlines.set(TimerKey(Timer.RETRY, entry.transactional_id), self.now_ms + after_ms)

@@ -60,7 +60,7 @@ class TombstoneWrite(Write[Machine]):
 
 def remove_expired(m: Machine, shard: TransactionShard) -> None:
     """Delete the ids of a partition that nobody has used for ``transactional.id.expiration.ms``."""
-    oldest_ms = m.wall_ms - m.config.transactional_id_expiration_ms
+    oldest_ms = m.wall_ms - m.settings.transactional_id_expiration_ms
     batch: list[Entry] = []
     size = 0
     for entry in shard.entries.values():
@@ -68,7 +68,7 @@ def remove_expired(m: Machine, shard: TransactionShard) -> None:
             entry.pending = DEAD
             batch.append(entry)
             size += len(entry.transactional_id)
-            if size >= m.config.tombstone_batch_bytes:
+            if size >= m.tombstone_batch_bytes:
                 _remove(m, shard, batch)
                 batch, size = [], 0
     if batch:

@@ -8,16 +8,9 @@ from dataclasses import dataclass, field
 from ottla.broker.core.cleaning.compaction import AbortedTransaction, KeyScan, LastBatch, Sieve
 from ottla.protocol.compression import Codec
 from ottla.protocol.control import EndOfTransaction, build_marker
-from ottla.protocol.records import (
-    Record,
-    TimestampType,
-    build_batch,
-    check_crc,
-    decode_batch,
-    parse_header,
-    patch_base_offset,
-)
+from ottla.protocol.records import Record, TimestampType, check_crc, decode_batch, parse_header
 from ottla.protocol.steps import finished
+from tests.support.batches import build_batch
 
 EPOCH = 3
 
@@ -112,18 +105,17 @@ class Sketch:
             self.epochs[producer_id] += 1
             self.sequences[producer_id] = 0
         at = self.next_offset
-        encoded = bytearray(
-            build_marker(
-                EndOfTransaction(commit, 5),
-                producer_id=producer_id,
-                producer_epoch=self.epochs[producer_id],
-                timestamp_ms=timestamp_ms,
-            )
+        encoded = build_marker(
+            EndOfTransaction(commit, 5),
+            producer_id=producer_id,
+            producer_epoch=self.epochs[producer_id],
+            timestamp_ms=timestamp_ms,
+            base_offset=at,
+            leader_epoch=EPOCH,
         )
-        patch_base_offset(encoded, at, EPOCH)
-        batch = Batch(at, at, decode_batch(bytes(encoded)), producer_id=producer_id, transaction=number, marker=commit)
+        batch = Batch(at, at, decode_batch(encoded), producer_id=producer_id, transaction=number, marker=commit)
         batch.producer_epoch = self.epochs[producer_id]
-        batch.encoded = bytes(encoded)
+        batch.encoded = encoded
         self.outcomes[number] = commit
         self.ends[number] = producer_id, at
         self._add(batch)

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from ottla.broker.core.effects import WriteMarker
-from ottla.broker.core.transactions.config import TransactionConfig
+from ottla.broker.core.transactions.machine import Machine
 from ottla.broker.core.transactions.records import snapshot
 from ottla.broker.core.transactions.requests import Question
 from ottla.broker.core.transactions.transaction import Snapshot
+from ottla.broker.settings import Settings
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition
@@ -45,7 +46,9 @@ class TransactionPlay(Steps):
         self.failed: WriteMarker | None = None
 
     def new_world(self) -> World:
-        return World(TransactionConfig(**self.settings))
+        settings = dict(self.settings)
+        batch_bytes = settings.pop("tombstone_batch_bytes", Machine.tombstone_batch_bytes)
+        return World(Settings(**settings), tombstone_batch_bytes=batch_bytes)
 
     def events(self, world: World) -> Iterator[str]:
         for event, fields in world.events:

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ottla.broker.core.effects import WriteMarker
-from ottla.broker.core.transactions.config import TransactionConfig
 from ottla.broker.core.transactions.coordinator import TransactionCoordinator
+from ottla.broker.core.transactions.machine import Machine
 from ottla.broker.core.transactions.records import record
 from ottla.broker.core.transactions.transaction import Snapshot
+from ottla.broker.settings import Settings
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition
@@ -25,7 +26,8 @@ from tests.support.requests import Producer, add_partitions_fields, init_produce
 class World(CoordinatorWorld):
     """Markers are held back as appends are."""
 
-    config: TransactionConfig = field(default_factory=TransactionConfig)
+    config: Settings = field(default_factory=Settings)
+    tombstone_batch_bytes: int = Machine.tombstone_batch_bytes
     partition_count: int = 3
     markers: deque[WriteMarker] = field(default_factory=deque)
     asked_markers: list[WriteMarker] = field(default_factory=list)
@@ -39,6 +41,7 @@ class World(CoordinatorWorld):
 
     def new_coordinator(self) -> TransactionCoordinator:
         coordinator = TransactionCoordinator(self.config, self.take_id, self.partition_count, self.note)
+        coordinator.tombstone_batch_bytes = self.tombstone_batch_bytes
         coordinator.start(self.now_ms)
         return coordinator
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from ottla.pipeline import tables
 from ottla.pipeline.codec import decode, walk
 from ottla.protocol.internal_topics import GROUP_EVENTS_TOPIC
-from ottla.protocol.records import Record, build_batch
+from ottla.protocol.records import Record
 from tests.pipeline.codec.logs import TIME, rows_in_ms
+from tests.support.batches import build_batch
 
 FULL = {
     "v": 1,

@@ -4,10 +4,11 @@ import pytest
 
 from ottla.pipeline import tables
 from ottla.pipeline.codec import KINDS, UnknownKind, decode, schema, table_of, walk
-from ottla.protocol.records import Record, TimestampType, build_batch
+from ottla.protocol.records import Record, TimestampType
 from tests.pipeline.codec.logs import TIME, rows_in_ms
 from tests.pipeline.codec.test_damage import record
 from tests.pipeline.codec.test_walk import sealed
+from tests.support.batches import build_batch
 
 SOME = [
     Record(

@@ -3,8 +3,8 @@
 import random
 
 from ottla.pipeline.codec import Aborted, Transactions, walk
-from ottla.protocol.records import build_batch
 from tests.pipeline.codec.logs import marker, records, transactional
+from tests.support.batches import build_batch
 
 A, B = 1000, 2000
 LOG = [

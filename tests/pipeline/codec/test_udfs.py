@@ -15,10 +15,11 @@ from ottla.pipeline import udfs
 from ottla.pipeline.codec import decode, table_of, walk
 from ottla.pipeline.codec.arrays import chunk_of
 from ottla.pipeline.codec.spark_sql import OFFSET_COMMITS
-from ottla.protocol.records import Record, build_batch
+from ottla.protocol.records import Record
 from tests.pipeline.codec.logs import commit, generation, member
 from tests.pipeline.codec.test_events import FULL
 from tests.pipeline.codec.test_groups import record
+from tests.support.batches import build_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -21,9 +21,10 @@ from ottla.protocol.groups import coordinator_partition
 from ottla.protocol.messages.fetch import FetchResponse
 from ottla.protocol.messages.list_offsets import ListOffsetsResponse
 from ottla.protocol.offsets_topic import OffsetValue, encode_offset_value, offset_key
-from ottla.protocol.records import Record, TopicPartition, build_batch
+from ottla.protocol.records import Record, TopicPartition
 from ottla.testing import Broker
 from tests.pipeline.source.reading import batch_reader, commit, create, produce, producer, read
+from tests.support.batches import build_batch
 
 GROUPS = tuple(f"group-{number}" for number in range(12))
 

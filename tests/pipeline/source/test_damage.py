@@ -10,9 +10,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from ottla.pipeline.source.ends_stream import samples_of
 from ottla.pipeline.source.logs import DataLoss, SourceError
 from ottla.protocol.compression import Codec
-from ottla.protocol.records import Record, build_batch
+from ottla.protocol.records import Record
 from tests.pipeline.codec.logs import marker, transactional
 from tests.pipeline.source.reading import batch_reader, ends_reader, read, read_between, rows_of, stream_reader
+from tests.support.batches import build_batch
 
 BATCHES, RECORDS = 5, 4
 

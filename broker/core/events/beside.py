@@ -1,6 +1,7 @@
-"""Alarms of the sentinels as events; see `ottla.observe.sentinels`. No decision of the coordinator depends on it.
+"""Events beside the coordinator, on which no decision of it depends: alarms of the sentinels, and changes of topics.
 
-The sentence about it is not part of the event, as it names clients that a recording may have to hide.
+The sentence about an alarm is not part of the event, as it names clients that a recording may have to hide. Groups
+learn of topics from their clients.
 """
 
 from __future__ import annotations
@@ -24,3 +25,14 @@ class SentinelCleared(Event, kw_only=True):
     sentinel: str
     subject: str
     lasted_ms: int
+
+
+class TopicChanged(Event, kw_only=True):
+    """A topic was created, and ``partitions_before`` is 0, or it has more partitions now.
+
+    `TopicDeleted` is the end of one.
+    """
+
+    topic: str
+    partitions: int
+    partitions_before: int
