@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from msgspec.json import Encoder
 
 from ottla.broker.core import events
-from ottla.broker.core.events import Emit
 from ottla.broker.core.events.reasons import NOT_PROVIDED
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ _CLOSED = re.compile(r".*[\])}]", re.DOTALL)
 _DIGIT = re.compile(r"\d")
 
 
-class GroupEvents(events.Observer):
+class GroupEvents(events.ByType):
     """An observer that makes records of what happens to groups.
 
     Args:
@@ -57,7 +56,7 @@ class GroupEvents(events.Observer):
         self._hashes = hashes
         self._encode = Encoder().encode
         self._input: events.RequestReceived | None = None
-        self._by_type: dict[type[events.Event], Callable[[Any], None]] = {
+        self.by_type = {
             events.BarrierClosed: self._barrier_closed,
             events.GroupLoaded: self._loaded,
             events.JoinReceived: self._join_received,
@@ -69,17 +68,6 @@ class GroupEvents(events.Observer):
             events.RebalanceStarted: self._rebalance_started,
             events.SessionExpired: self._session_expired,
         }
-
-    def wants(self, kind: type[events.Event]) -> bool:
-        return kind in self._by_type
-
-    def taker(self, kind: type[events.Event]) -> Emit:
-        return self._by_type[kind]
-
-    def __call__(self, event: events.Event) -> None:
-        handle = self._by_type.get(event.__class__)
-        if handle is not None:
-            handle(event)
 
     # Requests
 

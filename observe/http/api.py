@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -182,11 +181,7 @@ def _known(parts: Parts, names: dict[str, str]) -> None:
 def event_json(seq: int, event: bytes) -> msgspec.Raw:
     """An event of the recorder as a JSON object, with its number; bytes are in Base64."""
     fields = msgspec.msgpack.decode(event)
-    return msgspec.Raw(msgspec.json.encode({"seq": seq, **fields}, enc_hook=_as_text))
-
-
-def _as_text(value: object) -> str:
-    return base64.b64encode(value).decode() if isinstance(value, bytes | memoryview) else str(value)
+    return msgspec.Raw(msgspec.json.encode({"seq": seq, **fields}))
 
 
 def _sentinels(parts: Parts, names: dict[str, str], query: Query) -> answers.Alarms:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from hashlib import sha256
-from pathlib import Path
 from typing import NamedTuple
 
 from ottla.observe.console_files import FOLDER, content
@@ -11,12 +10,8 @@ from ottla.observe.console_files import FOLDER, content
 MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
-    ".ico": "image/x-icon",
     ".js": "text/javascript; charset=utf-8",
-    ".json": "application/json",
-    ".png": "image/png",
     ".svg": "image/svg+xml",
-    ".woff2": "font/woff2",
 }
 """Other files are not served."""
 
@@ -30,16 +25,13 @@ class File(NamedTuple):
 
 
 class Files:
-    """The files below a folder by the path that they have from there. They are few and small: each is kept once read.
+    """The files of the console's folder by name. They are few and small: each is kept once read.
 
-    A path is looked up among those that were found when the broker started, so that none leads out of the folder.
+    A name is looked up among those that were found when the broker started, so that none leads out of the folder.
     """
 
-    def __init__(self, folder: Path = FOLDER) -> None:
-        found = sorted(folder.rglob("*")) if folder.is_dir() else []
-        self._paths = {
-            path.relative_to(folder).as_posix(): path for path in found if path.suffix in MEDIA_TYPES and path.is_file()
-        }
+    def __init__(self) -> None:
+        self._paths = {path.name: path for path in FOLDER.iterdir() if path.suffix in MEDIA_TYPES}
         self._read: dict[str, File] = {}
 
     def get(self, name: str) -> File | None:

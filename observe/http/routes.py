@@ -37,9 +37,6 @@ class NameConvertor(Convertor[str]):
     def convert(self, value: str) -> str:
         return value
 
-    def to_string(self, value: str) -> str:
-        return quote(value, safe="")
-
 
 register_url_convertor("name", NameConvertor())
 
@@ -62,7 +59,7 @@ def application(parts: Parts, feed: Feed, turns: Turns, *, protected: bool) -> A
     routes: list[BaseRoute] = health_routes(parts.health)
     routes += [Route(endpoint.path.replace("}", ":name}"), _serve(parts, endpoint, turns)) for endpoint in shown]
     routes.append(Route("/v1/stream", _stream(feed)))
-    openapi = msgspec.json.encode(document(shown, protected=protected))
+    openapi = msgspec.json.encode(document(shown, parts.view.cluster().version, protected=protected))
     routes.append(Route("/v1/openapi.json", _fixed(openapi)))
     if parts.metrics is not None:
         routes.append(Route("/metrics", _metrics(parts, turns)))

@@ -38,32 +38,22 @@ class Metrics:
         self._process = ProcessCollector(registry=None)
         self._collect_ns = 0
 
-    def render(self, accept: str) -> tuple[bytes, str]:
-        """The metrics, and their content type, in the form that the header ``Accept`` asks for."""
-        began_ns = self.sources.nanoseconds()
-        scene = Scene(self.sources.view.cluster())
-        for _ in looking(scene, self.sources.view, self.sources.settings):
-            pass
-        return self._write(self._with_observers(scene), accept, began_ns)
-
     async def scrape(self, accept: str) -> tuple[bytes, str]:
-        """The same without holding the event loop up: it looks with pauses, and another thread writes.
+        """The metrics, and their content type, in the form that the header ``Accept`` asks for.
 
-        What the thread reads besides the scene are counts that only grow; one may be newer than another. Whatever does
-        something when it is asked, as the recorder does, is asked before.
+        The event loop is not held up: this looks with pauses, and another thread writes. What the thread reads besides
+        the scene are counts that only grow; one may be newer than another. Whatever does something when it is asked, as
+        the recorder does, is asked before.
         """
         began_ns = self.sources.nanoseconds()
         scene = Scene(self.sources.view.cluster())
         for _ in looking(scene, self.sources.view, self.sources.settings):
             await asyncio.sleep(0)
-        return await asyncio.to_thread(self._write, self._with_observers(scene), accept, began_ns)
-
-    def _with_observers(self, scene: Scene) -> Scene:
         if self.sources.sentinels is not None:
             scene.alarms = self.sources.sentinels.active_by_sentinel()
         if self.sources.recorder is not None:
             scene.recorder_bytes = self.sources.recorder.memory_bytes
-        return scene
+        return await asyncio.to_thread(self._write, scene, accept, began_ns)
 
     def _write(self, scene: Scene, accept: str, began_ns: int) -> tuple[bytes, str]:
         encode, content_type = choose_encoder(accept)

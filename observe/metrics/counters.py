@@ -12,7 +12,7 @@ CHANGES = ("joined", "left", "expired", "missed_join", "missed_sync", "replaced"
 """Fates of members: the values of the label ``change``."""
 
 
-class Counters(events.Observer):
+class Counters(events.ByType):
     """An observer that counts.
 
     Args:
@@ -36,7 +36,7 @@ class Counters(events.Observer):
         self.group_rebalances: dict[str, int] = {}
         self.group_stood_ms: dict[str, int] = {}
         self.group_committed: dict[str, int] = {}
-        self._by_type = {
+        self.by_type = {
             events.OffsetsCommitted: self._committed,
             events.MemberAdded: lambda event: self._changed("joined"),
             events.MemberLeft: lambda event: None if event.was_pending else self._changed("left"),
@@ -46,14 +46,6 @@ class Counters(events.Observer):
             events.BarrierClosed: self._closed,
             events.GroupRemoved: self._removed,
         }
-
-    def wants(self, kind: type[events.Event]) -> bool:
-        return kind in self._by_type
-
-    def __call__(self, event: events.Event) -> None:
-        count = self._by_type.get(type(event))
-        if count is not None:
-            count(event)
 
     def on_episode(self, episode: Episode) -> None:
         """Something that happened to a group is over."""

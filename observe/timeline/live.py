@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ottla.observe.timeline.build import Builder
     from ottla.observe.timeline.model import Timeline
     from ottla.observe.view import View
-    from ottla.observe.why.history import History
+    from ottla.observe.why.history import History, Pause
     from ottla.observe.why.model import Episode
 
 ROUND_MS = 10_000
@@ -65,9 +65,7 @@ class Timelines:
             self._looks.stop()
             self._looks = None
 
-    async def told(
-        self, group_id: str, pause: Callable[[], Awaitable[None]], *, last: int | None, since_ms: int | None
-    ) -> bytes:
+    async def told(self, group_id: str, pause: Pause, *, last: int | None, since_ms: int | None) -> bytes:
         """The JSON of a group's timeline, of at most so many episodes.
 
         Of what may be 100,000 parts of members there is one episode at a time, and others have their turn between.

@@ -28,10 +28,6 @@ class Choice(NamedTuple):
     main: Episode
     later: list[Episode]
 
-    @property
-    def all(self) -> list[Episode]:
-        return [self.main, *self.later]
-
 
 def choose(episodes: Sequence[Episode]) -> Choice | None:
     """Choose among the latest episodes; None if there are none.
@@ -82,10 +78,3 @@ def in_a_line(episode: Episode, zone: tzinfo | None = None) -> str:
     if episode.kind == "loaded":
         return f"Then, at {when}, the broker took the group over and read it from its log."
     return f"Then, {episode.kind} {episode.number} at {when}: {episode.headline}"
-
-
-def beginning(choice: Choice) -> str:
-    """Why nothing can be told but that the broker was started; empty if something can."""
-    if choice.main.kind != "loaded":
-        return ""
-    return "What the broker remembers begins there."

@@ -83,12 +83,3 @@ class Explanations:
 
     def _is_known(self, group_id: str) -> bool:
         return self.history.knows(group_id) or self.is_group(group_id)
-
-
-def read_told(body: bytes) -> Told:
-    """Read what `Explanations.why` made; fields of a newer broker are left out.
-
-    Raises:
-        msgspec.ValidationError: it is something else.
-    """
-    return json.decode(body, type=Told)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from operator import itemgetter
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
@@ -40,6 +40,9 @@ OF_NO_GROUP = frozenset((OwnershipChanged, TopicChanged, TopicDeleted))
 
 Facts = Callable[[], Mapping[str, str]]
 """The present settings of the broker, by name."""
+
+Pause = Callable[[], Awaitable[None]]
+"""Is awaited now and then by whoever takes long."""
 
 Handlers = Mapping[type[Event], Callable[[Any, Any], None]]
 
@@ -207,26 +210,21 @@ class History(Observer):
         last: int | None = None,
         since_ms: int | None = None,
         generation: int | None = None,
-        explained: bool = True,
     ) -> list[Episode]:
-        """The episodes of a group, the oldest first; one that runs is the last.
+        """The episodes of a group with words and advice, the oldest first; one that runs is the last.
 
         Args:
             last: at most so many.
             since_ms: only what began at this Unix time or later, or runs.
             generation: only what led to this one, or happened in it.
-            explained: with words and advice.
         """
-        found = list(self._chosen(group_id, last, since_ms, generation))
-        if not explained:
-            return found
         facts = self._facts()
-        return [explain(one, facts) for one in found]
+        return [explain(one, facts) for one in self._chosen(group_id, last, since_ms, generation)]
 
     async def each(
         self,
         group_id: str,
-        pause: Callable[[], Awaitable[None]],
+        pause: Pause,
         *,
         last: int | None = None,
         since_ms: int | None = None,
@@ -244,18 +242,18 @@ class History(Observer):
         """Those that are asked for, in order; each is decoded when it is its turn."""
         self.catch_up()
         refusals, running = self._present(group_id, since_ms)
-        rows: list[tuple[int, bytes | Episode]] = list(self.store.rows(group_id, since_ms=since_ms))
-        rows = sorted([*rows, *((one.number, one) for one in refusals)], key=itemgetter(0))
+        rows = [row for row in self.store.of_group(group_id) if since_ms is None or row.started_ms >= since_ms]
+        found: list[Row | Episode] = sorted([*rows, *refusals], key=attrgetter("number"))
         if running is not None:
-            rows.append((running.number, running))
+            found.append(running)
         if generation is not None:
             # Few are of one generation, and which is known only when they are read.
-            rows = [(number, one) for number, one in rows if _is_of(self._read(one), generation)]
+            found = [one for one in found if _is_of(self._read(one), generation)]
         if last is not None:
-            rows = rows[-last:] if last else []
-        return (self._read(one) for _, one in rows)
+            found = found[-last:] if last else []
+        return map(self._read, found)
 
-    def _read(self, kept: bytes | Episode) -> Episode:
+    def _read(self, kept: Row | Episode) -> Episode:
         return kept if isinstance(kept, Episode) else self.store.decoded(kept)
 
     def _present(self, group_id: str, since_ms: int | None) -> tuple[list[Episode], Episode | None]:
@@ -271,7 +269,7 @@ class History(Observer):
             running.now_ms = now_ms or 0
         return [one for one in account.open_refusals() if since_ms is None or one.last_ms >= since_ms], running
 
-    async def costs(self, since_ms: int, pause: Callable[[], Awaitable[None]], *, most: int) -> list[Cost]:
+    async def costs(self, since_ms: int, pause: Pause, *, most: int) -> list[Cost]:
         """The cost of each group since a Unix time, the highest first; groups without any are left out.
 
         Of a refusal that was repeated since then all times count, and what still runs has no cost yet.

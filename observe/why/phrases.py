@@ -19,7 +19,7 @@ ALIKE = {one for one in Cause if one.row.of_many} | {
 
 def in_short(facts: Mapping[str, str]) -> str:
     """The way in which a member that came back had gone, in a few words; empty if it is not known."""
-    return Cause.of(facts.get("went", "")).row.in_short
+    return Cause(facts.get("went", "")).row.in_short
 
 
 def span(facts: Mapping[str, str], name: str) -> str:
@@ -30,7 +30,7 @@ def span(facts: Mapping[str, str], name: str) -> str:
 
 def phrase(trigger: Trigger, who: str, members: int = 1) -> str:
     """The clause; ``who`` may name several members."""
-    row = Cause.of(trigger.cause).row
+    row = Cause(trigger.cause).row
     words = (row.of_many if members > 1 else "") or row.clause
     who = who or "a member"
     change = topic_change(trigger.facts) if "topic" in trigger.facts else ""

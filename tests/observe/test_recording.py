@@ -33,7 +33,6 @@ from ottla.observe.recording import (
     frame,
     json_line,
     open_recording,
-    read_recording,
 )
 from ottla.observe.recording_writer import RecordingWriter
 
@@ -161,11 +160,10 @@ def record(
 def test_what_is_read_is_what_was_written(tmp_path: Path, name: str) -> None:
     events = list(samples(30))
     record(tmp_path / name, events, Loop())
-    found, read = read_recording(tmp_path / name)
-    assert found == header()
-    assert list(read) == events
     recording = open_recording(tmp_path / name)
-    assert [seq for seq, _ in recording.numbered()] == list(range(1, 151))
+    assert recording.header == header()
+    assert list(recording.events()) == events
+    assert [seq for seq, _ in recording.entries()] == list(range(1, 151))
     assert (recording.notes, recording.unknown, recording.starts_in_the_middle) == ([], 0, False)
 
 
@@ -188,7 +186,7 @@ def test_parts_are_set_aside_and_the_oldest_go(tmp_path: Path, name: str) -> Non
     assert len(earlier) == 3
     assert all(40_000 <= one.stat().st_size < 50_000 for one in earlier)
     recording = open_recording(path)
-    numbered = list(recording.numbered())
+    numbered = list(recording.entries())
     first = numbered[0][0]
     assert recording.starts_in_the_middle
     assert first > 1
@@ -196,7 +194,7 @@ def test_parts_are_set_aside_and_the_oldest_go(tmp_path: Path, name: str) -> Non
     assert recording.notes == [f"the events before number {first} are not there any more"]
     until = open_recording(earlier[1])
     assert until.parts == earlier[:2]
-    middle = list(until.numbered())
+    middle = list(until.entries())
     assert middle == numbered[: middle[-1][0] - first + 1]
     assert len(middle) < len(numbered)
 
@@ -302,8 +300,9 @@ def test_events_of_a_later_version_are_skipped_and_damage_is_told(tmp_path: Path
         data = msgspec.msgpack.encode(event)
         file.write(json_line(9, event) if as_json else frame(9, data))
     recording = open_recording(path)
-    assert list(recording.numbered()) == [(1, event), (9, event)]
+    assert list(recording.entries()) == [(1, event), (2, None), (9, event)]
     assert recording.unknown == 1
+    assert list(open_recording(path).events()) == [event, event]
     trouble, gap = recording.notes
     assert trouble.startswith(f"{name}: event number 3 cannot be read")
     assert gap == f"{name}: the events 3 to 8 are missing"

@@ -10,7 +10,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from ottla.broker.core.events import Event
-from ottla.observe.http.parts import Pause
 from ottla.observe.recorder import Recorder
 from ottla.observe.sentinels.model import Alarm
 from ottla.observe.snapshot import (
@@ -20,6 +19,7 @@ from ottla.observe.snapshot import (
     OffsetState,
     TopicState,
 )
+from ottla.observe.why.history import Pause
 from ottla.observe.why.model import Episode
 from ottla.observe.why.store import Cost
 

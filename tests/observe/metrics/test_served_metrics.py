@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ottla.broker.dispatch import Dispatcher
 from ottla.clients import Consumer, Producer
-from ottla.observe.sentinels import Sentinels
+from ottla.observe.sentinels.watch import Sentinels
 from ottla.testing import Broker
 
 COMPAT = {"ottla.metrics.compat": "kminion, kafka_exporter,lag_exporter"}

@@ -11,7 +11,7 @@ from tests.observe.why.story import Story, stable
 
 def chosen(story: Story) -> list[tuple[str, str]]:
     choice = choose(story.episodes())
-    return [] if choice is None else [(one.kind, one.cause) for one in choice.all]
+    return [] if choice is None else [(one.kind, one.cause) for one in (choice.main, *choice.later)]
 
 
 def test_how_a_member_went_comes_before_that_it_is_back() -> None:
@@ -39,7 +39,7 @@ def test_a_return_of_somebody_who_is_forgotten_is_told_itself() -> None:
     story = played("member returned")
     choice = choose(story.episodes()[-1:])
     assert choice is not None
-    assert [one.cause for one in choice.all] == ["member-returned"]
+    assert [one.cause for one in (choice.main, *choice.later)] == ["member-returned"]
 
 
 def test_a_return_that_runs_is_told_itself() -> None:
@@ -70,7 +70,7 @@ def test_a_load_hides_nothing_and_is_told_if_there_is_nothing_else() -> None:
     assert chosen(story) == [("rebalance", "group-started"), ("loaded", "coordinator-loaded")]
     choice = choose(story.episodes()[-1:])
     assert choice is not None
-    assert [one.kind for one in choice.all] == ["loaded"]
+    assert [one.kind for one in (choice.main, *choice.later)] == ["loaded"]
 
 
 def test_nothing_is_chosen_of_nothing() -> None:
