@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -44,13 +44,6 @@ class Endpoint(NamedTuple):
     handle: Callable[[Parts, dict[str, str], Query], Any]
     parameters: tuple[Parameter, ...] = ()
     is_there: Callable[[Parts], bool] = lambda parts: True
-
-
-def endpoints(parts: Parts) -> Iterator[Endpoint]:
-    """The endpoints that these parts can answer."""
-    for endpoint in ENDPOINTS:
-        if endpoint.is_there(parts):
-            yield endpoint
 
 
 # -- the cluster and its topics
@@ -186,7 +179,7 @@ def event_json(seq: int, event: bytes) -> msgspec.Raw:
 
 def _sentinels(parts: Parts, names: dict[str, str], query: Query) -> answers.Alarms:
     assert parts.sentinels is not None
-    return answers.Alarms(list(parts.sentinels.active()), list(parts.sentinels.recent()))
+    return answers.Alarms(parts.sentinels.active(), parts.sentinels.recent())
 
 
 _LAST = Whole("last", "So many of the latest.", 1, MOST_EPISODES)

@@ -15,9 +15,9 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from ottla.observe.console_files import Files
 from ottla.observe.http.answers import HealthNow
-from ottla.observe.http.api import Endpoint, endpoints
-from ottla.observe.http.console import Files
+from ottla.observe.http.api import ENDPOINTS, Endpoint
 from ottla.observe.http.openapi import document
 from ottla.observe.http.parameters import read_query
 from ottla.observe.http.parts import Health, Parts
@@ -55,7 +55,7 @@ class EncodedPaths:
 
 def application(parts: Parts, feed: Feed, turns: Turns, *, protected: bool) -> ASGIApp:
     """The application that serves a broker that is composed; ``protected``: to those who know the token."""
-    shown = list(endpoints(parts))
+    shown = [one for one in ENDPOINTS if one.is_there(parts)]
     routes: list[BaseRoute] = health_routes(parts.health)
     routes += [Route(endpoint.path.replace("}", ":name}"), _serve(parts, endpoint, turns)) for endpoint in shown]
     routes.append(Route("/v1/stream", _stream(feed)))

@@ -14,8 +14,7 @@ from ottla.observe.metrics.compat_kafka_exporter import kafka_exporter
 from ottla.observe.metrics.compat_kminion import kminion
 from ottla.observe.metrics.compat_lag_exporter import lag_exporter
 from ottla.observe.metrics.native import native
-from ottla.observe.metrics.scene import Scene, looking
-from ottla.observe.metrics.sources import Sources
+from ottla.observe.metrics.scene import Scene, Sources, looking
 
 COMPAT: dict[str, Callable[[Scene, Sources, int], Iterator[Metric]]] = {
     "kminion": lambda scene, sources, collect_ns: kminion(scene, sources),
@@ -47,12 +46,8 @@ class Metrics:
         """
         began_ns = self.sources.nanoseconds()
         scene = Scene(self.sources.view.cluster())
-        for _ in looking(scene, self.sources.view, self.sources.settings):
+        for _ in looking(scene, self.sources):
             await asyncio.sleep(0)
-        if self.sources.sentinels is not None:
-            scene.alarms = self.sources.sentinels.active_by_sentinel()
-        if self.sources.recorder is not None:
-            scene.recorder_bytes = self.sources.recorder.memory_bytes
         return await asyncio.to_thread(self._write, scene, accept, began_ns)
 
     def _write(self, scene: Scene, accept: str, began_ns: int) -> tuple[bytes, str]:

@@ -14,8 +14,7 @@ from typing import NamedTuple
 from prometheus_client.core import Metric
 
 from ottla.observe.metrics.family import Families, Spec
-from ottla.observe.metrics.scene import GroupScene, Scene
-from ottla.observe.metrics.sources import Sources
+from ottla.observe.metrics.scene import GroupScene, Scene, Sources
 from ottla.observe.snapshot import MemberState
 
 PARTITION = ("cluster_name", "topic", "partition")

@@ -9,8 +9,7 @@ from prometheus_client.core import Metric
 from ottla.observe.metrics.catalogue import SPECS
 from ottla.observe.metrics.counters import CHANGES
 from ottla.observe.metrics.family import Families
-from ottla.observe.metrics.scene import GroupScene, Scene
-from ottla.observe.metrics.sources import Sources
+from ottla.observe.metrics.scene import GroupScene, Scene, Sources
 
 STATES = ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead")
 

@@ -129,12 +129,17 @@ class EpisodeFile:
             descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             anew = os.fdopen(descriptor, "r+b", buffering=0)
             before, self._file, self._size_bytes = self._file, anew, 0
-        self._write([MAGIC])
-        for group_id, row in rows:
-            self._write([frame(group_id, row)])
-        os.replace(beside, self.path)
-        if before is not None:
-            before.close()
+        try:
+            self._write([MAGIC])
+            for group_id, row in rows:
+                self._write([frame(group_id, row)])
+            os.replace(beside, self.path)
+        except OSError:
+            beside.unlink(missing_ok=True)  # it may be what fills the disk
+            raise
+        finally:
+            if before is not None:
+                before.close()
 
     def _failed(self, error: OSError) -> None:
         self._log.error(

@@ -203,43 +203,28 @@ class History(Observer):
         known = None if account is None else account.members.get(member_id)
         return ("", "") if known is None else (known.client_id, known.client_host)
 
-    def episodes(
-        self,
-        group_id: str,
-        *,
-        last: int | None = None,
-        since_ms: int | None = None,
-        generation: int | None = None,
-    ) -> list[Episode]:
-        """The episodes of a group with words and advice, the oldest first; one that runs is the last.
+    def episodes(self, group_id: str, **wanted: int | None) -> list[Episode]:
+        """The episodes of a group that `chosen` gives, with words and advice."""
+        facts = self._facts()
+        return [explain(one, facts) for one in self.chosen(group_id, **wanted)]
+
+    async def each(self, group_id: str, pause: Pause, **wanted: int | None) -> AsyncIterator[Episode]:
+        """The same one by one, with pauses: all those of a large group are hundreds of thousands of objects."""
+        facts = self._facts()
+        for episode in self.chosen(group_id, **wanted):
+            yield explain(episode, facts)
+            await pause()
+
+    def chosen(
+        self, group_id: str, *, last: int | None = None, since_ms: int | None = None, generation: int | None = None
+    ) -> Iterator[Episode]:
+        """The episodes of a group, the oldest first; one that runs is the last. Each is decoded when it is its turn.
 
         Args:
             last: at most so many.
             since_ms: only what began at this Unix time or later, or runs.
             generation: only what led to this one, or happened in it.
         """
-        facts = self._facts()
-        return [explain(one, facts) for one in self._chosen(group_id, last, since_ms, generation)]
-
-    async def each(
-        self,
-        group_id: str,
-        pause: Pause,
-        *,
-        last: int | None = None,
-        since_ms: int | None = None,
-        generation: int | None = None,
-    ) -> AsyncIterator[Episode]:
-        """The same one by one, with pauses: all those of a large group are hundreds of thousands of objects."""
-        facts = self._facts()
-        for episode in self._chosen(group_id, last, since_ms, generation):
-            yield explain(episode, facts)
-            await pause()
-
-    def _chosen(
-        self, group_id: str, last: int | None, since_ms: int | None, generation: int | None
-    ) -> Iterator[Episode]:
-        """Those that are asked for, in order; each is decoded when it is its turn."""
         self.catch_up()
         refusals, running = self._present(group_id, since_ms)
         rows = [row for row in self.store.of_group(group_id) if since_ms is None or row.started_ms >= since_ms]

@@ -111,8 +111,6 @@ class Store:
         """Keep rows of an earlier run, each with its group, oldest first."""
         for group_id, row in rows:
             self._put(group_id, row)
-        if self.size_bytes > self.budget_bytes:
-            self._make_room()
 
     def all_rows(self) -> list[tuple[str, Row]]:
         """Everything that is kept, each row with its group."""

@@ -84,10 +84,6 @@ class _Story:
         self.named.add(index)
         return f"{self.names[index]} ({place})"
 
-    def applied(self, index: int) -> str:
-        """The application that a member is, whatever its member ids were."""
-        return application(self.episode, index)
-
     def part(self, index: int) -> MemberPart | None:
         members = self.episode.members
         return members[index] if 0 <= index < len(members) else None
@@ -98,22 +94,15 @@ class _Story:
     # The headline
 
     def headline(self) -> str:
-        episode = self.episode
-        match episode.kind:
-            case "refusal":
-                text = self.first_phrase()
-                if episode.times > 1:
-                    text += f" ({episode.times:,} times, the last at {clock(episode.last_ms, self.zone)})"
-                return sentence([text], self.spellings)
-            case "replacement":
-                if episode.outcome == "refused":
-                    return sentence([self.first_phrase()], self.spellings)
-                return sentence([f"{self.first_phrase()}: no rebalance was needed"], self.spellings)
-            case "loaded" | "stopped":
-                return sentence([self.first_phrase()], self.spellings)
-        if costly := self.costly():
-            return sentence([*costly, self.result()], self.spellings)
-        return sentence([self.first_phrase(), self.held_up(), self.result()], self.spellings)
+        episode, text = self.episode, self.first_phrase()
+        clauses = [text]
+        if episode.kind == "refusal" and episode.times > 1:
+            clauses = [f"{text} ({episode.times:,} times, the last at {clock(episode.last_ms, self.zone)})"]
+        elif episode.kind == "replacement" and episode.outcome != "refused":
+            clauses = [f"{text}: no rebalance was needed"]
+        elif episode.kind == "rebalance":
+            clauses = [*(self.costly() or (text, self.held_up())), self.result()]
+        return sentence(clauses, self.spellings)
 
     def costly(self) -> list[str]:
         """Clauses about members that held a barrier up until it ran out, which cost most, and about its beginning."""
@@ -149,7 +138,7 @@ class _Story:
         if pattern.cause == Cause.ROLLING_RESTART:
             return f"rolling restart, {pattern.facts.get('restarted', '?')} members so far: {text}"
         who = self.part(pattern.member)
-        name = self.applied(pattern.member) if who is not None else "a member"
+        name = application(self.episode, pattern.member) if who is not None else "a member"
         return f"{name} comes and goes, {pattern.facts.get('times', '?')} times within ten minutes: {text}"
 
     def held_up(self) -> str:
@@ -245,7 +234,7 @@ class _Story:
     def trigger(self, trigger: Trigger) -> str:
         part = self.part(trigger.member)
         is_pattern = part is not None and trigger.cause in PATTERNS
-        who = self.applied(trigger.member) if is_pattern else self.who(trigger.member)
+        who = application(self.episode, trigger.member) if is_pattern else self.who(trigger.member)
         clauses = [phrase(trigger, who), *details(trigger, part)]
         return "; ".join(clauses)
 
