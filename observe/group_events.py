@@ -14,12 +14,12 @@ from msgspec.json import Encoder
 
 from ottla.broker.core import events
 from ottla.broker.core.events.reasons import NOT_PROVIDED
+from ottla.observe.why.model import HERE, Episode
 
 if TYPE_CHECKING:
     from ottla.observe.recorder_hashes import Hashes
     from ottla.observe.sentinels.model import Alarm
     from ottla.observe.why.history import History
-    from ottla.observe.why.model import Episode
 
 VERSION = 1
 """Of the format; readers ignore keys that they do not know, so it only rises when a key changes its meaning."""
@@ -28,8 +28,6 @@ MOST_CHARACTERS = 1_000
 MOST_WAITED_FOR = 10
 """Members that a rebalance waited for, of whom no more are named."""
 ENDED = {"stable": "rebalance_completed", "empty": "rebalance_completed", "superseded": "rebalance_superseded"}
-MEMBERS = frozenset(("stayed", "new", "returned", "replaced"))
-"""The fates of those who are members at the end of an episode."""
 
 Put = Callable[[bytes, bytes, int], None]
 """Takes key, value and timestamp (Unix ms) of a record."""
@@ -191,7 +189,7 @@ class GroupEvents(events.ByType):
             "waited_for": [_clipped(one) for one in last[:MOST_WAITED_FOR]],
             "stood_ms": episode.stood_ms,
             "moved": episode.moved,
-            "members": sum(one.fate in MEMBERS for one in episode.members) if episode.outcome != "empty" else 0,
+            "members": sum(one.fate in HERE for one in episode.members) if episode.outcome != "empty" else 0,
         }
         trigger = episode.triggers[0].member
         named = episode.culprit if episode.culprit >= 0 else trigger

@@ -16,7 +16,7 @@ from ottla.broker.settings import Settings
 from ottla.observe.group_events import GroupEvents
 from ottla.observe.lines import CoordinatorLines
 from ottla.observe.observers import Observers
-from ottla.observe.recorder_start import begin_file, new_recorder, records
+from ottla.observe.recorder_start import begin_file, new_recorder
 from ottla.observe.timeline.live import Timelines
 from ottla.observe.why.episode_file import NAME, EpisodeFile
 from ottla.observe.why.explain import Explanations
@@ -87,7 +87,7 @@ class Observatory(Observing):
         observers: list[Observer] = []
         if logs:
             observers.append(CoordinatorLines(self.log))
-        if records(settings):
+        if settings.ottla_recorder_memory_bytes or settings.ottla_recorder_file:
             observers.append(self.recorder)
         if self.group_event_log is not None:
             # Before the history, which forgets who goes.

@@ -45,7 +45,7 @@ class Families:
         for bound, total in durations.buckets():
             samples.append(Sample(f"{name}_bucket", {**named, "le": bound}, total))
         samples.append(Sample(f"{name}_count", named, total))
-        samples.append(Sample(f"{name}_sum", named, durations.total_seconds))
+        samples.append(Sample(f"{name}_sum", named, durations.total_ns / 1e9))
 
     def collect(self) -> Iterator[Metric]:
         """Those that have values."""

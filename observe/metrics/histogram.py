@@ -40,8 +40,3 @@ class Durations:
             at = bits + 1
             found.append((f"{bound:.9g}", float(reached)))
         return [*found, ("+Inf", float(sum(counts)))]
-
-    @property
-    def total_seconds(self) -> float:
-        """Their sum."""
-        return self.total_ns / 1e9

@@ -7,8 +7,8 @@ from datetime import tzinfo
 from typing import NamedTuple
 
 from ottla.observe.why.causes import Cause
-from ottla.observe.why.model import Episode
-from ottla.observe.why.plain import HERE, clock, plain_name
+from ottla.observe.why.model import HERE, Episode
+from ottla.observe.why.plain import clock, plain_name
 
 LOOK_BACK = 25
 """Among so many of the latest episodes the choice is made."""

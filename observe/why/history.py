@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -47,12 +48,6 @@ Pause = Callable[[], Awaitable[None]]
 Handlers = Mapping[type[Event], Callable[[Any, Any], None]]
 
 
-def _handlers() -> Handlers:
-    from ottla.observe.why.tracker import HANDLERS  # at a start there is no group that anything happens to
-
-    return HANDLERS
-
-
 class History(Observer):
     """An observer of the coordinator's events that makes episodes of them.
 
@@ -79,17 +74,16 @@ class History(Observer):
         self.store = Store(budget_bytes)
         self._accounts: dict[str, Account] = {}
         self._strangers: dict[str, None] = {}  # those of them that may be none
-        self._handlers: Handlers = {}
         self._ownership: OwnershipChanged | None = None
         self._topics = Topics()
 
     def wants(self, kind: type[Event]) -> bool:
-        return kind in OF_NO_GROUP or kind in _handlers()
+        return kind in OF_NO_GROUP or kind in self._handlers
 
     def taker(self, kind: type[Event]) -> Emit:
         if kind in OF_NO_GROUP:
             return self
-        handle, accounts, strangers = _handlers()[kind], self._accounts, self._strangers
+        handle, accounts, strangers = self._handlers[kind], self._accounts, self._strangers
 
         def take(event: Event) -> None:
             account = accounts.get(event.group_id)
@@ -120,7 +114,7 @@ class History(Observer):
                 return
             self._topics.take(event)  # else it is a timer of a whole partition
             return
-        handle = (self._handlers or self._begin()).get(event.__class__)
+        handle = self._handlers.get(event.__class__)
         if handle is None:
             return
         account = self._accounts.get(group_id)
@@ -154,9 +148,11 @@ class History(Observer):
         if known is not None:
             known.heard_ms = known.sign_ms = note[1]
 
-    def _begin(self) -> Handlers:
-        self._handlers = _handlers()
-        return self._handlers
+    @cached_property
+    def _handlers(self) -> Handlers:
+        from ottla.observe.why.tracker import HANDLERS  # at a start there is no group that anything happens to
+
+        return HANDLERS
 
     def _follow(self, group_id: str) -> Account:
         if len(self._strangers) >= MOST_STRANGERS:

@@ -9,8 +9,7 @@ from ottla.observe.why.blame import culprit
 from ottla.observe.why.causes import Cause
 from ottla.observe.why.departures import AT_CLOSE_MS, FLAPS, MOST_PER_MEMBER, RESTARTS
 from ottla.observe.why.members import NEVER, Asked, Departure, Known
-from ottla.observe.why.model import Episode, Trigger
-from ottla.observe.why.plain import HERE
+from ottla.observe.why.model import HERE, Episode, Trigger
 from ottla.observe.why.reasons import joining_class, leaving_class, said
 from ottla.observe.why.run import Run
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
@@ -117,7 +116,8 @@ def rejoin(account: Account, known: Known, before: Asked, join: events.JoinRecei
         return by_words, given_up if by_words == Cause.COOPERATIVE_FOLLOW_UP else {}
     if account.state == "CompletingRebalance":
         return Cause.METADATA_CHANGED_WHILE_SYNCING, {}
-    if known.error in LOST_GENERATION and _just_loaded(account, join):
+    is_just_loaded = account.loaded_ms != NEVER and join.at_ms - account.loaded_ms <= AFTER_LOAD_MS
+    if known.error in LOST_GENERATION and is_just_loaded:
         return Cause.GENERATION_LOST_ON_LOAD, {"error": known.error}
     if by_words is not None or known.error:
         return Cause.REJOINED_AFTER_ERROR, {"error": known.error} if known.error else {}
@@ -150,10 +150,6 @@ def _by_pattern(account: Account, came: list[str], went: list[str], event: event
     created = {one.topic for one in changes if one.partitions and not one.partitions_before}
     deleted = {one.topic for one in changes if not one.partitions}
     return changes[0].facts(event.at_ms) if changes and created >= {*came} and deleted >= {*went} else {}
-
-
-def _just_loaded(account: Account, event: events.Event) -> bool:
-    return account.loaded_ms != NEVER and event.at_ms - account.loaded_ms <= AFTER_LOAD_MS
 
 
 # Who goes

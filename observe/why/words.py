@@ -5,10 +5,9 @@ from __future__ import annotations
 from datetime import tzinfo
 
 from ottla.observe.why.causes import Cause
-from ottla.observe.why.model import Episode, MemberPart, Trigger, Wait
+from ottla.observe.why.model import HERE, Episode, MemberPart, Trigger, Wait
 from ottla.observe.why.phrases import ALIKE, brief, details, phrase
 from ottla.observe.why.plain import (
-    HERE,
     application,
     awaited,
     clock,
