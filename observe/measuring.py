@@ -67,11 +67,6 @@ class Measuring:
 
         return appended
 
-    def forget(self, partitions: list[TopicPartition]) -> None:
-        """These are gone."""
-        for tp in partitions:
-            self.append_times.forget(tp)
-
     def metrics(
         self,
         view: View,

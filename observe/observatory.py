@@ -132,7 +132,8 @@ class Observatory(Observing):
         if "view" in self.__dict__:
             self.view.record_times.forget(topic.name)
         if self.measuring is not None:
-            self.measuring.forget([partition.tp for partition in topic.partitions])
+            for partition in topic.partitions:
+                self.measuring.append_times.forget(partition.tp)
 
     async def begin(self, engine: Engine, topics: TopicManager, directory: Path | None) -> None:
         self._engine, self._topics = engine, topics

@@ -71,14 +71,8 @@ def _topic(parts: Parts, names: dict[str, str], query: Query) -> TopicState:
 
 
 async def _groups(parts: Parts, names: dict[str, str], query: Query) -> answers.Groups:
-    pause, view, limit, state, q, after = (
-        Pauses(),
-        parts.view,
-        query["limit"],
-        query["state"],
-        query["q"] or "",
-        query["after"],
-    )
+    pause, view, limit = Pauses(), parts.view, query["limit"]
+    state, q, after = query["state"], query["q"] or "", query["after"]
     found: list[GroupBrief] = []
     room = MOST_NAMES
     ids = sorted(one for one in view.group_ids() if q in one and (after is None or one > after))

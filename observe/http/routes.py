@@ -60,7 +60,7 @@ def application(parts: Parts, feed: Feed, turns: Turns, *, protected: bool) -> A
     routes += [Route(endpoint.path.replace("}", ":name}"), _serve(parts, endpoint, turns)) for endpoint in shown]
     routes.append(Route("/v1/stream", _stream(feed)))
     openapi = msgspec.json.encode(document(shown, parts.view.cluster().version, protected=protected))
-    routes.append(Route("/v1/openapi.json", _fixed(openapi)))
+    routes.append(Route("/v1/openapi.json", Response(openapi, 200, NOT_KEPT, JSON), methods=["GET"]))
     if parts.metrics is not None:
         routes.append(Route("/metrics", _metrics(parts, turns)))
     routes.append(Route("/{file:path}", _file(Files())))
@@ -129,13 +129,6 @@ def _metrics(parts: Parts, turns: Turns) -> Callable[[Request], Any]:
         return Response(body, 200, {**NOT_KEPT, "Content-Type": media_type})
 
     return metrics
-
-
-def _fixed(body: bytes) -> Callable[[Request], Any]:
-    async def fixed(request: Request) -> Response:
-        return Response(body, 200, NOT_KEPT, JSON)
-
-    return fixed
 
 
 def _file(files: Files) -> Callable[[Request], Any]:

@@ -16,9 +16,9 @@ from ottla.observe.metrics.compat_lag_exporter import lag_exporter
 from ottla.observe.metrics.native import native
 from ottla.observe.metrics.scene import Scene, Sources, looking
 
-COMPAT: dict[str, Callable[[Scene, Sources, int], Iterator[Metric]]] = {
-    "kminion": lambda scene, sources, collect_ns: kminion(scene, sources),
-    "kafka_exporter": lambda scene, sources, collect_ns: kafka_exporter(scene, sources),
+COMPAT: dict[str, Callable[[Scene, Sources], Iterator[Metric]]] = {
+    "kminion": kminion,
+    "kafka_exporter": kafka_exporter,
     "lag_exporter": lag_exporter,
 }
 """The sets of other tools, by the names of ``ottla.metrics.compat``."""
@@ -33,7 +33,7 @@ class Metrics:
 
     def __init__(self, sources: Sources, compat: Sequence[str] = ()) -> None:
         self.sources = sources
-        self._compat = [COMPAT[name] for name in dict.fromkeys(compat)]
+        self._sets = [native, *(COMPAT[name] for name in dict.fromkeys(compat))]
         self._process = ProcessCollector(registry=None)
         self._collect_ns = 0
 
@@ -45,7 +45,7 @@ class Metrics:
         the recorder does, is asked before.
         """
         began_ns = self.sources.nanoseconds()
-        scene = Scene(self.sources.view.cluster())
+        scene = Scene(self.sources.view.cluster(), self._collect_ns)
         for _ in looking(scene, self.sources):
             await asyncio.sleep(0)
         return await asyncio.to_thread(self._write, scene, accept, began_ns)
@@ -57,9 +57,8 @@ class Metrics:
         return body, content_type
 
     def _tell(self, scene: Scene) -> Iterator[Metric]:
-        yield from native(scene, self.sources, self._collect_ns)
-        for told in self._compat:
-            yield from told(scene, self.sources, self._collect_ns)
+        for told in self._sets:
+            yield from told(scene, self.sources)
         yield from self._process.collect()
 
 

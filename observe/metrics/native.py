@@ -14,14 +14,14 @@ from ottla.observe.metrics.scene import GroupScene, Scene, Sources
 STATES = ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead")
 
 
-def native(scene: Scene, sources: Sources, collect_ns: int) -> Iterator[Metric]:
-    """All of them; ``collect_ns`` is how long the last scrape took."""
+def native(scene: Scene, sources: Sources) -> Iterator[Metric]:
+    """All of them."""
     families = Families(SPECS)
     _broker(families, scene, sources)
     _groups(families, scene, sources)
     _topics(families, scene)
     _observers(families, scene, sources)
-    families.add("ottla_metrics_collect_duration_seconds", collect_ns / 1e9)
+    families.add("ottla_metrics_collect_duration_seconds", scene.collect_ns / 1e9)
     return families.collect()
 
 

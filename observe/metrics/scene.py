@@ -56,9 +56,11 @@ class Scene:
         left_out: how many groups, partitions and pairs of both were left out.
         alarms: how many stand, by sentinel.
         recorder_bytes: what the flight recorder holds.
+        collect_ns: how long the last scrape took.
     """
 
     cluster: ClusterState
+    collect_ns: int = 0
     partition_count: int = 0
     topics: list[TopicState] = field(default_factory=list)
     groups: list[GroupScene] = field(default_factory=list)

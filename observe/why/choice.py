@@ -73,8 +73,6 @@ def is_return_of(episode: Episode, before: Episode) -> bool:
 def in_a_line(episode: Episode, zone: tzinfo | None = None) -> str:
     """The episodes after the one that is told in full."""
     when = clock(episode.started_ms, zone)
-    if episode.kind == "stopped":
-        return f"Then, at {when}, the broker stopped or gave the group up."
-    if episode.kind == "loaded":
-        return f"Then, at {when}, the broker took the group over and read it from its log."
+    if episode.kind in OF_BROKER:
+        return f"Then, at {when}, {Cause(episode.cause).row.clause}."
     return f"Then, {episode.kind} {episode.number} at {when}: {episode.headline}"

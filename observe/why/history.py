@@ -101,11 +101,6 @@ class History(Observer):
         """True if it keeps anything."""
         return self.store.budget_bytes > 0
 
-    @property
-    def memory_bytes(self) -> int:
-        """Bytes that the ended episodes take."""
-        return self.store.size_bytes
-
     def __call__(self, event: Event) -> None:
         group_id = event.group_id
         if not group_id:
@@ -155,22 +150,19 @@ class History(Observer):
         return HANDLERS
 
     def _follow(self, group_id: str) -> Account:
+        from ottla.observe.why.account import Account
+
         if len(self._strangers) >= MOST_STRANGERS:
             self._leave(next(iter(self._strangers)))
         self._strangers[group_id] = None
-        account = self._accounts[group_id] = self._new_account(group_id)
+        account = Account(group_id, self.store.keep, self.store.replace, self._tell, self._topics)
+        account.count = self.store.last_number(group_id)
+        self._accounts[group_id] = account
         return account
 
     def _leave(self, group_id: str) -> None:
         self._accounts.pop(group_id).close()
         self._strangers.pop(group_id, None)
-
-    def _new_account(self, group_id: str) -> Account:
-        from ottla.observe.why.account import Account
-
-        account = Account(group_id, self.store.keep, self.store.replace, self._tell, self._topics)
-        account.count = self.store.last_number(group_id)
-        return account
 
     def _tell(self, episode: Episode) -> None:
         for callback in self.on_episode:

@@ -320,13 +320,8 @@ def on_group_loaded(account: Account, event: events.GroupLoaded) -> None:
         part = run.part(known)
         part.after = known.owned
         part.is_leader = known.member_id == account.leader_id
-    run.trigger(
-        Cause.COORDINATOR_LOADED,
-        None,
-        event,
-        "",
-        {"members": str(len(account.members)), "generation": str(event.generation)},
-    )
+    facts = {"members": str(len(account.members)), "generation": str(event.generation)}
+    run.trigger(Cause.COORDINATOR_LOADED, None, event, "", facts)
     finish(account, run, event, "loaded")
 
 

@@ -254,7 +254,7 @@ class _Story:
         asked = [
             at
             for at, part in enumerate(self.episode.members)
-            if part.came_ms != 0 and (part.fate == "stayed" or (part.fate in _GONE and at not in gone))
+            if part.came_ms != 0 and (part.fate == "stayed" or (part.fate not in HERE and at not in gone))
         ]
         whom = f" for {listed([self.names[at] for at in asked])}" if asked else ""
         return sentence([f"{self.at(wait.opened_ms)} the join barrier opened, to wait{whom} at most {at_most}"])
@@ -293,7 +293,7 @@ class _Story:
             if episode.outcome == "running":
                 return [(1 << 60, 8, sentence([self.result()]))]
             return []
-        here = sum(part.fate not in _GONE for part in episode.members)
+        here = sum(part.fate in HERE for part in episode.members)
         at = self.at(episode.duration_ms)
         match episode.outcome:
             case "stable":
@@ -394,6 +394,3 @@ class _Story:
             return ""
         last = clock(episode.last_ms, self.zone)
         return sentence([f"it happened {episode.times:,} times until {last}"])
-
-
-_GONE = frozenset(("left", "expired", "dropped", "unsynced", "refused", "vanished"))
