@@ -79,12 +79,13 @@ def command(
 
 def _of_broker(bootstrap: str, group_id: str, **chosen: int | None) -> tuple[list[Episode], str]:
     from msgspec import ValidationError
+    from msgspec.json import decode
 
-    from ottla.observe.why.explain import read_told
+    from ottla.observe.why.explain import Told
 
     body = group_history(bootstrap, group_id, "why", **chosen)
     try:
-        return read_told(body).episodes, body.decode()
+        return decode(body, type=Told).episodes, body.decode()  # fields of a newer broker are left out
     except ValidationError as error:
         raise Refused(f"The broker's answer cannot be read: {error}.", "Use --format json, or update ottla.") from None
 
@@ -129,20 +130,20 @@ def _of_recording(path: Path, group_id: str, **chosen: Any) -> tuple[list[Episod
 
 def _print_choice(episodes: Sequence[Episode], body: str | None) -> None:
     """Print what is worth telling of the latest episodes; of ``body``, the document that they are from, if given."""
-    from ottla.observe.why.choice import beginning, choose, in_a_line
+    from ottla.observe.why.choice import choose, in_a_line
 
     choice = choose(episodes)
     assert choice is not None
     if body is not None:
         # Fields that only a newer broker knows stay as they are.
         document = json.loads(body)
-        numbers = {one.number for one in choice.all}
+        numbers = {one.number for one in (choice.main, *choice.later)}
         document["episodes"] = [one for one in document["episodes"] if one["number"] in numbers]
         print_json(document, indent=None)
         return
     print_episodes([choice.main])
-    if text := beginning(choice):
-        say(text)
+    if choice.main.kind == "loaded":
+        say("What the broker remembers begins there.")
     for one in choice.later:
         say(in_a_line(one))
 

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 from msgspec.json import Encoder
 
 from ottla.broker.core import events
-from ottla.broker.core.events import Emit
 from ottla.broker.core.events.reasons import NOT_PROVIDED
+from ottla.observe.why.model import HERE, Episode
 
 if TYPE_CHECKING:
     from ottla.observe.recorder_hashes import Hashes
     from ottla.observe.sentinels.model import Alarm
     from ottla.observe.why.history import History
-    from ottla.observe.why.model import Episode
 
 VERSION = 1
 """Of the format; readers ignore keys that they do not know, so it only rises when a key changes its meaning."""
@@ -29,8 +28,6 @@ MOST_CHARACTERS = 1_000
 MOST_WAITED_FOR = 10
 """Members that a rebalance waited for, of whom no more are named."""
 ENDED = {"stable": "rebalance_completed", "empty": "rebalance_completed", "superseded": "rebalance_superseded"}
-MEMBERS = frozenset(("stayed", "new", "returned", "replaced"))
-"""The fates of those who are members at the end of an episode."""
 
 Put = Callable[[bytes, bytes, int], None]
 """Takes key, value and timestamp (Unix ms) of a record."""
@@ -40,7 +37,7 @@ _CLOSED = re.compile(r".*[\])}]", re.DOTALL)
 _DIGIT = re.compile(r"\d")
 
 
-class GroupEvents(events.Observer):
+class GroupEvents(events.ByType):
     """An observer that makes records of what happens to groups.
 
     Args:
@@ -57,7 +54,7 @@ class GroupEvents(events.Observer):
         self._hashes = hashes
         self._encode = Encoder().encode
         self._input: events.RequestReceived | None = None
-        self._by_type: dict[type[events.Event], Callable[[Any], None]] = {
+        self.by_type = {
             events.BarrierClosed: self._barrier_closed,
             events.GroupLoaded: self._loaded,
             events.JoinReceived: self._join_received,
@@ -69,17 +66,6 @@ class GroupEvents(events.Observer):
             events.RebalanceStarted: self._rebalance_started,
             events.SessionExpired: self._session_expired,
         }
-
-    def wants(self, kind: type[events.Event]) -> bool:
-        return kind in self._by_type
-
-    def taker(self, kind: type[events.Event]) -> Emit:
-        return self._by_type[kind]
-
-    def __call__(self, event: events.Event) -> None:
-        handle = self._by_type.get(event.__class__)
-        if handle is not None:
-            handle(event)
 
     # Requests
 
@@ -203,7 +189,7 @@ class GroupEvents(events.Observer):
             "waited_for": [_clipped(one) for one in last[:MOST_WAITED_FOR]],
             "stood_ms": episode.stood_ms,
             "moved": episode.moved,
-            "members": sum(one.fate in MEMBERS for one in episode.members) if episode.outcome != "empty" else 0,
+            "members": sum(one.fate in HERE for one in episode.members) if episode.outcome != "empty" else 0,
         }
         trigger = episode.triggers[0].member
         named = episode.culprit if episode.culprit >= 0 else trigger

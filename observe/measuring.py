@@ -16,7 +16,7 @@ from ottla.observe.metrics.counters import Counters
 from ottla.observe.metrics.dispatcher import MeasuredDispatcher
 from ottla.observe.metrics.histogram import Durations
 from ottla.observe.metrics.requests import Requests
-from ottla.observe.metrics.sources import Sources
+from ottla.observe.metrics.scene import Sources
 from ottla.observe.record_times import AppendTimes
 from ottla.observe.recorder import Recorder
 from ottla.observe.view import View
@@ -66,11 +66,6 @@ class Measuring:
             passed_on(tp)
 
         return appended
-
-    def forget(self, partitions: list[TopicPartition]) -> None:
-        """These are gone."""
-        for tp in partitions:
-            self.append_times.forget(tp)
 
     def metrics(
         self,

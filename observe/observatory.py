@@ -16,7 +16,7 @@ from ottla.broker.settings import Settings
 from ottla.observe.group_events import GroupEvents
 from ottla.observe.lines import CoordinatorLines
 from ottla.observe.observers import Observers
-from ottla.observe.recorder_start import begin_file, new_recorder, records
+from ottla.observe.recorder_start import begin_file, new_recorder
 from ottla.observe.timeline.live import Timelines
 from ottla.observe.why.episode_file import NAME, EpisodeFile
 from ottla.observe.why.explain import Explanations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ottla.broker.runtime.topics import TopicManager
     from ottla.observe.http.server import HttpPort
     from ottla.observe.measuring import Measuring
-    from ottla.observe.sentinels import Sentinels
+    from ottla.observe.sentinels.watch import Sentinels
     from ottla.observe.view import View
     from ottla.protocol.records import TopicPartition
 
@@ -49,7 +49,6 @@ class Observatory(Observing):
 
     Args:
         log: a structlog logger; nothing is logged without one.
-        also: another observer of the coordinator's events. With one, their lines are not logged.
 
     Attributes:
         measuring: None where nobody can ask for metrics.
@@ -58,11 +57,15 @@ class Observatory(Observing):
         http: None where ``ottla.http.listen`` is not set.
     """
 
-    def __init__(self, settings: Settings, log: Any = None, also: Observer | None = None) -> None:
+    def __init__(self, settings: Settings, log: Any = None) -> None:
         self.settings = settings
         self.log = Silent() if log is None else log
         self.recorder = new_recorder(settings)
-        self.measuring = _new_measuring(settings)
+        self.measuring: Measuring | None = None
+        if settings.ottla_http_listen:
+            from ottla.observe.measuring import Measuring  # nobody can ask for metrics without HTTP
+
+            self.measuring = Measuring(settings)
         self.history = History(
             lambda: {row.name: row.value for row in settings.describe()}, settings.ottla_history_memory_bytes
         )
@@ -76,15 +79,15 @@ class Observatory(Observing):
         self._group_events: GroupEvents | None = None
         self._episodes: EpisodeFile | None = None
         self._stopped = False
-        self.observer: Observers = self._observers(also, logs=log is not None)
+        self.observer: Observers = self._observers(logs=log is not None)
 
-    def _observers(self, also: Observer | None, *, logs: bool) -> Observers:
+    def _observers(self, *, logs: bool) -> Observers:
         """All who are told, in this order."""
         settings = self.settings
         observers: list[Observer] = []
-        if logs and also is None:
+        if logs:
             observers.append(CoordinatorLines(self.log))
-        if records(settings):
+        if settings.ottla_recorder_memory_bytes or settings.ottla_recorder_file:
             observers.append(self.recorder)
         if self.group_event_log is not None:
             # Before the history, which forgets who goes.
@@ -100,8 +103,6 @@ class Observatory(Observing):
         if self.measuring is not None:
             observers.append(self.measuring.counters)
             self.history.on_episode.append(self.measuring.counters.on_episode)
-        if also is not None:
-            observers.append(also)
         return Observers(observers, self.log, wants_requests=settings.ottla_sentinel_enable)
 
     async def start(self, clock: Clock) -> None:
@@ -131,7 +132,8 @@ class Observatory(Observing):
         if "view" in self.__dict__:
             self.view.record_times.forget(topic.name)
         if self.measuring is not None:
-            self.measuring.forget([partition.tp for partition in topic.partitions])
+            for partition in topic.partitions:
+                self.measuring.append_times.forget(partition.tp)
 
     async def begin(self, engine: Engine, topics: TopicManager, directory: Path | None) -> None:
         self._engine, self._topics = engine, topics
@@ -207,7 +209,7 @@ class Observatory(Observing):
         """Look after groups from now on, if that is wanted: not before the start is through."""
         if not self.settings.ottla_sentinel_enable or self._stopped:
             return
-        from ottla.observe.sentinels import Sentinels
+        from ottla.observe.sentinels.watch import Sentinels
 
         self.sentinels = Sentinels(self.view, self.settings, self.log, self.clock, self.observer)
         self.history.on_episode.append(self.sentinels.on_episode)
@@ -277,15 +279,6 @@ class Observatory(Observing):
         if self.http is not None:
             await self.http.stop()
             self.http = None
-
-
-def _new_measuring(settings: Settings) -> Measuring | None:
-    """Make what metrics are counted with, if somebody can ask for them."""
-    if not settings.ottla_http_listen:
-        return None
-    from ottla.observe.measuring import Measuring
-
-    return Measuring(settings)
 
 
 def _version() -> str:

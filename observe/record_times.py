@@ -116,12 +116,12 @@ class RecordTimes:
     Else it is the first timestamp of the record's batch, as its producer set it; where the append is known to have been
     between two times, within these.
 
-    Args:
+    Attributes:
         noted: None while nobody notes.
     """
 
-    def __init__(self, noted: AppendTimes | None = None) -> None:
-        self.noted = noted
+    def __init__(self) -> None:
+        self.noted: AppendTimes | None = None
         self._read: dict[tuple[TopicPartition, int], int | None] = {}
 
     def appended_ms(self, partition: Partition, offset: int) -> int | None:

@@ -70,11 +70,8 @@ class Hashes:
 
     def _find(self, group_id: str) -> str:
         wanted = coordinator_partition(group_id, self.partition_count)
-        for number in count():
-            hidden = f"group-{self._digest(f'{number}/{group_id}')}"
-            if coordinator_partition(hidden, self.partition_count) == wanted:
-                return hidden
-        raise AssertionError("unreachable")
+        names = (f"group-{self._digest(f'{number}/{group_id}')}" for number in count())
+        return next(name for name in names if coordinator_partition(name, self.partition_count) == wanted)
 
     def host(self, client_host: str) -> str:
         """The name that stands for a client's host."""

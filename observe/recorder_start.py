@@ -32,11 +32,6 @@ def new_recorder(settings: Settings) -> Recorder:
     )
 
 
-def records(settings: Settings) -> bool:
-    """True if anything is recorded."""
-    return bool(settings.ottla_recorder_memory_bytes or settings.ottla_recorder_file)
-
-
 def begin_file(
     recorder: Recorder, settings: Settings, engine: Engine, partitions: int, clock: Clock, log: Logger
 ) -> None:

@@ -147,14 +147,7 @@ class Recording:
 
     def events(self) -> Iterator[Event]:
         """The events in their order."""
-        for _, event in self.numbered():
-            yield event
-
-    def numbered(self) -> Iterator[tuple[int, Event]]:
-        """The events with their numbers."""
-        for seq, event in self.entries():
-            if event is not None:
-                yield seq, event
+        return (event for _, event in self.entries() if event is not None)
 
     def entries(self) -> Iterator[Numbered]:
         """All that is there with its numbers: what is of an unknown kind, too."""
@@ -181,12 +174,6 @@ class Recording:
             self.notes.append(text)
         elif len(self.notes) == MOST_NOTES:
             self.notes.append("more is missing, or cannot be read")
-
-
-def read_recording(path: Path | str) -> tuple[Header, Iterator[Event]]:
-    """The header and the events of a recording, see `open_recording`."""
-    recording = open_recording(path)
-    return recording.header, recording.events()
 
 
 def open_recording(path: Path | str) -> Recording:

@@ -108,29 +108,21 @@ class RecordingWriter:
             return
         if not self._collected:
             self._first_seq = seq
-            self._expect()
+            if not self._due:
+                self._due = True
+                self._clock.call_at(self._clock.monotonic_ms() + HAND_OVER_MS, self._hand_over)
         self._collected.append(entry)
         self._collected_bytes += len(entry)
         if self._collected_bytes >= HAND_OVER_BYTES:
             self._hand_over()
 
-    def _expect(self) -> None:
-        """There is something: hand it over in a moment."""
-        if not self._due:
-            self._due = True
-            self._clock.call_at(self._clock.monotonic_ms() + HAND_OVER_MS, self._come)
-
-    def _come(self) -> None:
-        self._due = False
-        self._hand_over()
-
     def _hand_over(self) -> None:
+        self._due = False  # a timer that is set still comes, for what waits
         if not self._collected:
             return
         self._waiting_bytes += self._collected_bytes
         self._queue.put((self._first_seq, b"".join(self._collected)))
         self._collected, self._collected_bytes = [], 0
-        self._due = False  # the timer that is set still comes, for what waits
 
     def close(self) -> None:
         """Write what is left and end. Waits for the disk."""

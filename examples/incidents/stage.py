@@ -16,7 +16,7 @@ from examples.demo.processes import Failed, Process
 from examples.demo.reports import Tail
 from examples.incidents.view import View
 from ottla.clients import Admin, GroupDescription, KafkaError, NewTopic, Producer
-from ottla.observe.why.plain import HERE
+from ottla.observe.why.model import HERE
 
 SETTINGS = ("group.max.size=4",)
 """The only setting that is not Kafka's default: it is what the group that is too large runs into."""

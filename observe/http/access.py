@@ -24,7 +24,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ottla.broker.logger import Logger
-from ottla.observe.http.address import is_address, is_loopback
+from ottla.observe.http.address import ip_of, is_loopback
 from ottla.observe.http.problems import problem
 
 HEADERS = {
@@ -136,7 +136,7 @@ class Access:
     def _is_ours(self, host: str) -> bool:
         if self._is_any_host or host in self._hosts:
             return True
-        return not self._is_loopback and ("." not in host or is_address(host))
+        return not self._is_loopback and ("." not in host or ip_of(host) is not None)
 
     def _knows(self, headers: Headers) -> bool:
         scheme, _, token = headers.get("authorization", "").partition(" ")
@@ -177,8 +177,3 @@ def _host_of(header: str) -> str:
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.partition(":")[0]
-
-
-def cookie_name(port: int) -> str:
-    """A name of its own for each port."""
-    return f"ottla-{port}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from ottla.broker.settings import BadSetting
 
@@ -24,23 +24,18 @@ def parse_address(text: str, option: str) -> tuple[str, int]:
     return host.strip("[]"), int(match["port"])
 
 
-def is_address(host: str) -> bool:
-    """True if a host is an IP address, and no name."""
+def ip_of(host: str) -> IPv4Address | IPv6Address | None:
+    """The IP address that a host is; None if it is a name."""
     try:
-        ip_address(host.partition("%")[0])
+        return ip_address(host.partition("%")[0])
     except ValueError:
-        return False
-    return True
+        return None
 
 
 def is_loopback(host: str) -> bool:
     """True if only this machine reaches a host."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host.partition("%")[0]).is_loopback
-    except ValueError:
-        return False
+    address = ip_of(host)
+    return host == "localhost" if address is None else address.is_loopback
 
 
 def url_of(host: str, port: int) -> str:

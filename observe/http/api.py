@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -47,13 +46,6 @@ class Endpoint(NamedTuple):
     is_there: Callable[[Parts], bool] = lambda parts: True
 
 
-def endpoints(parts: Parts) -> Iterator[Endpoint]:
-    """The endpoints that these parts can answer."""
-    for endpoint in ENDPOINTS:
-        if endpoint.is_there(parts):
-            yield endpoint
-
-
 # -- the cluster and its topics
 
 
@@ -79,14 +71,8 @@ def _topic(parts: Parts, names: dict[str, str], query: Query) -> TopicState:
 
 
 async def _groups(parts: Parts, names: dict[str, str], query: Query) -> answers.Groups:
-    pause, view, limit, state, q, after = (
-        Pauses(),
-        parts.view,
-        query["limit"],
-        query["state"],
-        query["q"] or "",
-        query["after"],
-    )
+    pause, view, limit = Pauses(), parts.view, query["limit"]
+    state, q, after = query["state"], query["q"] or "", query["after"]
     found: list[GroupBrief] = []
     room = MOST_NAMES
     ids = sorted(one for one in view.group_ids() if q in one and (after is None or one > after))
@@ -182,16 +168,12 @@ def _known(parts: Parts, names: dict[str, str]) -> None:
 def event_json(seq: int, event: bytes) -> msgspec.Raw:
     """An event of the recorder as a JSON object, with its number; bytes are in Base64."""
     fields = msgspec.msgpack.decode(event)
-    return msgspec.Raw(msgspec.json.encode({"seq": seq, **fields}, enc_hook=_as_text))
-
-
-def _as_text(value: object) -> str:
-    return base64.b64encode(value).decode() if isinstance(value, bytes | memoryview) else str(value)
+    return msgspec.Raw(msgspec.json.encode({"seq": seq, **fields}))
 
 
 def _sentinels(parts: Parts, names: dict[str, str], query: Query) -> answers.Alarms:
     assert parts.sentinels is not None
-    return answers.Alarms(list(parts.sentinels.active()), list(parts.sentinels.recent()))
+    return answers.Alarms(parts.sentinels.active(), parts.sentinels.recent())
 
 
 _LAST = Whole("last", "So many of the latest.", 1, MOST_EPISODES)

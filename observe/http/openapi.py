@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import msgspec
@@ -18,8 +17,8 @@ SAYS = """Read-only. Names in paths are percent-encoded, and may hold any charac
 Times are Unix milliseconds where a name ends with `_ms`, and says nothing else. Errors are problems (RFC 9457)."""
 
 
-def document(shown: Sequence[Endpoint], *, protected: bool) -> dict[str, Any]:
-    """The document for what is shown, to those who know the token if it is ``protected``."""
+def document(shown: Sequence[Endpoint], version: str, *, protected: bool) -> dict[str, Any]:
+    """The document of a broker's version for what is shown, to those who know the token if it is ``protected``."""
     types = [ProblemDetails, HealthNow, *(endpoint.answer for endpoint in shown)]
     schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     schema_of = {id(one): schema for one, schema in zip(types, schemas, strict=True)}
@@ -40,7 +39,7 @@ def document(shown: Sequence[Endpoint], *, protected: bool) -> dict[str, Any]:
             paths[endpoint.path]["get"]["security"] = [{"token": []}]
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Ottla", "version": _version(), "description": SAYS},
+        "info": {"title": "Ottla", "version": version, "description": SAYS},
         "paths": paths,
         "components": {
             "schemas": components,
@@ -70,10 +69,3 @@ def _get(
         media_type = "application/json" if status == 503 else MEDIA_TYPE
         answers[str(status)] = {"description": "See `detail`.", "content": {media_type: {"schema": body}}}
     return {"get": {"operationId": name, "summary": says, "parameters": given, "responses": answers}}
-
-
-def _version() -> str:
-    try:
-        return version("ottla")
-    except PackageNotFoundError:
-        return "0"

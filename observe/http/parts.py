@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,9 +16,6 @@ from ottla.observe.why.history import History
 if TYPE_CHECKING:
     from ottla.observe.metrics.collector import Metrics
     from ottla.observe.sentinels.board import Board
-
-Pause = Callable[[], Awaitable[None]]
-"""Is awaited now and then by whoever takes long."""
 
 
 @dataclass

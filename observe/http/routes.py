@@ -15,9 +15,9 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from ottla.observe.console_files import Files
 from ottla.observe.http.answers import HealthNow
-from ottla.observe.http.api import Endpoint, endpoints
-from ottla.observe.http.console import Files
+from ottla.observe.http.api import ENDPOINTS, Endpoint
 from ottla.observe.http.openapi import document
 from ottla.observe.http.parameters import read_query
 from ottla.observe.http.parts import Health, Parts
@@ -37,9 +37,6 @@ class NameConvertor(Convertor[str]):
     def convert(self, value: str) -> str:
         return value
 
-    def to_string(self, value: str) -> str:
-        return quote(value, safe="")
-
 
 register_url_convertor("name", NameConvertor())
 
@@ -58,12 +55,12 @@ class EncodedPaths:
 
 def application(parts: Parts, feed: Feed, turns: Turns, *, protected: bool) -> ASGIApp:
     """The application that serves a broker that is composed; ``protected``: to those who know the token."""
-    shown = list(endpoints(parts))
+    shown = [one for one in ENDPOINTS if one.is_there(parts)]
     routes: list[BaseRoute] = health_routes(parts.health)
     routes += [Route(endpoint.path.replace("}", ":name}"), _serve(parts, endpoint, turns)) for endpoint in shown]
     routes.append(Route("/v1/stream", _stream(feed)))
-    openapi = msgspec.json.encode(document(shown, protected=protected))
-    routes.append(Route("/v1/openapi.json", _fixed(openapi)))
+    openapi = msgspec.json.encode(document(shown, parts.view.cluster().version, protected=protected))
+    routes.append(Route("/v1/openapi.json", Response(openapi, 200, NOT_KEPT, JSON), methods=["GET"]))
     if parts.metrics is not None:
         routes.append(Route("/metrics", _metrics(parts, turns)))
     routes.append(Route("/{file:path}", _file(Files())))
@@ -132,13 +129,6 @@ def _metrics(parts: Parts, turns: Turns) -> Callable[[Request], Any]:
         return Response(body, 200, {**NOT_KEPT, "Content-Type": media_type})
 
     return metrics
-
-
-def _fixed(body: bytes) -> Callable[[Request], Any]:
-    async def fixed(request: Request) -> Response:
-        return Response(body, 200, NOT_KEPT, JSON)
-
-    return fixed
 
 
 def _file(files: Files) -> Callable[[Request], Any]:

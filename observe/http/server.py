@@ -22,7 +22,7 @@ from uvicorn.server import ServerState
 
 from ottla.broker.logger import Logger
 from ottla.broker.settings import BadSetting, Settings
-from ottla.observe.http.access import Access, cookie_name
+from ottla.observe.http.access import Access
 from ottla.observe.http.address import is_loopback, parse_address, url_of
 from ottla.observe.http.crowd import first_to_go
 from ottla.observe.http.parts import Health, Parts
@@ -92,7 +92,7 @@ class HttpPort:
             token=self._token,
             allowed_hosts=self._allowed_hosts,
             secret=secrets.token_bytes(32),
-            cookie=cookie_name(self.port),
+            cookie=f"ottla-{self.port}",
         )
         config = uvicorn.Config(
             access,

@@ -107,10 +107,6 @@ class Reader:
         self._chunks.clear()
         self._due.set()
 
-    def close(self) -> None:
-        """Let go of what the reader holds."""
-        self.end()
-
 
 class RawReader(Reader):
     """The events of a group as the recorder holds them: what is not sent yet stays there, so that nothing piles up."""
@@ -138,8 +134,8 @@ class RawReader(Reader):
             await self._due.wait()
         return b""
 
-    def close(self) -> None:
-        super().close()
+    def end(self) -> None:
+        super().end()
         self._unsubscribe()
 
 
@@ -210,7 +206,7 @@ class Feed:
 
     def close(self, reader: Reader) -> None:
         """Forget a reader that is gone."""
-        reader.close()
+        reader.end()
         self._readers.pop(reader, None)
         if not any(type(one) is Reader for one in self._readers):
             self._pause()

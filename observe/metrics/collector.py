@@ -14,12 +14,11 @@ from ottla.observe.metrics.compat_kafka_exporter import kafka_exporter
 from ottla.observe.metrics.compat_kminion import kminion
 from ottla.observe.metrics.compat_lag_exporter import lag_exporter
 from ottla.observe.metrics.native import native
-from ottla.observe.metrics.scene import Scene, looking
-from ottla.observe.metrics.sources import Sources
+from ottla.observe.metrics.scene import Scene, Sources, looking
 
-COMPAT: dict[str, Callable[[Scene, Sources, int], Iterator[Metric]]] = {
-    "kminion": lambda scene, sources, collect_ns: kminion(scene, sources),
-    "kafka_exporter": lambda scene, sources, collect_ns: kafka_exporter(scene, sources),
+COMPAT: dict[str, Callable[[Scene, Sources], Iterator[Metric]]] = {
+    "kminion": kminion,
+    "kafka_exporter": kafka_exporter,
     "lag_exporter": lag_exporter,
 }
 """The sets of other tools, by the names of ``ottla.metrics.compat``."""
@@ -34,36 +33,22 @@ class Metrics:
 
     def __init__(self, sources: Sources, compat: Sequence[str] = ()) -> None:
         self.sources = sources
-        self._compat = [COMPAT[name] for name in dict.fromkeys(compat)]
+        self._sets = [native, *(COMPAT[name] for name in dict.fromkeys(compat))]
         self._process = ProcessCollector(registry=None)
         self._collect_ns = 0
 
-    def render(self, accept: str) -> tuple[bytes, str]:
-        """The metrics, and their content type, in the form that the header ``Accept`` asks for."""
-        began_ns = self.sources.nanoseconds()
-        scene = Scene(self.sources.view.cluster())
-        for _ in looking(scene, self.sources.view, self.sources.settings):
-            pass
-        return self._write(self._with_observers(scene), accept, began_ns)
-
     async def scrape(self, accept: str) -> tuple[bytes, str]:
-        """The same without holding the event loop up: it looks with pauses, and another thread writes.
+        """The metrics, and their content type, in the form that the header ``Accept`` asks for.
 
-        What the thread reads besides the scene are counts that only grow; one may be newer than another. Whatever does
-        something when it is asked, as the recorder does, is asked before.
+        The event loop is not held up: this looks with pauses, and another thread writes. What the thread reads besides
+        the scene are counts that only grow; one may be newer than another. Whatever does something when it is asked, as
+        the recorder does, is asked before.
         """
         began_ns = self.sources.nanoseconds()
-        scene = Scene(self.sources.view.cluster())
-        for _ in looking(scene, self.sources.view, self.sources.settings):
+        scene = Scene(self.sources.view.cluster(), self._collect_ns)
+        for _ in looking(scene, self.sources):
             await asyncio.sleep(0)
-        return await asyncio.to_thread(self._write, self._with_observers(scene), accept, began_ns)
-
-    def _with_observers(self, scene: Scene) -> Scene:
-        if self.sources.sentinels is not None:
-            scene.alarms = self.sources.sentinels.active_by_sentinel()
-        if self.sources.recorder is not None:
-            scene.recorder_bytes = self.sources.recorder.memory_bytes
-        return scene
+        return await asyncio.to_thread(self._write, scene, accept, began_ns)
 
     def _write(self, scene: Scene, accept: str, began_ns: int) -> tuple[bytes, str]:
         encode, content_type = choose_encoder(accept)
@@ -72,9 +57,8 @@ class Metrics:
         return body, content_type
 
     def _tell(self, scene: Scene) -> Iterator[Metric]:
-        yield from native(scene, self.sources, self._collect_ns)
-        for told in self._compat:
-            yield from told(scene, self.sources, self._collect_ns)
+        for told in self._sets:
+            yield from told(scene, self.sources)
         yield from self._process.collect()
 
 

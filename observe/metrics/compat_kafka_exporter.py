@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from prometheus_client.core import Metric
 
 from ottla.observe.metrics.family import Families, Spec
-from ottla.observe.metrics.scene import GroupScene, Scene
-from ottla.observe.metrics.sources import Sources
+from ottla.observe.metrics.scene import GroupScene, Scene, Sources
 from ottla.observe.snapshot import OffsetState, TopicState
 
 PARTITION = ("topic", "partition")

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from prometheus_client.core import Metric
 
 from ottla.observe.metrics.family import Families, Spec
-from ottla.observe.metrics.scene import GroupScene, Scene
-from ottla.observe.metrics.sources import Sources
+from ottla.observe.metrics.scene import GroupScene, Scene, Sources
 
 TOPIC = ("topic_name",)
 PARTITION = ("topic_name", "partition_id")

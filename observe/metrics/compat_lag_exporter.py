@@ -14,8 +14,7 @@ from typing import NamedTuple
 from prometheus_client.core import Metric
 
 from ottla.observe.metrics.family import Families, Spec
-from ottla.observe.metrics.scene import GroupScene, Scene
-from ottla.observe.metrics.sources import Sources
+from ottla.observe.metrics.scene import GroupScene, Scene, Sources
 from ottla.observe.snapshot import MemberState
 
 PARTITION = ("cluster_name", "topic", "partition")
@@ -49,8 +48,8 @@ class _Row(NamedTuple):
     lag_seconds: float
 
 
-def lag_exporter(scene: Scene, sources: Sources, collect_ns: int) -> Iterator[Metric]:
-    """All of them; ``collect_ns`` is how long the last scrape took."""
+def lag_exporter(scene: Scene, sources: Sources) -> Iterator[Metric]:
+    """All of them."""
     families = Families(SPECS)
     cluster = sources.settings.ottla_metrics_cluster_name or scene.cluster.cluster_id
     consumed = {offset.topic for group in scene.groups for offset in group.offsets}
@@ -63,7 +62,7 @@ def lag_exporter(scene: Scene, sources: Sources, collect_ns: int) -> Iterator[Me
             families.add("kafka_partition_earliest_offset", one.log_start_offset, *labels)
     for group in scene.groups:
         _group(families, group, cluster)
-    families.add("kafka_consumergroup_poll_time_ms", collect_ns / 1e6, cluster)
+    families.add("kafka_consumergroup_poll_time_ms", scene.collect_ns / 1e6, cluster)
     return families.collect()
 
 

@@ -12,7 +12,7 @@ CHANGES = ("joined", "left", "expired", "missed_join", "missed_sync", "replaced"
 """Fates of members: the values of the label ``change``."""
 
 
-class Counters(events.Observer):
+class Counters(events.ByType):
     """An observer that counts.
 
     Args:
@@ -36,24 +36,16 @@ class Counters(events.Observer):
         self.group_rebalances: dict[str, int] = {}
         self.group_stood_ms: dict[str, int] = {}
         self.group_committed: dict[str, int] = {}
-        self._by_type = {
+        self.by_type = {
             events.OffsetsCommitted: self._committed,
-            events.MemberAdded: lambda event: self._changed("joined"),
-            events.MemberLeft: lambda event: None if event.was_pending else self._changed("left"),
-            events.SessionExpired: lambda event: self._changed("expired"),
-            events.MemberReplaced: lambda event: self._changed("replaced"),
-            events.MemberRejected: lambda event: self._changed("refused"),
+            events.MemberAdded: lambda event: self.members.update(joined=1),
+            events.MemberLeft: lambda event: self.members.update(left=int(not event.was_pending)),
+            events.SessionExpired: lambda event: self.members.update(expired=1),
+            events.MemberReplaced: lambda event: self.members.update(replaced=1),
+            events.MemberRejected: lambda event: self.members.update(refused=1),
             events.BarrierClosed: self._closed,
             events.GroupRemoved: self._removed,
         }
-
-    def wants(self, kind: type[events.Event]) -> bool:
-        return kind in self._by_type
-
-    def __call__(self, event: events.Event) -> None:
-        count = self._by_type.get(type(event))
-        if count is not None:
-            count(event)
 
     def on_episode(self, episode: Episode) -> None:
         """Something that happened to a group is over."""
@@ -81,13 +73,8 @@ class Counters(events.Observer):
         self._count(self.group_committed, group_id, partitions)
 
     def _closed(self, event: events.BarrierClosed) -> None:
-        if event.barrier == "join":
-            self._changed("missed_join", len(event.absent))
-        elif event.barrier == "sync":
-            self._changed("missed_sync", len(event.absent))
-
-    def _changed(self, change: str, times: int = 1) -> None:
-        self.members[change] += times
+        if event.barrier in ("join", "sync"):
+            self.members[f"missed_{event.barrier}"] += len(event.absent)
 
     def _count(self, table: dict[str, int], group_id: str, more: int) -> None:
         if group_id in table or len(table) < self._max_groups:

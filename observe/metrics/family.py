@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from prometheus_client.core import Metric
@@ -25,45 +25,28 @@ class Spec(NamedTuple):
         return "histogram" if self.is_histogram else "counter" if self.name.endswith("_total") else "gauge"
 
 
-class Family:
-    """A metric and its values."""
+class Families:
+    """The metrics of one scrape, in the order in which they are declared."""
 
-    __slots__ = ("_labels", "_name", "metric")
+    def __init__(self, specs: Sequence[Spec]) -> None:
+        self._metrics = {spec.name: Metric(spec.name.removesuffix("_total"), spec.help, spec.kind) for spec in specs}
+        self._labels = {spec.name: spec.labels for spec in specs}
 
-    def __init__(self, spec: Spec) -> None:
-        self._name = spec.name
-        self._labels = spec.labels
-        bare = spec.name.removesuffix("_total")
-        self.metric = Metric(bare, spec.help, spec.kind)
+    def add(self, name: str, value: float | None, *labels: str) -> None:
+        """Add a value with the values of its labels, if it is known."""
+        if value is not None:
+            named = dict(zip(self._labels[name], labels, strict=True))
+            self._metrics[name].samples.append(Sample(name, named, value))
 
-    def add(self, value: float, *labels: str) -> None:
-        """Add a value with the values of its labels."""
-        self.metric.samples.append(Sample(self._name, dict(zip(self._labels, labels, strict=True)), value))
-
-    def add_durations(self, durations: Durations, *labels: str) -> None:
+    def add_durations(self, name: str, durations: Durations, *labels: str) -> None:
         """Add a histogram."""
-        named = dict(zip(self._labels, labels, strict=True))
-        samples, name = self.metric.samples, self._name
-        total = 0.0
+        named = dict(zip(self._labels[name], labels, strict=True))
+        samples, total = self._metrics[name].samples, 0.0
         for bound, total in durations.buckets():
             samples.append(Sample(f"{name}_bucket", {**named, "le": bound}, total))
         samples.append(Sample(f"{name}_count", named, total))
-        samples.append(Sample(f"{name}_sum", named, durations.total_seconds))
-
-
-class Families(dict[str, Family]):
-    """The metrics of one scrape by name, in the order in which they are declared."""
-
-    def __init__(self, specs: Iterable[Spec]) -> None:
-        super().__init__((spec.name, Family(spec)) for spec in specs)
-
-    def add(self, name: str, value: float | None, *labels: str) -> None:
-        """Add a value to one of them, if it is known."""
-        if value is not None:
-            self[name].add(value, *labels)
+        samples.append(Sample(f"{name}_sum", named, durations.total_ns / 1e9))
 
     def collect(self) -> Iterator[Metric]:
         """Those that have values."""
-        for family in self.values():
-            if family.metric.samples:
-                yield family.metric
+        return (metric for metric in self._metrics.values() if metric.samples)

@@ -31,11 +31,6 @@ class Durations:
         self.counts[nanoseconds.bit_length()] += times
         self.total_ns += nanoseconds * times
 
-    @property
-    def count(self) -> int:
-        """Number of durations."""
-        return sum(self.counts)
-
     def buckets(self) -> Sequence[tuple[str, float]]:
         """Upper bound and how many were not longer, as Prometheus has them; the last is how many there were."""
         found, reached, at = [], 0, 0
@@ -45,8 +40,3 @@ class Durations:
             at = bits + 1
             found.append((f"{bound:.9g}", float(reached)))
         return [*found, ("+Inf", float(sum(counts)))]
-
-    @property
-    def total_seconds(self) -> float:
-        """Their sum."""
-        return self.total_ns / 1e9

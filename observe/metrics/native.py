@@ -9,20 +9,19 @@ from prometheus_client.core import Metric
 from ottla.observe.metrics.catalogue import SPECS
 from ottla.observe.metrics.counters import CHANGES
 from ottla.observe.metrics.family import Families
-from ottla.observe.metrics.scene import GroupScene, Scene
-from ottla.observe.metrics.sources import Sources
+from ottla.observe.metrics.scene import GroupScene, Scene, Sources
 
 STATES = ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead")
 
 
-def native(scene: Scene, sources: Sources, collect_ns: int) -> Iterator[Metric]:
-    """All of them; ``collect_ns`` is how long the last scrape took."""
+def native(scene: Scene, sources: Sources) -> Iterator[Metric]:
+    """All of them."""
     families = Families(SPECS)
     _broker(families, scene, sources)
     _groups(families, scene, sources)
     _topics(families, scene)
     _observers(families, scene, sources)
-    families.add("ottla_metrics_collect_duration_seconds", collect_ns / 1e9)
+    families.add("ottla_metrics_collect_duration_seconds", scene.collect_ns / 1e9)
     return families.collect()
 
 
@@ -35,8 +34,8 @@ def _broker(families: Families, scene: Scene, sources: Sources) -> None:
     for served in sources.requests.served():
         for error, count in sorted(served.by_error().items()):
             families.add("ottla_requests_total", count, served.api, error)
-        families["ottla_request_duration_seconds"].add_durations(served.durations, served.api)
-    families["ottla_journal_sync_duration_seconds"].add_durations(sources.syncs)
+        families.add_durations("ottla_request_duration_seconds", served.durations, served.api)
+    families.add_durations("ottla_journal_sync_duration_seconds", sources.syncs)
 
 
 def _groups(families: Families, scene: Scene, sources: Sources) -> None:
@@ -45,7 +44,7 @@ def _groups(families: Families, scene: Scene, sources: Sources) -> None:
     counters = sources.counters
     for cause, count in sorted(counters.rebalances.items()):
         families.add("ottla_rebalances_total", count, cause)
-    families["ottla_rebalance_duration_seconds"].add_durations(counters.durations)
+    families.add_durations("ottla_rebalance_duration_seconds", counters.durations)
     families.add("ottla_partition_unavailable_seconds_total", counters.stood_ms / 1000)
     for change in CHANGES:
         families.add("ottla_member_changes_total", counters.members[change], change)

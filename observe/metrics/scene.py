@@ -1,13 +1,42 @@
-"""One look at the broker for all sets of metrics of a scrape, within the bounds of the settings."""
+"""The sources of metrics, and one look at them for all sets of a scrape, within the bounds of the settings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ottla.broker.settings import Settings
+from ottla.observe.metrics.counters import Counters
+from ottla.observe.metrics.histogram import Durations
+from ottla.observe.metrics.requests import Requests
+from ottla.observe.recorder import Recorder
 from ottla.observe.snapshot import ClusterState, GroupState, OffsetState, TopicState
 from ottla.observe.view import View
+
+if TYPE_CHECKING:
+    from ottla.observe.sentinels.board import Board
+
+
+@dataclass
+class Sources:
+    """Everything that metrics are made of. What is None is left out.
+
+    Attributes:
+        address: host and port that clients are told.
+        nanoseconds: a clock.
+    """
+
+    view: View
+    requests: Requests
+    counters: Counters
+    nanoseconds: Callable[[], int]
+    settings: Settings
+    connections_opened: Callable[[], int]
+    address: tuple[str, int]
+    syncs: Durations
+    recorder: Recorder | None
+    sentinels: Board | None
 
 
 @dataclass
@@ -27,9 +56,11 @@ class Scene:
         left_out: how many groups, partitions and pairs of both were left out.
         alarms: how many stand, by sentinel.
         recorder_bytes: what the flight recorder holds.
+        collect_ns: how long the last scrape took.
     """
 
     cluster: ClusterState
+    collect_ns: int = 0
     partition_count: int = 0
     topics: list[TopicState] = field(default_factory=list)
     groups: list[GroupScene] = field(default_factory=list)
@@ -42,10 +73,14 @@ TURN = 25
 """Groups, or topics, that are looked at before something else may happen."""
 
 
-def looking(scene: Scene, view: View, settings: Settings) -> Iterator[None]:
+def looking(scene: Scene, sources: Sources) -> Iterator[None]:
     """Complete a scene, with pauses: a broker with thousands of groups has something else to do meanwhile."""
-    yield from _look_at_topics(scene, view, settings)
-    yield from _look_at_groups(scene, view, settings)
+    yield from _look_at_topics(scene, sources.view, sources.settings)
+    yield from _look_at_groups(scene, sources.view, sources.settings)
+    if sources.sentinels is not None:
+        scene.alarms = sources.sentinels.active_by_sentinel()
+    if sources.recorder is not None:
+        scene.recorder_bytes = sources.recorder.memory_bytes
 
 
 def _look_at_topics(scene: Scene, view: View, settings: Settings) -> Iterator[None]:

@@ -61,10 +61,8 @@ def _overlaps(group: GroupState) -> Iterator[Finding]:
                     believers.setdefault(topic, {}).update({other.member_id: None, member.member_id: None})
     names = _names(group) if shared else {}
     for topic, partitions_of in shared.items():
-        who, what = (
-            named([names[member_id] for member_id in believers[topic]]),
-            named(list(dict.fromkeys(partitions_of))),
-        )
+        who = named([names[member_id] for member_id in believers[topic]])
+        what = named(list(dict.fromkeys(partitions_of)))
         yield Finding(
             "two_believers",
             topic,

@@ -7,7 +7,6 @@ of them each second, those that wait for members and those in which something ch
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable
 
 from ottla.broker.clock import Clock, TimerHandle
 from ottla.broker.core import events
@@ -34,7 +33,7 @@ FENCED = frozenset(("ILLEGAL_GENERATION", "FENCED_INSTANCE_ID", "UNKNOWN_MEMBER_
 RESTLESS = frozenset(("PreparingRebalance", "CompletingRebalance"))
 
 
-class Sentinels(events.Observer):
+class Sentinels(events.ByType):
     """See the module.
 
     Args:
@@ -63,7 +62,7 @@ class Sentinels(events.Observer):
         self._cycle: deque[str] = deque()
         self._timer: TimerHandle | None = None
         self._last_commit: events.CommitNote | None = None
-        self._by_type: dict[type[events.Event], Callable[..., None]] = {
+        self.by_type = {
             events.StateChanged: self._state_changed,
             events.GroupLoaded: self._loaded,
             events.GroupRemoved: self._removed,
@@ -77,9 +76,6 @@ class Sentinels(events.Observer):
 
     def start(self) -> None:
         """Look every second from now on."""
-        self._arm()
-
-    def _arm(self) -> None:
         self._timer = self._clock.call_at(self._clock.monotonic_ms() + TURN_MS, self._turn)
 
     def stop(self) -> None:
@@ -94,7 +90,7 @@ class Sentinels(events.Observer):
         except Exception:  # a bug of ours: nobody else may suffer from it, and nobody wants to read of it each second
             self._log.error("the sentinels failed, and look no more", exc_info=True)
             return
-        self._arm()
+        self.start()
 
     def sweep(self) -> None:
         """One turn: look at a slice of the groups, and at those that need it."""
@@ -144,15 +140,7 @@ class Sentinels(events.Observer):
         self._repeats.ended(episode, self._clock.monotonic_ms())
 
     def wants(self, kind: type[events.Event]) -> bool:
-        return kind in self._by_type or kind is events.CommitReceived
-
-    def taker(self, kind: type[events.Event]) -> events.Emit:
-        return self._by_type.get(kind, self)
-
-    def __call__(self, event: events.Event) -> None:
-        noticed = self._by_type.get(type(event))
-        if noticed is not None:
-            noticed(event)
+        return super().wants(kind) or kind is events.CommitReceived
 
     def _state_changed(self, event: events.StateChanged) -> None:
         if event.after in RESTLESS:

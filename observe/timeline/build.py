@@ -31,15 +31,7 @@ def build(
     now_ms: int | None = None,
     max_lanes: int = MAX_LANES,
 ) -> Timeline:
-    """A timeline.
-
-    Args:
-        episodes: in order, as the history of the group has them; of a recording or live.
-        traffic: where commits and lag come from.
-        state: what the group is now; leave it out for a recording.
-        now_ms: the right edge as Unix time; leave it out to end with the last episode.
-        max_lanes: members beyond this have none; those that came first are left out.
-    """
+    """The timeline of episodes, in order; for the rest see `Builder`. Commits and lag come from ``traffic``."""
     builder = Builder(group_id, episodes, state=state, now_ms=now_ms, max_lanes=max_lanes)
     for episode in episodes:
         builder.add(episode)
@@ -65,7 +57,9 @@ class Builder:
 
     Args:
         known: the episodes, or at least the first; with ``now_ms`` it is enough.
-        state, now_ms, max_lanes: as for `build`.
+        state: what the group is now; leave it out for a recording.
+        now_ms: the right edge as Unix time; leave it out to end with the last episode.
+        max_lanes: members beyond this have none; those that came first are left out.
     """
 
     def __init__(

@@ -83,19 +83,16 @@ class Lanes:
 
     def of(self, part: MemberPart, kind: str, at: int) -> Track | None:
         """The lane of a member of an episode; None if it has none."""
-        track = self._of_id.get(part.member_id)
-        if track is None:
-            if part.fate in ("refused", "vanished") or kind == "refusal":
-                return None
-            track = self._free(part.client_id, part.client_host, part.group_instance_id, at + max(part.came_ms, 0))
-            if track is not None:
-                self._of_id[part.member_id] = track
+        is_none = part.fate in ("refused", "vanished") or kind == "refusal"
+        if is_none and part.member_id not in self._of_id:
+            return None
+        track = self.now(part, at + max(part.came_ms, 0))
         if track is not None and (kind == "replacement" or not track.is_gone) and part.fate != "replaced":
             track.tenant(at + max(part.came_ms, 0), part.member_id)
         return track
 
-    def now(self, member: MemberState, at: int) -> Track | None:
-        """The lane of a member that is there now; None if it has none."""
+    def now(self, member: MemberState | MemberPart, at: int) -> Track | None:
+        """The lane of a member that is there at a time; None if it has none."""
         track = self._of_id.get(member.member_id)
         if track is None:
             track = self._free(member.client_id, member.client_host, member.group_instance_id, at)

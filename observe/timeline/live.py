@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,11 +11,9 @@ from ottla.observe.timeline.traffic import Traffic
 
 if TYPE_CHECKING:
     from ottla.broker.clock import Clock, TimerHandle
-    from ottla.observe.timeline.build import Builder
     from ottla.observe.timeline.model import Timeline
     from ottla.observe.view import View
-    from ottla.observe.why.history import History
-    from ottla.observe.why.model import Episode
+    from ottla.observe.why.history import History, Pause
 
 ROUND_MS = 10_000
 """Period in which the lag of each group is looked at."""
@@ -65,14 +63,16 @@ class Timelines:
             self._looks.stop()
             self._looks = None
 
-    async def told(
-        self, group_id: str, pause: Callable[[], Awaitable[None]], *, last: int | None, since_ms: int | None
-    ) -> bytes:
+    async def told(self, group_id: str, pause: Pause, *, last: int | None, since_ms: int | None) -> bytes:
         """The JSON of a group's timeline, of at most so many episodes.
 
         Of what may be 100,000 parts of members there is one episode at a time, and others have their turn between.
         """
-        begin, builder = self._new_builder(group_id), None
+        from ottla.observe.timeline.build import Builder  # nothing of this is needed before somebody asks
+
+        self.watch()
+        begin = partial(Builder, group_id, state=self._view().group(group_id), now_ms=self._clock.wall_ms())
+        builder = None
         last = MOST_EPISODES if last is None else min(last, MOST_EPISODES)
         async for episode in self._history.each(group_id, pause, last=last, since_ms=since_ms):
             builder = begin([episode]) if builder is None else builder
@@ -83,13 +83,6 @@ class Timelines:
             pieces.append(piece)
             await pause()
         return b"".join(pieces)
-
-    def _new_builder(self, group_id: str) -> Callable[[Sequence[Episode]], Builder]:
-        """For a group as it is now, what makes a builder once the first episode is known."""
-        from ottla.observe.timeline.build import Builder  # nothing of this is needed before somebody asks
-
-        self.watch()
-        return partial(Builder, group_id, state=self._view().group(group_id), now_ms=self._clock.wall_ms())
 
 
 def _pieces(timeline: Timeline) -> Iterator[bytes]:

@@ -27,9 +27,6 @@ class Kind(IntEnum):
     SILENT = 6
 
 
-KINDS = ("gone", "owning", "joining", "joined", "syncing", "synced", "silent")
-"""The names of `Kind`, in its order."""
-
 FATES = ("", "left", "expired", "dropped", "unsynced", "replaced", "refused")
 """Why a member is gone, as in `ottla.observe.why.model.MemberPart.fate`; empty where nobody knows."""
 

@@ -15,7 +15,7 @@ WORTH_MS = 1_000
 DELAY_MS = 1_000
 """The same for an initial delay."""
 EAGER = frozenset(("range", "roundrobin", "sticky"))
-"""The well-known assignors that make everybody stop."""
+"""The well-known assignors that make everybody stop; Kafka Streams has one of its own, which stops nobody."""
 BROKERS_OWN = ("group.initial.rebalance.delay.ms", "group.max.size")
 """Settings of the broker that advice is about; all others are those of a client."""
 
@@ -63,14 +63,6 @@ class Case:
     def application(self) -> str:
         """The application that the member is, whatever its member ids were."""
         return application(self.episode, self.trigger.member) if self.trigger.member >= 0 else self.who
-
-    @property
-    def is_eager(self) -> bool:
-        """True if everybody stopped because of a known assignor that makes them.
-
-        Of those with other names nobody knows: Kafka Streams has one of its own, which stops nobody.
-        """
-        return bool(self.episode.stopped and self.episode.protocol_name in EAGER)
 
 
 def advise(episode: Episode, facts: Mapping[str, str]) -> list[Advice]:
@@ -180,10 +172,6 @@ def _dropped(case: Case) -> Advice:
     return _silent(case)
 
 
-def _expired(case: Case) -> Advice:
-    return _unheard(case) if "unheard_ms" in case.trigger.facts else _silent(case)
-
-
 def _restart(case: Case) -> Advice:
     return case.advice(
         "group.instance.id",
@@ -210,7 +198,7 @@ def _rolling(case: Case) -> Advice | None:
 
 
 def _joined(case: Case) -> Advice | None:
-    if not case.is_eager or case.episode.stood_ms < WORTH_MS:
+    if case.episode.protocol_name not in EAGER or not case.episode.stopped or case.episode.stood_ms < WORTH_MS:
         return None
     return case.advice(
         "partition.assignment.strategy",
@@ -360,7 +348,7 @@ _ADVICE: dict[str, Make] = {
     Cause.LEFT_POLL_TIMEOUT: _poll_advice,
     Cause.SESSION_EXPIRED_CONNECTION_LOST: _crashed,
     Cause.SESSION_EXPIRED_SILENT: _silent,
-    Cause.SESSION_EXPIRED: _expired,
+    Cause.SESSION_EXPIRED: _dropped,
     Cause.LEFT_CLOSED: _restart,
     Cause.LEFT_WITHOUT_REASON: _restart,
     Cause.LEFT_WITH_REASON: _restart,

@@ -31,27 +31,20 @@ class Row(NamedTuple):
     in_short: str = ""
 
 
-_ROWS: dict[str, Row] = {}
-
-
 class Cause(StrEnum):
-    """See the module."""
+    """See the module. The name of a class of a later version gives ``UNKNOWN``."""
+
+    row: Row
 
     def __new__(cls, *columns: str) -> Cause:
         cause = str.__new__(cls, columns[0])
         cause._value_ = columns[0]
-        _ROWS[cause] = Row(*columns)
+        cause.row = Row(*columns)
         return cause
 
-    @property
-    def row(self) -> Row:
-        """Its row of the table."""
-        return _ROWS[self]
-
     @classmethod
-    def of(cls, name: str) -> Cause:
-        """The class of a name; ``unknown`` for one of a later version."""
-        return cls(name) if name in _ROWS else cls.UNKNOWN
+    def _missing_(cls, value: object) -> Cause:
+        return cls.UNKNOWN
 
     # Somebody came
     GROUP_STARTED = Row(

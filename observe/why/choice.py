@@ -7,8 +7,8 @@ from datetime import tzinfo
 from typing import NamedTuple
 
 from ottla.observe.why.causes import Cause
-from ottla.observe.why.model import Episode
-from ottla.observe.why.plain import HERE, clock, plain_name
+from ottla.observe.why.model import HERE, Episode
+from ottla.observe.why.plain import clock, plain_name
 
 LOOK_BACK = 25
 """Among so many of the latest episodes the choice is made."""
@@ -27,10 +27,6 @@ class Choice(NamedTuple):
 
     main: Episode
     later: list[Episode]
-
-    @property
-    def all(self) -> list[Episode]:
-        return [self.main, *self.later]
 
 
 def choose(episodes: Sequence[Episode]) -> Choice | None:
@@ -77,15 +73,6 @@ def is_return_of(episode: Episode, before: Episode) -> bool:
 def in_a_line(episode: Episode, zone: tzinfo | None = None) -> str:
     """The episodes after the one that is told in full."""
     when = clock(episode.started_ms, zone)
-    if episode.kind == "stopped":
-        return f"Then, at {when}, the broker stopped or gave the group up."
-    if episode.kind == "loaded":
-        return f"Then, at {when}, the broker took the group over and read it from its log."
+    if episode.kind in OF_BROKER:
+        return f"Then, at {when}, {Cause(episode.cause).row.clause}."
     return f"Then, {episode.kind} {episode.number} at {when}: {episode.headline}"
-
-
-def beginning(choice: Choice) -> str:
-    """Why nothing can be told but that the broker was started; empty if something can."""
-    if choice.main.kind != "loaded":
-        return ""
-    return "What the broker remembers begins there."

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from ottla.broker.core.events import Disconnected, MemberReplaced, RequestRefused
 from ottla.observe.why.causes import Cause
@@ -32,26 +31,18 @@ RESTARTS = frozenset(
 """The ways in which a member goes that is restarted; one that crashes is not said to have been restarted."""
 
 
-class Replaced(NamedTuple):
-    """A static member's old id, and who has its place now."""
-
-    known: Known
-    at_ms: int
-    client_id: str
-    client_host: str
-
-
 @dataclass(slots=True, eq=False)
 class Departures:
     """The last departures of a group, oldest first.
 
     Attributes:
+        replaced_ids: static members that came back with another id, by the old one.
         emptied_ms: when nobody was left, Unix time: who went until then went with all the others.
     """
 
     emptied_ms: int = NEVER
     recent: deque[Departure] = field(default_factory=deque)
-    replaced_ids: dict[str, Replaced] = field(default_factory=dict)
+    replaced_ids: dict[str, Departure] = field(default_factory=dict)
 
     def gone(self, departure: Departure, members: int) -> None:
         """A member is gone.
@@ -92,7 +83,7 @@ class Departures:
         departure = Departure(old, Cause.STATIC_MEMBER_REPLACED, event.at_ms, event.wall_ms)
         departure.back_ms = event.wall_ms
         self.gone(departure, members)
-        self.replaced_ids[event.old_member_id] = Replaced(old, event.at_ms, old.client_id, old.client_host)
+        self.replaced_ids[event.old_member_id] = departure
         while len(self.replaced_ids) > min(FEW_DEPARTURES + members, MOST_DEPARTURES):
             del self.replaced_ids[next(iter(self.replaced_ids))]
 

@@ -57,11 +57,6 @@ class EpisodeFile:
         self._writing: asyncio.Future[None] | None = None
         self._lock = Lock()
 
-    @property
-    def limit_bytes(self) -> int:
-        """The size at which the file is written anew."""
-        return 2 * self._store.budget_bytes
-
     async def begin(self) -> None:
         """Read what was kept into the store, and keep what comes. A file that cannot be read or written is told of."""
         try:
@@ -98,7 +93,7 @@ class EpisodeFile:
         if self._file is None or (self._writing is not None and not self._writing.done()):
             return  # what is new waits for the write that runs
         loop = asyncio.get_running_loop()
-        if self._size_bytes + self._new_bytes > self.limit_bytes:
+        if self._size_bytes + self._new_bytes > 2 * self._store.budget_bytes:
             self._new.clear()
             self._writing = loop.run_in_executor(None, self._write_anew, self._store.all_rows())
         else:
@@ -129,12 +124,17 @@ class EpisodeFile:
             descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             anew = os.fdopen(descriptor, "r+b", buffering=0)
             before, self._file, self._size_bytes = self._file, anew, 0
-        self._write([MAGIC])
-        for group_id, row in rows:
-            self._write([frame(group_id, row)])
-        os.replace(beside, self.path)
-        if before is not None:
-            before.close()
+        try:
+            self._write([MAGIC])
+            for group_id, row in rows:
+                self._write([frame(group_id, row)])
+            os.replace(beside, self.path)
+        except OSError:
+            beside.unlink(missing_ok=True)  # it may be what fills the disk
+            raise
+        finally:
+            if before is not None:
+                before.close()
 
     def _failed(self, error: OSError) -> None:
         self._log.error(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from msgspec.msgpack import Decoder, Encoder
 
 from ottla.broker.core.events import Event
@@ -63,7 +65,7 @@ def running(account: Account, now_ms: int | None = None) -> Episode | None:
     at_ms = run.start_ms if account.input is None else account.input.at_ms
     if now_ms is not None:
         at_ms = max(at_ms, run.start_ms + now_ms - run.episode.started_ms)
-    copy = run.seen(_decode(_encode(run.episode)))
+    copy = replace(run, episode=_decode(_encode(run.episode)))
     Standing(dict(account.standing.since)).charge(copy, at_ms)
     judge.preview(copy, at_ms)
     return copy.episode

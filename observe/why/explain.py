@@ -5,6 +5,7 @@ from __future__ import annotations
 from asyncio import sleep
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from msgspec import Raw, Struct, json, msgpack
@@ -31,9 +32,8 @@ class Told(Struct):
     episodes: list[Episode]
 
 
-async def _pause() -> None:
-    """Let others have a turn: a long history takes a while to be told."""
-    await sleep(0)
+_pause = partial(sleep, 0)
+"""Lets others have a turn: a long history takes a while to be told."""
 
 
 @dataclass(frozen=True)
@@ -42,15 +42,14 @@ class Explanations:
 
     Attributes:
         now_ms: gives Unix time.
-        recorder: None where nothing is recorded.
         is_group: whether there is a group of a name, of which nothing may have happened yet.
     """
 
     history: History
     now_ms: Callable[[], int]
-    recorder: Recorder | None = None
-    timelines: Timelines | None = None
-    is_group: Callable[[str], bool] = lambda group_id: False
+    recorder: Recorder
+    timelines: Timelines
+    is_group: Callable[[str], bool]
 
     async def why(
         self, group_id: str, *, last: int | None = None, since_ms: int | None = None, generation: int | None = None
@@ -66,14 +65,12 @@ class Explanations:
 
     async def timeline(self, group_id: str, *, last: int | None = None, since_ms: int | None = None) -> bytes | None:
         """The timeline of a group."""
-        if self.timelines is None or not self._is_known(group_id):
+        if not self._is_known(group_id):
             return None
         return await self.timelines.told(group_id, _pause, last=last, since_ms=since_ms)
 
     def events(self, group_id: str, *, after: int = 0, limit: int | None = None) -> bytes | None:
         """The recorded events of a group after a number, each with its number as ``seq``."""
-        if self.recorder is None:
-            return None
         most = MOST_EVENTS if limit is None else min(limit, MOST_EVENTS)
         found = self.recorder.events(group_id, after=after, limit=most)
         if not found and not self._is_known(group_id):
@@ -83,12 +80,3 @@ class Explanations:
 
     def _is_known(self, group_id: str) -> bool:
         return self.history.knows(group_id) or self.is_group(group_id)
-
-
-def read_told(body: bytes) -> Told:
-    """Read what `Explanations.why` made; fields of a newer broker are left out.
-
-    Raises:
-        msgspec.ValidationError: it is something else.
-    """
-    return json.decode(body, type=Told)

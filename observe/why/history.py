@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from operator import itemgetter
+from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
@@ -41,13 +42,10 @@ OF_NO_GROUP = frozenset((OwnershipChanged, TopicChanged, TopicDeleted))
 Facts = Callable[[], Mapping[str, str]]
 """The present settings of the broker, by name."""
 
+Pause = Callable[[], Awaitable[None]]
+"""Is awaited now and then by whoever takes long."""
+
 Handlers = Mapping[type[Event], Callable[[Any, Any], None]]
-
-
-def _handlers() -> Handlers:
-    from ottla.observe.why.tracker import HANDLERS  # at a start there is no group that anything happens to
-
-    return HANDLERS
 
 
 class History(Observer):
@@ -76,17 +74,16 @@ class History(Observer):
         self.store = Store(budget_bytes)
         self._accounts: dict[str, Account] = {}
         self._strangers: dict[str, None] = {}  # those of them that may be none
-        self._handlers: Handlers = {}
         self._ownership: OwnershipChanged | None = None
         self._topics = Topics()
 
     def wants(self, kind: type[Event]) -> bool:
-        return kind in OF_NO_GROUP or kind in _handlers()
+        return kind in OF_NO_GROUP or kind in self._handlers
 
     def taker(self, kind: type[Event]) -> Emit:
         if kind in OF_NO_GROUP:
             return self
-        handle, accounts, strangers = _handlers()[kind], self._accounts, self._strangers
+        handle, accounts, strangers = self._handlers[kind], self._accounts, self._strangers
 
         def take(event: Event) -> None:
             account = accounts.get(event.group_id)
@@ -104,11 +101,6 @@ class History(Observer):
         """True if it keeps anything."""
         return self.store.budget_bytes > 0
 
-    @property
-    def memory_bytes(self) -> int:
-        """Bytes that the ended episodes take."""
-        return self.store.size_bytes
-
     def __call__(self, event: Event) -> None:
         group_id = event.group_id
         if not group_id:
@@ -117,7 +109,7 @@ class History(Observer):
                 return
             self._topics.take(event)  # else it is a timer of a whole partition
             return
-        handle = (self._handlers or self._begin()).get(event.__class__)
+        handle = self._handlers.get(event.__class__)
         if handle is None:
             return
         account = self._accounts.get(group_id)
@@ -151,27 +143,26 @@ class History(Observer):
         if known is not None:
             known.heard_ms = known.sign_ms = note[1]
 
-    def _begin(self) -> Handlers:
-        self._handlers = _handlers()
-        return self._handlers
+    @cached_property
+    def _handlers(self) -> Handlers:
+        from ottla.observe.why.tracker import HANDLERS  # at a start there is no group that anything happens to
+
+        return HANDLERS
 
     def _follow(self, group_id: str) -> Account:
+        from ottla.observe.why.account import Account
+
         if len(self._strangers) >= MOST_STRANGERS:
             self._leave(next(iter(self._strangers)))
         self._strangers[group_id] = None
-        account = self._accounts[group_id] = self._new_account(group_id)
+        account = Account(group_id, self.store.keep, self.store.replace, self._tell, self._topics)
+        account.count = self.store.last_number(group_id)
+        self._accounts[group_id] = account
         return account
 
     def _leave(self, group_id: str) -> None:
         self._accounts.pop(group_id).close()
         self._strangers.pop(group_id, None)
-
-    def _new_account(self, group_id: str) -> Account:
-        from ottla.observe.why.account import Account
-
-        account = Account(group_id, self.store.keep, self.store.replace, self._tell, self._topics)
-        account.count = self.store.last_number(group_id)
-        return account
 
     def _tell(self, episode: Episode) -> None:
         for callback in self.on_episode:
@@ -200,62 +191,42 @@ class History(Observer):
         known = None if account is None else account.members.get(member_id)
         return ("", "") if known is None else (known.client_id, known.client_host)
 
-    def episodes(
-        self,
-        group_id: str,
-        *,
-        last: int | None = None,
-        since_ms: int | None = None,
-        generation: int | None = None,
-        explained: bool = True,
-    ) -> list[Episode]:
-        """The episodes of a group, the oldest first; one that runs is the last.
+    def episodes(self, group_id: str, **wanted: int | None) -> list[Episode]:
+        """The episodes of a group that `chosen` gives, with words and advice."""
+        facts = self._facts()
+        return [explain(one, facts) for one in self.chosen(group_id, **wanted)]
+
+    async def each(self, group_id: str, pause: Pause, **wanted: int | None) -> AsyncIterator[Episode]:
+        """The same one by one, with pauses: all those of a large group are hundreds of thousands of objects."""
+        facts = self._facts()
+        for episode in self.chosen(group_id, **wanted):
+            yield explain(episode, facts)
+            await pause()
+
+    def chosen(
+        self, group_id: str, *, last: int | None = None, since_ms: int | None = None, generation: int | None = None
+    ) -> Iterator[Episode]:
+        """The episodes of a group, the oldest first; one that runs is the last. Each is decoded when it is its turn.
 
         Args:
             last: at most so many.
             since_ms: only what began at this Unix time or later, or runs.
             generation: only what led to this one, or happened in it.
-            explained: with words and advice.
         """
-        found = list(self._chosen(group_id, last, since_ms, generation))
-        if not explained:
-            return found
-        facts = self._facts()
-        return [explain(one, facts) for one in found]
-
-    async def each(
-        self,
-        group_id: str,
-        pause: Callable[[], Awaitable[None]],
-        *,
-        last: int | None = None,
-        since_ms: int | None = None,
-        generation: int | None = None,
-    ) -> AsyncIterator[Episode]:
-        """The same one by one, with pauses: all those of a large group are hundreds of thousands of objects."""
-        facts = self._facts()
-        for episode in self._chosen(group_id, last, since_ms, generation):
-            yield explain(episode, facts)
-            await pause()
-
-    def _chosen(
-        self, group_id: str, last: int | None, since_ms: int | None, generation: int | None
-    ) -> Iterator[Episode]:
-        """Those that are asked for, in order; each is decoded when it is its turn."""
         self.catch_up()
         refusals, running = self._present(group_id, since_ms)
-        rows: list[tuple[int, bytes | Episode]] = list(self.store.rows(group_id, since_ms=since_ms))
-        rows = sorted([*rows, *((one.number, one) for one in refusals)], key=itemgetter(0))
+        rows = [row for row in self.store.of_group(group_id) if since_ms is None or row.started_ms >= since_ms]
+        found: list[Row | Episode] = sorted([*rows, *refusals], key=attrgetter("number"))
         if running is not None:
-            rows.append((running.number, running))
+            found.append(running)
         if generation is not None:
             # Few are of one generation, and which is known only when they are read.
-            rows = [(number, one) for number, one in rows if _is_of(self._read(one), generation)]
+            found = [one for one in found if _is_of(self._read(one), generation)]
         if last is not None:
-            rows = rows[-last:] if last else []
-        return (self._read(one) for _, one in rows)
+            found = found[-last:] if last else []
+        return map(self._read, found)
 
-    def _read(self, kept: bytes | Episode) -> Episode:
+    def _read(self, kept: Row | Episode) -> Episode:
         return kept if isinstance(kept, Episode) else self.store.decoded(kept)
 
     def _present(self, group_id: str, since_ms: int | None) -> tuple[list[Episode], Episode | None]:
@@ -271,7 +242,7 @@ class History(Observer):
             running.now_ms = now_ms or 0
         return [one for one in account.open_refusals() if since_ms is None or one.last_ms >= since_ms], running
 
-    async def costs(self, since_ms: int, pause: Callable[[], Awaitable[None]], *, most: int) -> list[Cost]:
+    async def costs(self, since_ms: int, pause: Pause, *, most: int) -> list[Cost]:
         """The cost of each group since a Unix time, the highest first; groups without any are left out.
 
         Of a refusal that was repeated since then all times count, and what still runs has no cost yet.

@@ -9,8 +9,7 @@ from ottla.observe.why.blame import culprit
 from ottla.observe.why.causes import Cause
 from ottla.observe.why.departures import AT_CLOSE_MS, FLAPS, MOST_PER_MEMBER, RESTARTS
 from ottla.observe.why.members import NEVER, Asked, Departure, Known
-from ottla.observe.why.model import Episode, Trigger
-from ottla.observe.why.plain import HERE
+from ottla.observe.why.model import HERE, Episode, Trigger
 from ottla.observe.why.reasons import joining_class, leaving_class, said
 from ottla.observe.why.run import Run
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
@@ -102,6 +101,7 @@ def replacement_facts(known: Known, event: events.MemberReplaced, join: events.J
 def rejoin(account: Account, known: Known, before: Asked, join: events.JoinReceived) -> tuple[str, dict[str, str]]:
     """Why a member joins again."""
     after = known.asked
+    given_up = {"held": str(len(after.held))}
     if before.topics is not None and after.topics is not None and before.topics != after.topics:
         came = [topic for topic in after.topics if topic not in before.topics]
         went = [topic for topic in before.topics if topic not in after.topics]
@@ -113,17 +113,18 @@ def rejoin(account: Account, known: Known, before: Asked, join: events.JoinRecei
     if by_words in SAID:
         if by_words == Cause.TOPIC_METADATA_CHANGED:
             return by_words, _changed_topics(account, after, join)
-        return by_words, _given_up(before, after) if by_words == Cause.COOPERATIVE_FOLLOW_UP else {}
+        return by_words, given_up if by_words == Cause.COOPERATIVE_FOLLOW_UP else {}
     if account.state == "CompletingRebalance":
         return Cause.METADATA_CHANGED_WHILE_SYNCING, {}
-    if known.error in LOST_GENERATION and _just_loaded(account, join):
+    is_just_loaded = account.loaded_ms != NEVER and join.at_ms - account.loaded_ms <= AFTER_LOAD_MS
+    if known.error in LOST_GENERATION and is_just_loaded:
         return Cause.GENERATION_LOST_ON_LOAD, {"error": known.error}
     if by_words is not None or known.error:
         return Cause.REJOINED_AFTER_ERROR, {"error": known.error} if known.error else {}
     if known.member_id == account.leader_id and (changed := _changed_topics(account, after, join)):
         return Cause.TOPIC_METADATA_CHANGED, changed  # librdkafka gives no reason
     if before.held != after.held and not before.is_partial:
-        return Cause.COOPERATIVE_FOLLOW_UP, _given_up(before, after)
+        return Cause.COOPERATIVE_FOLLOW_UP, given_up
     if before.user_data != after.user_data and not before.is_partial:
         return Cause.USER_DATA_CHANGED, {}
     return Cause.LEADER_REJOINED if known.member_id == account.leader_id else Cause.MEMBER_REJOINED, {}
@@ -149,14 +150,6 @@ def _by_pattern(account: Account, came: list[str], went: list[str], event: event
     created = {one.topic for one in changes if one.partitions and not one.partitions_before}
     deleted = {one.topic for one in changes if not one.partitions}
     return changes[0].facts(event.at_ms) if changes and created >= {*came} and deleted >= {*went} else {}
-
-
-def _given_up(before: Asked, after: Asked) -> dict[str, str]:
-    return {"held": str(len(after.held))}
-
-
-def _just_loaded(account: Account, event: events.Event) -> bool:
-    return account.loaded_ms != NEVER and event.at_ms - account.loaded_ms <= AFTER_LOAD_MS
 
 
 # Who goes
@@ -232,11 +225,6 @@ def _alive(known: Known, event: events.Event, since_ms: int) -> dict[str, str]:
 
 
 # The end of an episode
-
-
-def ownership(account: Account) -> bool:
-    """True while the broker takes the group over or gives it up."""
-    return isinstance(account.input, events.OwnershipChanged)
 
 
 def conclude(account: Account, run: Run, event: events.Event) -> None:

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+HERE = frozenset(("stayed", "new", "returned", "replaced"))
+"""The fates of who is a member afterwards; see `MemberPart`."""
+
 
 class MemberPart(Struct, omit_defaults=True):
     """One member's part in an episode.

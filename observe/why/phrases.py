@@ -19,7 +19,7 @@ ALIKE = {one for one in Cause if one.row.of_many} | {
 
 def in_short(facts: Mapping[str, str]) -> str:
     """The way in which a member that came back had gone, in a few words; empty if it is not known."""
-    return Cause.of(facts.get("went", "")).row.in_short
+    return Cause(facts.get("went", "")).row.in_short
 
 
 def span(facts: Mapping[str, str], name: str) -> str:
@@ -30,7 +30,7 @@ def span(facts: Mapping[str, str], name: str) -> str:
 
 def phrase(trigger: Trigger, who: str, members: int = 1) -> str:
     """The clause; ``who`` may name several members."""
-    row = Cause.of(trigger.cause).row
+    row = Cause(trigger.cause).row
     words = (row.of_many if members > 1 else "") or row.clause
     who = who or "a member"
     change = topic_change(trigger.facts) if "topic" in trigger.facts else ""
@@ -61,7 +61,9 @@ def brief(trigger: Trigger, who: str) -> str:
 def details(trigger: Trigger, part: MemberPart | None) -> list[str]:
     """The facts besides, a clause each."""
     make = _DETAILS.get(trigger.cause)
-    clauses = make(trigger.facts, part) if make is not None else []
+    clauses = make(trigger.facts) if make is not None else []
+    if trigger.cause == Cause.LEFT_POLL_TIMEOUT and part is not None and part.rebalance_timeout_ms:
+        clauses.append(f"its max.poll.interval.ms is {limit(part.rebalance_timeout_ms)}")
     if trigger.reason and not trigger.cause.endswith("-write-failed"):
         whose = "it said" if trigger.member >= 0 else "the coordinator said"
         if trigger.cause == Cause.REMOVED_BY_ADMIN:
@@ -70,12 +72,12 @@ def details(trigger: Trigger, part: MemberPart | None) -> list[str]:
     return [clause for clause in clauses if clause]
 
 
-Details = Callable[[Mapping[str, str], MemberPart | None], list[str]]
+Details = Callable[[Mapping[str, str]], list[str]]
 
 
 def _clause(fact: str, text: str) -> Details:
     """A clause that has facts in braces, told if the first of them is known."""
-    return lambda facts, part: [text.format_map(facts)] if facts.get(fact) else []
+    return lambda facts: [text.format_map(facts)] if facts.get(fact) else []
 
 
 _assignors = _clause("after", "it had {before} and has {after} now")
@@ -87,15 +89,15 @@ _flapping = _clause("times", "it left or was removed {times} times within ten mi
 _rolling = _clause("restarted", "{restarted} of them went and came back within ten minutes, each once")
 
 
-def _type(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:
+def _type(facts: Mapping[str, str]) -> list[str]:
     return [f"it is of type {quoted(facts['protocol_type'])}", f"the group is of type {quoted(facts['group_type'])}"]
 
 
-def _replaced(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:
+def _replaced(facts: Mapping[str, str]) -> list[str]:
     return [f"nobody had been there for {away}"] if (away := span(facts, "away_ms")) else []
 
 
-def _returned(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:
+def _returned(facts: Mapping[str, str]) -> list[str]:
     went = in_short(facts) or "it went"
     clauses = [f"{went} {away} before"] if (away := span(facts, "away_ms")) else []
     if again := span(facts, "heard_again_ms"):
@@ -103,7 +105,7 @@ def _returned(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:
     return clauses
 
 
-def _left(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:
+def _left(facts: Mapping[str, str]) -> list[str]:
     if after := span(facts, "closed_after_ms"):
         return [f"it gave no reason, but its connection was closed {after} later"]
     if facts.get("evidence") == "awaited":
@@ -120,14 +122,7 @@ def _left(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:
     return []
 
 
-def _poll(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:
-    clauses = _left(facts, part)
-    if part is not None and part.rebalance_timeout_ms:
-        clauses.append(f"its max.poll.interval.ms is {limit(part.rebalance_timeout_ms)}")
-    return clauses
-
-
-def _expired(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:
+def _expired(facts: Mapping[str, str]) -> list[str]:
     clauses = []
     if lost := span(facts, "lost_ago_ms"):
         clauses.append(f"the connection was lost {lost} before")
@@ -140,7 +135,7 @@ def _expired(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:
     return clauses
 
 
-def _dropped(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:
+def _dropped(facts: Mapping[str, str]) -> list[str]:
     heard = span(facts, "heard_ago_ms")
     if unheard := span(facts, "unheard_ms"):
         return [f"it was not heard of since the broker started {unheard} before"]
@@ -154,7 +149,7 @@ def _dropped(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:
     return ["when it was last heard of is unknown"]
 
 
-def _subscription(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:
+def _subscription(facts: Mapping[str, str]) -> list[str]:
     clauses = []
     if came := facts.get("came"):
         clauses.append(f"it subscribed to {came}")
@@ -165,20 +160,20 @@ def _subscription(facts: Mapping[str, str], part: MemberPart | None) -> list[str
     return clauses
 
 
-def _topics(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:
+def _topics(facts: Mapping[str, str]) -> list[str]:
     more = facts.get("more", "")
     clauses = [f"{facts['topic']} changed {ago} before"] if (ago := span(facts, "changed_ago_ms")) else []
     return clauses + ([f"{more} more of its topics changed"] if more else [])
 
 
-def _admin(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:
+def _admin(facts: Mapping[str, str]) -> list[str]:
     by, place = facts.get("by", ""), facts.get("from", "").removeprefix("/")
     if by or place:
         return [f"the request came from {by or 'a client'}{f' at {place}' if place else ''}"]
     return []
 
 
-def _mismatch(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:
+def _mismatch(facts: Mapping[str, str]) -> list[str]:
     clauses = [f"it offers {facts.get('offered') or 'no assignor'}"]
     if group_has := facts.get("group_has"):
         clauses.append(f"all members of the group have {group_has}")
@@ -187,7 +182,7 @@ def _mismatch(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:
     return clauses
 
 
-def _duplicate(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:
+def _duplicate(facts: Mapping[str, str]) -> list[str]:
     clauses = [f"{facts['new']} has it now"] if facts.get("new") else []
     if after := span(facts, "after_ms"):
         old = facts.get("old") or "the process that had it before"
@@ -197,7 +192,7 @@ def _duplicate(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:
     return clauses
 
 
-def _over(facts: Mapping[str, str], part: MemberPart | None) -> list[str]:
+def _over(facts: Mapping[str, str]) -> list[str]:
     if "members" not in facts:
         return []
     generation = f" and was at generation {facts['generation']}" if "generation" in facts else ""
@@ -208,7 +203,7 @@ _DETAILS: dict[str, Details] = {
     Cause.MEMBER_RETURNED: _returned,
     Cause.GROUP_STARTED: _returned,
     Cause.LEFT_CLOSED: _left,
-    Cause.LEFT_POLL_TIMEOUT: _poll,
+    Cause.LEFT_POLL_TIMEOUT: _left,
     Cause.LEFT_WITHOUT_REASON: _left,
     Cause.REMOVED_BY_ADMIN: _admin,
     Cause.SESSION_EXPIRED_CONNECTION_LOST: _expired,

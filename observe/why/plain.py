@@ -6,12 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime, tzinfo
 
-from ottla.observe.why.model import Episode, MemberPart, Wait
+from ottla.observe.why.model import HERE, Episode, MemberPart, Wait
 
 SHORT_ID = 8
 MOST_NAMES = 4
-HERE = frozenset(("stayed", "new", "returned", "replaced"))
-"""The fates of who is a member afterwards."""
 NAMELESS = "a client without a name"
 """Names a member that was turned away before it had an id, and has no client id."""
 

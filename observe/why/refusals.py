@@ -66,7 +66,7 @@ def _fenced(account: Account, event: RequestRefused, asked: RequestReceived) -> 
     if holder is not None:
         facts["new"] = _where(holder.client_id, holder.client_host)
     if replaced is not None:
-        facts["old"] = _where(replaced.client_id, replaced.client_host)
+        facts["old"] = _where(replaced.known.client_id, replaced.known.client_host)
         facts["after_ms"] = str(event.at_ms - replaced.at_ms)
         flaps = account.departures.flaps(replaced.known, event.wall_ms)
         facts["replaced_times"] = str(flaps)
@@ -74,8 +74,8 @@ def _fenced(account: Account, event: RequestRefused, asked: RequestReceived) -> 
     if _again(account, key, event):
         account.refusals[key].triggers[0].facts = facts
         return
-    client_id = asked.client_id or ("" if replaced is None else replaced.client_id)
-    client_host = asked.client_host or ("" if replaced is None else replaced.client_host)
+    client_id = asked.client_id or ("" if replaced is None else replaced.known.client_id)
+    client_host = asked.client_host or ("" if replaced is None else replaced.known.client_host)
     parts = [MemberPart(event.member_id, client_id, client_host, instance, fate="refused")]
     if holder is not None:
         parts.append(holder.part())

@@ -46,12 +46,6 @@ class Run:
     late: list[Late] = field(default_factory=list)
     longest_ms: dict[int, int] = field(default_factory=dict)
 
-    def seen(self, episode: Episode) -> Run:
-        """The same with a copy of the episode, which may be charged."""
-        run = Run(episode, self.start_ms)
-        run.index, run.awaited, run.late = self.index, self.awaited, self.late
-        return run
-
     def at(self, event: Event) -> int:
         """Milliseconds after the start of the episode."""
         return event.at_ms - self.start_ms

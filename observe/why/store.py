@@ -111,8 +111,6 @@ class Store:
         """Keep rows of an earlier run, each with its group, oldest first."""
         for group_id, row in rows:
             self._put(group_id, row)
-        if self.size_bytes > self.budget_bytes:
-            self._make_room()
 
     def all_rows(self) -> list[tuple[str, Row]]:
         """Everything that is kept, each row with its group."""
@@ -129,25 +127,14 @@ class Store:
         if self.size_bytes > self.budget_bytes:
             self._make_room()
 
-    def rows(self, group_id: str, *, since_ms: int | None = None) -> list[tuple[int, bytes]]:
-        """The episodes of a group by their numbers, as they are kept, in the order in which they ended.
-
-        Args:
-            since_ms: only those that began at this Unix time or later.
-        """
-        kept = self._groups.get(group_id)
-        if kept is None:
-            return []
-        return [(row.number, row.data) for row in kept.episodes if since_ms is None or row.started_ms >= since_ms]
-
     def of_group(self, group_id: str) -> list[Row]:
         """The episodes of a group, in the order in which they ended."""
         kept = self._groups.get(group_id)
         return list(kept.episodes) if kept is not None else []
 
-    def decoded(self, data: bytes) -> Episode:
-        """One of `rows`."""
-        return self._decode(decompress(data))
+    def decoded(self, row: Row) -> Episode:
+        """The episode of a row."""
+        return self._decode(decompress(row.data))
 
     def replace(self, episode: Episode) -> None:
         """Something about a kept episode became known later; nothing happens if it was dropped meanwhile."""

@@ -27,9 +27,7 @@ def on_input(account: Account, event: events.Input) -> None:
 
 def on_request(account: Account, event: events.RequestReceived) -> None:
     """A request came in; its member shows that it lives."""
-    if account.happenings or account.joined:
-        account.settle(event)
-    account.last = event
+    on_input(account, event)
     known = account.members.get(event.member_id)
     if known is not None and event.api != "Heartbeat":
         known.heard(event.at_ms)
@@ -37,9 +35,7 @@ def on_request(account: Account, event: events.RequestReceived) -> None:
 
 def on_commit(account: Account, event: events.CommitReceived) -> None:
     """An OffsetCommit: the most frequent of all requests that leave an event."""
-    if account.happenings or account.joined:
-        account.settle(event)
-    account.last = event
+    on_input(account, event)
     known = account.members.get(event.member_id)
     if known is not None:
         known.heard_ms = known.sign_ms = event.at_ms
@@ -63,11 +59,6 @@ def on_sync_received(account: Account, event: events.SyncReceived) -> None:
     elif (part := account.run.part_of(event.member_id)) is not None:
         part.synced_ms = account.run.at(event)
         account.run.arrived(event.member_id, event)
-
-
-def on_leave_received(account: Account, event: events.LeaveReceived) -> None:
-    # Whoever sends it may be somebody else: an administrator's tool names the member, too.
-    on_input(account, event)
 
 
 def on_session_extended(account: Account, event: events.SessionExtended) -> None:
@@ -134,7 +125,9 @@ def on_barrier_closed(account: Account, event: events.BarrierClosed) -> None:
     if event.barrier == "sync":
         _sync_over(account, event)
         return
-    closers = _closers(account)
+    # The members whose input closes the join barrier, if the time does not.
+    closers = [known.member_id for known in account.joined]
+    closers += [one.known.member_id for one in account.happenings if one.known is not None]
     account.settle(event)
     run = account.run or account.unseen(event)
     wait = run.open_wait()
@@ -159,14 +152,6 @@ def on_barrier_closed(account: Account, event: events.BarrierClosed) -> None:
             wait.last = [run.index[one.member_id] for one in account.members.values() if run.part(one).came_ms < 0]
             if not wait.last:
                 wait.pending_ids = list(account.issued) or list(filter(None, [account.input.member_id]))
-
-
-def _closers(account: Account) -> list[str]:
-    """The members whose input closes the join barrier, if the time does not."""
-    return [
-        *(known.member_id for known in account.joined),
-        *(one.known.member_id for one in account.happenings if one.known is not None),
-    ]
 
 
 def _dropped(account: Account, run: Run, member_id: str, heard_ms: int, event: events.Event) -> None:
@@ -299,7 +284,7 @@ def on_state_changed(account: Account, event: events.StateChanged) -> None:
     account.state = event.after
     if event.after != "Dead":
         return
-    if judge.ownership(account):
+    if isinstance(account.input, events.OwnershipChanged):  # the broker gives the group up
         run = account.run or account.new_run("stopped", event)
         account.run = run
         for known in account.members.values():
@@ -335,13 +320,8 @@ def on_group_loaded(account: Account, event: events.GroupLoaded) -> None:
         part = run.part(known)
         part.after = known.owned
         part.is_leader = known.member_id == account.leader_id
-    run.trigger(
-        Cause.COORDINATOR_LOADED,
-        None,
-        event,
-        "",
-        {"members": str(len(account.members)), "generation": str(event.generation)},
-    )
+    facts = {"members": str(len(account.members)), "generation": str(event.generation)}
+    run.trigger(Cause.COORDINATOR_LOADED, None, event, "", facts)
     finish(account, run, event, "loaded")
 
 
@@ -358,7 +338,7 @@ HANDLERS: dict[type[events.Event], Callable[[Account, Any], None]] = {
     events.GroupRemoved: on_group_removed,
     events.JoinReceived: on_join_received,
     events.LeaderChanged: comings.on_leader_changed,
-    events.LeaveReceived: on_leave_received,
+    events.LeaveReceived: on_input,  # its sender may be a tool of an administrator, which names the member, too
     events.MemberAdded: comings.on_member_added,
     events.MemberIdIssued: comings.on_member_id_issued,
     events.MemberLeft: comings.on_member_left,

@@ -5,10 +5,9 @@ from __future__ import annotations
 from datetime import tzinfo
 
 from ottla.observe.why.causes import Cause
-from ottla.observe.why.model import Episode, MemberPart, Trigger, Wait
+from ottla.observe.why.model import HERE, Episode, MemberPart, Trigger, Wait
 from ottla.observe.why.phrases import ALIKE, brief, details, phrase
 from ottla.observe.why.plain import (
-    HERE,
     application,
     awaited,
     clock,
@@ -84,10 +83,6 @@ class _Story:
         self.named.add(index)
         return f"{self.names[index]} ({place})"
 
-    def applied(self, index: int) -> str:
-        """The application that a member is, whatever its member ids were."""
-        return application(self.episode, index)
-
     def part(self, index: int) -> MemberPart | None:
         members = self.episode.members
         return members[index] if 0 <= index < len(members) else None
@@ -98,22 +93,15 @@ class _Story:
     # The headline
 
     def headline(self) -> str:
-        episode = self.episode
-        match episode.kind:
-            case "refusal":
-                text = self.first_phrase()
-                if episode.times > 1:
-                    text += f" ({episode.times:,} times, the last at {clock(episode.last_ms, self.zone)})"
-                return sentence([text], self.spellings)
-            case "replacement":
-                if episode.outcome == "refused":
-                    return sentence([self.first_phrase()], self.spellings)
-                return sentence([f"{self.first_phrase()}: no rebalance was needed"], self.spellings)
-            case "loaded" | "stopped":
-                return sentence([self.first_phrase()], self.spellings)
-        if costly := self.costly():
-            return sentence([*costly, self.result()], self.spellings)
-        return sentence([self.first_phrase(), self.held_up(), self.result()], self.spellings)
+        episode, text = self.episode, self.first_phrase()
+        clauses = [text]
+        if episode.kind == "refusal" and episode.times > 1:
+            clauses = [f"{text} ({episode.times:,} times, the last at {clock(episode.last_ms, self.zone)})"]
+        elif episode.kind == "replacement" and episode.outcome != "refused":
+            clauses = [f"{text}: no rebalance was needed"]
+        elif episode.kind == "rebalance":
+            clauses = [*(self.costly() or (text, self.held_up())), self.result()]
+        return sentence(clauses, self.spellings)
 
     def costly(self) -> list[str]:
         """Clauses about members that held a barrier up until it ran out, which cost most, and about its beginning."""
@@ -149,7 +137,7 @@ class _Story:
         if pattern.cause == Cause.ROLLING_RESTART:
             return f"rolling restart, {pattern.facts.get('restarted', '?')} members so far: {text}"
         who = self.part(pattern.member)
-        name = self.applied(pattern.member) if who is not None else "a member"
+        name = application(self.episode, pattern.member) if who is not None else "a member"
         return f"{name} comes and goes, {pattern.facts.get('times', '?')} times within ten minutes: {text}"
 
     def held_up(self) -> str:
@@ -245,7 +233,7 @@ class _Story:
     def trigger(self, trigger: Trigger) -> str:
         part = self.part(trigger.member)
         is_pattern = part is not None and trigger.cause in PATTERNS
-        who = self.applied(trigger.member) if is_pattern else self.who(trigger.member)
+        who = application(self.episode, trigger.member) if is_pattern else self.who(trigger.member)
         clauses = [phrase(trigger, who), *details(trigger, part)]
         return "; ".join(clauses)
 
@@ -266,7 +254,7 @@ class _Story:
         asked = [
             at
             for at, part in enumerate(self.episode.members)
-            if part.came_ms != 0 and (part.fate == "stayed" or (part.fate in _GONE and at not in gone))
+            if part.came_ms != 0 and (part.fate == "stayed" or (part.fate not in HERE and at not in gone))
         ]
         whom = f" for {listed([self.names[at] for at in asked])}" if asked else ""
         return sentence([f"{self.at(wait.opened_ms)} the join barrier opened, to wait{whom} at most {at_most}"])
@@ -305,7 +293,7 @@ class _Story:
             if episode.outcome == "running":
                 return [(1 << 60, 8, sentence([self.result()]))]
             return []
-        here = sum(part.fate not in _GONE for part in episode.members)
+        here = sum(part.fate in HERE for part in episode.members)
         at = self.at(episode.duration_ms)
         match episode.outcome:
             case "stable":
@@ -406,6 +394,3 @@ class _Story:
             return ""
         last = clock(episode.last_ms, self.zone)
         return sentence([f"it happened {episode.times:,} times until {last}"])
-
-
-_GONE = frozenset(("left", "expired", "dropped", "unsynced", "refused", "vanished"))

@@ -9,18 +9,21 @@ from typing import Any
 
 import pytest
 from msgspec import msgpack
+from msgspec.json import Decoder
 
 from ottla.broker.handlers import handler
 from ottla.broker.handlers.api_versions import table
 from ottla.broker.handlers.describe_group_history import handle
 from ottla.broker.settings import Settings
 from ottla.observe.observatory import Observatory
-from ottla.observe.why.explain import Explanations, read_told
+from ottla.observe.why.explain import Explanations, Told
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_group_history import DescribeGroupHistoryRequest, DescribeGroupHistoryResponse
 from tests.observe.why.stories import played
 from tests.observe.why.story import GROUP, Story
+
+read_told = Decoder(Told).decode
 
 
 class Recorded:

@@ -87,6 +87,6 @@ def test_no_event_is_written_that_cannot_be_read(tmp_path: Path, name: str) -> N
         writer.write(seq, msgpack.encode(event), event)
     writer.close()
     recording = open_recording(tmp_path / name)
-    assert [seq for seq, _ in recording.numbered()] == [1, 3]
+    assert [seq for seq, _ in recording.entries()] == [1, 3]
     assert recording.notes == [f"{name}: the events 2 to 2 are missing"]
     assert writer.lost_events == 1

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from ottla.observe.console_files import FOLDER
 from ottla.observe.http.access import HEADERS, PAGE
-from ottla.observe.http.console import FOLDER
 from ottla.observe.timeline.build import build
 from ottla.observe.timeline.page import page as timeline_page
 from ottla.pipeline.report.heat import axis

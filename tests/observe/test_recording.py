@@ -33,7 +33,6 @@ from ottla.observe.recording import (
     frame,
     json_line,
     open_recording,
-    read_recording,
 )
 from ottla.observe.recording_writer import RecordingWriter
 from tests.observe.http.fakes import Lines
@@ -119,11 +118,10 @@ def record(path: Path, events: list[Event], loop: Loop, **options: Any) -> Recor
 def test_what_is_read_is_what_was_written(path: Path) -> None:
     events = list(samples(30))
     record(path, events, Loop())
-    found, read = read_recording(path)
-    assert found == HEADER
-    assert list(read) == events
     recording = open_recording(path)
-    assert [seq for seq, _ in recording.numbered()] == list(range(1, 151))
+    assert recording.header == HEADER
+    assert list(recording.events()) == events
+    assert [seq for seq, _ in recording.entries()] == list(range(1, 151))
     assert (recording.notes, recording.unknown, recording.starts_in_the_middle) == ([], 0, False)
 
 
@@ -144,7 +142,7 @@ def test_parts_are_set_aside_and_the_oldest_go(path: Path) -> None:
     assert len(earlier) == 3
     assert all(40_000 <= one.stat().st_size < 50_000 for one in earlier)
     recording = open_recording(path)
-    numbered = list(recording.numbered())
+    numbered = list(recording.entries())
     first = numbered[0][0]
     assert recording.starts_in_the_middle
     assert first > 1
@@ -152,7 +150,7 @@ def test_parts_are_set_aside_and_the_oldest_go(path: Path) -> None:
     assert recording.notes == [f"the events before number {first} are not there any more"]
     until = open_recording(earlier[1])
     assert until.parts == earlier[:2]
-    middle = list(until.numbered())
+    middle = list(until.entries())
     assert middle == numbered[: middle[-1][0] - first + 1]
     assert len(middle) < len(numbered)
 
@@ -241,8 +239,9 @@ def test_events_of_a_later_version_are_skipped_and_damage_is_told(path: Path) ->
         data = msgspec.msgpack.encode(event)
         file.write(json_line(9, event) if as_json else frame(9, data))
     recording = open_recording(path)
-    assert list(recording.numbered()) == [(1, event), (9, event)]
+    assert list(recording.entries()) == [(1, event), (2, None), (9, event)]
     assert recording.unknown == 1
+    assert list(open_recording(path).events()) == [event, event]
     trouble, gap = recording.notes
     assert trouble.startswith(f"{path.name}: event number 3 cannot be read")
     assert gap == f"{path.name}: the events 3 to 8 are missing"

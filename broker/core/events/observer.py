@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 from ottla.broker.core.events.base import Event
 from ottla.broker.core.events.commits import CommitNote, commit_event
@@ -53,6 +53,22 @@ class Observer:
         Args:
             partitions: how many offsets were committed.
         """
+
+
+class ByType(Observer):
+    """Takes the types of events for which ``by_type`` has a function."""
+
+    by_type: Mapping[type[Event], Callable[[Any], None]]
+
+    def wants(self, kind: type[Event]) -> bool:
+        return kind in self.by_type
+
+    def taker(self, kind: type[Event]) -> Emit:
+        return self.by_type.get(kind, self)
+
+    def __call__(self, event: Event) -> None:
+        if (take := self.by_type.get(event.__class__)) is not None:
+            take(event)
 
 
 class EveryEvent(Observer):

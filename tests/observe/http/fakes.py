@@ -9,7 +9,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ottla.observe.http.parts import Pause
 from ottla.observe.sentinels.model import Alarm
 from ottla.observe.snapshot import (
     ClusterState,
@@ -18,6 +17,7 @@ from ottla.observe.snapshot import (
     OffsetState,
     TopicState,
 )
+from ottla.observe.why.history import Pause
 from ottla.observe.why.model import Episode
 from ottla.observe.why.store import Cost
 from tests.shell.host import Clock, Timer

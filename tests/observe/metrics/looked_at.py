@@ -5,8 +5,9 @@ from __future__ import annotations
 from ottla.broker.settings import Settings
 from ottla.observe.metrics.collector import Metrics
 from ottla.observe.metrics.counters import Counters
+from ottla.observe.metrics.histogram import Durations
 from ottla.observe.metrics.requests import Requests
-from ottla.observe.metrics.sources import Sources
+from ottla.observe.metrics.scene import Sources
 from ottla.observe.snapshot import (
     GroupState,
     MemberState,
@@ -114,6 +115,7 @@ def metrics(view: Looked, *compat: str, settings: Settings | None = None) -> Met
         settings=settings or Settings(),
         connections_opened=lambda: 9,
         address=("broker.example", 9092),
+        syncs=Durations(),
         recorder=Ring(),
         sentinels=Alarms(),
     )

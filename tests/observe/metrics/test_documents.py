@@ -11,7 +11,7 @@ import pytest
 
 from ottla.broker.settings import FIELDS
 from ottla.observe.metrics.catalogue import SPECS
-from ottla.observe.sentinels import SENTINELS
+from ottla.observe.sentinels.model import SENTINELS
 
 ROOT = Path(__file__).parents[3]
 DASHBOARD = json.loads((ROOT / "examples/grafana/ottla.json").read_text())

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ottla.broker.dispatch import Dispatcher
 from ottla.clients import Consumer, Producer
-from ottla.observe.sentinels import Sentinels
+from ottla.observe.sentinels.watch import Sentinels
 from ottla.testing import Broker
 from tests.observe.http.conftest import ask
 from tests.observe.http.fakes import Lines

@@ -14,7 +14,8 @@ from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.settings import Settings
 from ottla.observe.observers import Observers
-from ottla.observe.sentinels import Alarm, Sentinels
+from ottla.observe.sentinels.model import Alarm
+from ottla.observe.sentinels.watch import Sentinels
 from ottla.observe.view import Identity, View
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.consumer_protocol import Subscription, encode_subscription

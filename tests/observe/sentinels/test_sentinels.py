@@ -9,7 +9,8 @@ import pytest
 
 from ottla.broker.core.events import SentinelCleared, SentinelRaised, StateChanged
 from ottla.broker.settings import Settings
-from ottla.observe.sentinels import SENTINELS, Sentinels
+from ottla.observe.sentinels.model import SENTINELS
+from ottla.observe.sentinels.watch import Sentinels
 from ottla.observe.snapshot import GroupState, OffsetProgress
 from ottla.observe.view import View
 from ottla.observe.why.causes import Cause

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from ottla.observe.timeline.build import build
-from ottla.observe.timeline.model import FATES, KINDS, Kind, Lane, Timeline
+from ottla.observe.timeline.model import FATES, Kind, Lane, Timeline
 from ottla.observe.why.model import Episode, Trigger, Wait
 from tests.observe.timeline.synthetic import T0, Crowd, member, part, rebalance, state
 
@@ -15,7 +15,7 @@ def told(timeline: Timeline, lane: Lane) -> list[str]:
     """The changes of a lane as words, with times after T0."""
     words = []
     for at, kind, count in zip(lane.changes[::3], lane.changes[1::3], lane.changes[2::3], strict=True):
-        what = KINDS[kind]
+        what = Kind(kind).name.lower()
         if kind == Kind.OWNING:
             what += f" {count}"
         elif kind == Kind.GONE:

@@ -12,7 +12,7 @@ from tests.observe.why.story import stable
 
 def chosen(episodes: list[Episode]) -> list[tuple[str, str]]:
     choice = choose(episodes)
-    return [] if choice is None else [(one.kind, one.cause) for one in choice.all]
+    return [] if choice is None else [(one.kind, one.cause) for one in (choice.main, *choice.later)]
 
 
 def test_how_a_member_went_comes_before_that_it_is_back() -> None:

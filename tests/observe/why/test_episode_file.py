@@ -96,6 +96,20 @@ async def test_the_file_is_written_anew_before_it_takes_twice_the_memory(tmp_pat
     assert os.listdir(tmp_path) == ["history"]
 
 
+async def test_a_file_that_cannot_be_written_anew_stays_as_it_was_with_nothing_beside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, store, _ = await opened(tmp_path / "history", 20_000)
+    monkeypatch.setattr(os, "replace", lambda *paths: os.open(tmp_path, os.O_WRONLY))  # which no folder allows
+    for number in range(1, 400):
+        store.keep(episode("g", number, 5))
+        await file.flush()
+    assert store.on_row is None
+    assert os.listdir(tmp_path) == ["history"]
+    _, store, _ = await opened(tmp_path / "history", 20_000)
+    assert len(read(store, "g")) > 10
+
+
 @pytest.mark.parametrize("kind", ["a directory", "a link", "something else"])
 async def test_a_file_that_is_none_of_ours_is_told_of_or_begun_anew(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "history"

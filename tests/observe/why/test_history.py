@@ -28,7 +28,7 @@ from tests.support.memory import allocations
 
 
 def read(store: Store, group_id: str) -> list[Episode]:
-    return [store.decoded(data) for _, data in store.rows(group_id)]
+    return [store.decoded(row) for row in store.of_group(group_id)]
 
 
 def episode(group_id: str, number: int, members: int = 3) -> Episode:
@@ -107,7 +107,7 @@ def test_refusals_that_differ_are_told_apart() -> None:
 
 def test_what_is_stored_is_what_was_told() -> None:
     story = played("poll loop busy")
-    assert story.history.episodes(GROUP, explained=False) == story.ended
+    assert story.history.episodes(GROUP) == [story.history.explain(one) for one in story.ended]
 
 
 def test_no_budget_keeps_nothing() -> None:
@@ -150,7 +150,7 @@ def test_two_hundred_members_and_five_hundred_rebalances_fit() -> None:
     with allocations() as allocated:
         for number in range(1, 501):
             store.keep(episode("large", number, 200))
-    assert len(store.rows("large", since_ms=0)) == 500
+    assert len(store.of_group("large")) == 500
     assert store.size_bytes < budget / 2
     assert 0.9 < allocated.held_bytes / store.size_bytes < 1.1
 
