@@ -304,7 +304,6 @@ def test_what_is_paused_or_on_its_way_out_is_not_read() -> None:
 # the gate
 
 
-@pytest.mark.asyncio
 async def test_the_gate_is_closed_while_the_user_has_records() -> None:
     holding = False
     gate = UserGate(lambda: holding)
@@ -329,7 +328,6 @@ async def test_the_gate_is_closed_while_the_user_has_records() -> None:
     await waiting
 
 
-@pytest.mark.asyncio
 async def test_the_gate_can_be_forced() -> None:
     gate = UserGate(lambda: True)
     waiting = asyncio.ensure_future(gate.wait())

@@ -22,8 +22,6 @@ from tests.clients.fake_client import FakeClient, turn
 from tests.support.batches import build_batch
 from tests.support.requests import response
 
-pytestmark = pytest.mark.asyncio
-
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 

@@ -56,7 +56,6 @@ def _id(one: object) -> str:
     return one if isinstance(one, str) else ""
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("client", "call", "key"),
     [(Admin, *row) for row in ADMIN] + [(partial(Consumer, group_id="g"), *row) for row in CONSUMER],
@@ -69,7 +68,6 @@ async def test_a_text_is_not_taken_for_its_letters(
         await call(client(), "xy")
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("given", "words"),
     [

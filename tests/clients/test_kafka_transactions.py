@@ -9,7 +9,7 @@ import pytest
 from tests.clients.transaction_scenarios import SCENARIOS, Scenario
 from tests.differential.real_kafka import RealKafka, skip_without_kafka
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.asyncio]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": 0,

@@ -20,7 +20,7 @@ from ottla.clients import (
 from ottla.testing import Broker
 from tests.clients.live import create, eventually, filled, group_options, read
 
-pytestmark = [pytest.mark.e2e, pytest.mark.asyncio]
+pytestmark = pytest.mark.e2e
 
 
 def admin_of(broker: Broker) -> Admin:

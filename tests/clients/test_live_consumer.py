@@ -21,7 +21,7 @@ from ottla.clients import (
 from ottla.testing import Broker
 from tests.clients.live import create, fill, filled, group_options, numbers, read
 
-pytestmark = [pytest.mark.e2e, pytest.mark.asyncio]
+pytestmark = pytest.mark.e2e
 
 
 def reader(broker: Broker, *places: TopicPartition, **options: Any) -> Consumer:

@@ -28,7 +28,7 @@ from tests.clients.flaky import FlakyBroker
 from tests.clients.live import QUICK, collect, commits, fill, group_options, numbers, read, until
 from tests.clients.transaction_scenarios import seen
 
-pytestmark = [pytest.mark.e2e, pytest.mark.asyncio]
+pytestmark = pytest.mark.e2e
 
 TRANSACTIONS = 40
 

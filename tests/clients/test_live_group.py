@@ -31,7 +31,7 @@ from tests.clients.live import (
     until,
 )
 
-pytestmark = [pytest.mark.e2e, pytest.mark.asyncio]
+pytestmark = pytest.mark.e2e
 
 STRATEGIES = ["range", "roundrobin", "sticky", "cooperative-sticky"]
 

@@ -22,7 +22,7 @@ from ottla.clients.partitioner import partition_for_key
 from ottla.testing import Broker
 from tests.clients.live import create, numbers, read
 
-pytestmark = [pytest.mark.e2e, pytest.mark.asyncio]
+pytestmark = pytest.mark.e2e
 
 
 def producer_of(broker: Broker, **options: Any) -> Producer:

@@ -5,7 +5,7 @@ import pytest
 from ottla.testing import Broker
 from tests.clients.transaction_scenarios import SCENARIOS, Scenario
 
-pytestmark = [pytest.mark.e2e, pytest.mark.asyncio]
+pytestmark = pytest.mark.e2e
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)

@@ -21,7 +21,7 @@ from tests.clients.flaky import FlakyProxy
 from tests.clients.live import PATIENCE_S
 from tests.differential.real_kafka import RealKafka, skip_without_kafka
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.asyncio]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 MODULES: tuple[ModuleType, ...] = (test_live_admin, test_live_consumer, test_live_group, test_live_producer)
 SETTINGS = {

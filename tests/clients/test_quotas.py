@@ -11,7 +11,7 @@ from ottla.clients import Admin
 from ottla.clients.errors import KafkaError
 from ottla.testing import Broker
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.e2e]
+pytestmark = pytest.mark.e2e
 
 PAGE = Path(__file__).parents[2] / "docs" / "quotas.md"
 

@@ -30,8 +30,6 @@ from ottla.protocol.records import TopicPartition
 from tests.clients.fake_client import FakeClient, turn
 from tests.support.requests import response
 
-pytestmark = pytest.mark.asyncio
-
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 OFFSETS = {T0: OffsetAndMetadata(5)}
 MEMBER = ConsumerGroupMetadata("g", 3, "m", "i")

@@ -106,7 +106,6 @@ def test_topics_with_kafka_python(python_admin: KafkaAdminClient, broker: Broker
         assert name + "-consumed" in consumer.topics()
 
 
-@pytest.mark.asyncio
 async def test_topics_with_aiokafka(broker: Broker, name: str) -> None:
     async with aiokafka.AIOKafkaConsumer(bootstrap_servers=broker.bootstrap_servers) as consumer:
         assert name not in await consumer.topics()
@@ -203,7 +202,6 @@ def test_offsets_with_kafka_python(python_admin: KafkaAdminClient, timed: list[i
         assert consumer.offsets_for_times({place: timed[3] - 500})[place].offset == 3
 
 
-@pytest.mark.asyncio
 async def test_offsets_with_aiokafka(timed: list[int], broker: Broker, name: str) -> None:
     place, empty = aiokafka.TopicPartition(name, 0), aiokafka.TopicPartition(name, 1)
     async with aiokafka.AIOKafkaConsumer(bootstrap_servers=broker.bootstrap_servers) as consumer:

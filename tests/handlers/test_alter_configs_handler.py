@@ -9,8 +9,6 @@ from ottla.broker.engine import Durability
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 
-pytestmark = pytest.mark.asyncio
-
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = Operation
 DYNAMIC_TOPIC, DYNAMIC_BROKER, DYNAMIC_DEFAULT, STATIC, DEFAULT, GROUP_CONFIG = 1, 2, 3, 4, 5, 8

@@ -7,8 +7,6 @@ import pytest
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 
-pytestmark = pytest.mark.asyncio
-
 RATE = "producer_byte_rate"
 
 

@@ -8,8 +8,6 @@ from ottla.broker.handlers.services import Node
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 
-pytestmark = pytest.mark.asyncio
-
 TOPIC, BROKER, GROUP = 2, 4, 32
 DYNAMIC_TOPIC, STATIC_BROKER, DEFAULT = 1, 4, 5
 

@@ -8,8 +8,6 @@ from ottla.protocol.compression import Codec
 from ottla.protocol.errors import ErrorCode
 from tests.support.client import values
 
-pytestmark = pytest.mark.asyncio
-
 
 def fill(world, make_batch, count, topic="t", partition=0, size=1):
     for n in range(count):

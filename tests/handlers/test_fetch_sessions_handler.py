@@ -10,8 +10,6 @@ from ottla.protocol.errors import ErrorCode
 from tests.support.client import values
 from tests.support.requests import request
 
-pytestmark = pytest.mark.asyncio
-
 NAMES, IDS = 12, 13
 BOTH = pytest.mark.parametrize("version", [NAMES, IDS])
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
-
 from ottla.broker.core.fetches import TURN_BYTES, TurnReads
 from ottla.protocol.records import iter_batches
 
@@ -26,7 +24,6 @@ def test_a_turn_reads_so_much() -> None:
     assert len(turns) == 2
 
 
-@pytest.mark.asyncio
 async def test_whoever_comes_when_the_turn_has_read_enough_is_given_one_batch_at_once(world, topic, make_batch):
     for value in (b"a", b"b", b"c"):
         world.produced(make_batch(value))

@@ -9,8 +9,6 @@ from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from tests.handlers.conftest import NOW_MS
 
-pytestmark = pytest.mark.asyncio
-
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, TIERED, PENDING_UPLOAD = range(-1, -7, -1)
 
 

@@ -9,8 +9,6 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.primitives import ZERO_UUID
 
-pytestmark = pytest.mark.asyncio
-
 INT32_MIN = -(2**31)
 
 

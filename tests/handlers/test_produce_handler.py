@@ -12,8 +12,6 @@ from ottla.protocol.records import TimestampType, batch_crc, decode_batch, parse
 from ottla.protocol.steps import finished
 from tests.handlers.conftest import NOW_MS, batch
 
-pytestmark = pytest.mark.asyncio
-
 HOUR_MS = 3_600_000
 
 

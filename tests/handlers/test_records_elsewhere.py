@@ -11,8 +11,6 @@ from tests.handlers.conftest import NOW_MS
 from tests.support.client import values
 from tests.support.requests import list_offsets_fields
 
-pytestmark = pytest.mark.asyncio
-
 
 class Elsewhere:
     """Takes the place of what a log reads with: nothing is here until ``come``."""

@@ -9,8 +9,6 @@ from ottla.broker.settings import Settings
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, MalformedFrame
 
-pytestmark = pytest.mark.asyncio
-
 ANY, LITERAL, PREFIXED = 1, 3, 4
 EVERYTHING = {
     "resource_type_filter": ANY,

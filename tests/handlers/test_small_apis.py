@@ -10,8 +10,6 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.primitives import ZERO_UUID
 from tests.support.requests import request
 
-pytestmark = pytest.mark.asyncio
-
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 

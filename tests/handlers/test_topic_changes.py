@@ -10,8 +10,6 @@ from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.primitives import ZERO_UUID
 
-pytestmark = pytest.mark.asyncio
-
 
 def wanted(name, partitions=-1, factor=-1, assignments=(), **configs):
     return {

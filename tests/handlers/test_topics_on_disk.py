@@ -7,8 +7,6 @@ from ottla.broker.engine import Corrupt
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 
-pytestmark = pytest.mark.asyncio
-
 
 def damage(directory, log):
     """Make a log unreadable: where its file was there is a directory."""

@@ -14,7 +14,6 @@ from ottla.protocol.records import decode_batch, iter_batches
 from ottla.protocol.transaction_log import TransactionLogValue, decode_transaction_key
 from tests.support.requests import add_partitions_fields
 
-pytestmark = pytest.mark.asyncio
 E = ErrorCode
 
 

@@ -69,7 +69,7 @@ class Tx:
         await self.world.idle()
 
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.usefixtures("topic")]
+pytestmark = pytest.mark.usefixtures("topic")
 
 
 @pytest_asyncio.fixture

@@ -19,8 +19,6 @@ from ottla.protocol.records import Record, TopicPartition
 from ottla.testing import Broker, BrokerProcess
 from tests.support.batches import build_batch
 
-pytestmark = pytest.mark.asyncio
-
 TOPIC_ID = UUID(int=7)
 
 

@@ -112,7 +112,6 @@ class Failing:
     debug = info = warning = lambda self, event, **fields: None
 
 
-@pytest.mark.asyncio
 async def test_whatever_fails_on_the_way_a_failed_broker_is_told_to_end(tmp_path: Path) -> None:
     broker = Broker(Settings(), directory=None, host="127.0.0.1", port=0, log=Failing())
     ended: list[bool] = []

@@ -147,7 +147,6 @@ def test_a_page_of_long_names_is_bounded_and_nothing_is_left_out() -> None:
         assert len(seen) == len(set(seen)) == 90
 
 
-@pytest.mark.asyncio
 async def test_long_names_do_not_end_the_streams_of_others() -> None:
     """One look at all of them would be more than a reader may be behind."""
     view, clock = FakeView(), ManualClock()
@@ -167,7 +166,6 @@ async def test_long_names_do_not_end_the_streams_of_others() -> None:
     feed.stop()
 
 
-@pytest.mark.asyncio
 async def test_all_readers_together_may_be_behind_by_so_much(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "MOST_BEHIND_BYTES", 1_000_000)
     view, clock = FakeView(), ManualClock()

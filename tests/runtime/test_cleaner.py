@@ -13,8 +13,6 @@ from tests.handlers.conftest import NOW_MS
 from tests.runtime.conftest import CleaningWorld
 from tests.support.batches import build_batch
 
-pytestmark = pytest.mark.asyncio
-
 
 async def settled(world, changes, name="t", kind=2):
     """Change settings while everything runs."""

@@ -1,13 +1,9 @@
 """Compaction beside transactions: what is open stays, what was aborted goes, and readers are told the truth."""
 
-import pytest
-
 from ottla.broker.core.topics.producers import TransactionMarker
 from ottla.protocol.records import Record, TopicPartition, decode_batch, iter_batches
 from tests.handlers.conftest import NOW_MS
 from tests.support.batches import build_batch
-
-pytestmark = pytest.mark.asyncio
 
 
 class Writer:

@@ -23,7 +23,6 @@ from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from tests.shell.host import Log, Transport, UnboundedHost, answers
 from tests.support.peer import request_frame
 
-pytestmark = pytest.mark.asyncio
 _VERSION = 4
 _CODE = ApiKey.INIT_PRODUCER_ID << 16 | _VERSION
 

@@ -22,7 +22,6 @@ from ottla.protocol.records import Record, TopicPartition
 from tests.shell.host import Log
 from tests.support.batches import build_batch
 
-pytestmark = pytest.mark.asyncio
 WALL_MS = 1_700_000_000_000
 
 

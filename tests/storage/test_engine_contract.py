@@ -12,8 +12,6 @@ from ottla.broker.runtime.reading import in_turns
 from ottla.broker.runtime.reading import read_when_here as read
 from ottla.protocol.records import HEADER_SIZE, TimestampType, TopicPartition, decode_batch, iter_batches
 
-pytestmark = pytest.mark.asyncio
-
 
 def offsets(data):
     return [record.offset for _, batch in iter_batches(data) for record in decode_batch(batch)]

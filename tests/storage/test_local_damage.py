@@ -11,8 +11,6 @@ from tests.storage.simulated_engine import fill, values
 from tests.storage.test_local_recovery import flipped
 from tests.storage.test_local_repair import examined, lost
 
-pytestmark = pytest.mark.asyncio
-
 FIRST = "logs/t-0/00000000000000000000.log"
 
 

@@ -9,8 +9,6 @@ from ottla.broker.engine import EngineError, StorageFull, Unavailable
 from ottla.protocol.steps import finished
 from tests.storage.simulated_engine import SMALL, Simulated, fill, values
 
-pytestmark = pytest.mark.asyncio
-
 
 def too_many(path):
     return OSError(errno.EMFILE, "too many open files", path)

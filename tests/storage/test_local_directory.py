@@ -13,8 +13,6 @@ from ottla.protocol.records import Record
 from tests.storage.simulated_engine import TOPIC_ID, values
 from tests.support.batches import build_batch
 
-pytestmark = pytest.mark.asyncio
-
 
 def local(path, new_uuid, **options):
     return LocalEngine(str(path), node_id=1, new_uuid=new_uuid, **options)

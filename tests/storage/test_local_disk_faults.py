@@ -9,8 +9,6 @@ from ottla.broker.engine import Corrupt, Durability, StorageFull, Unavailable, U
 from ottla.protocol.steps import finished
 from tests.storage.simulated_engine import fill, values
 
-pytestmark = pytest.mark.asyncio
-
 
 async def test_a_full_disk_refuses_appends_loses_nothing_and_recovers_by_itself(sim, appends):
     log = await sim.filled(appends, 1)

@@ -12,8 +12,6 @@ from ottla.broker.storage.local.operations import Barrier
 from ottla.protocol.records import iter_batches
 from tests.storage.simulated_engine import Simulated, fill
 
-pytestmark = pytest.mark.asyncio
-
 
 async def test_empty_logs_cost_nothing_on_disk(sim):
     trace = sim.watch()

@@ -7,8 +7,6 @@ import subprocess
 import sys
 import uuid
 
-import pytest
-
 from ottla.broker.engine import LogConfig
 from ottla.broker.storage.local.engine import LocalEngine
 from ottla.protocol.records import decode_batch, iter_batches
@@ -55,7 +53,6 @@ async def read_all(directory):
     return found
 
 
-@pytest.mark.asyncio
 async def test_killed_at_any_moment_nothing_acknowledged_is_lost(tmp_path):
     draw = random.Random(20)
     acknowledged = [{}, {}, {}]

@@ -13,8 +13,6 @@ from ottla.protocol.stored.frames import Kind, header
 from ottla.protocol.stored.journal import JournalReader
 from tests.storage.simulated_engine import Simulated, fill, values
 
-pytestmark = pytest.mark.asyncio
-
 
 def journal_end(sim):
     """The journal's file that holds the checkpoint, its content, and where its frames end."""

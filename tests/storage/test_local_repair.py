@@ -7,8 +7,6 @@ from ottla.broker.storage.local.repair import examine, recover_accepting_loss
 from tests.storage.simulated_engine import fill, values
 from tests.storage.test_local_recovery import flipped, journal_end
 
-pytestmark = pytest.mark.asyncio
-
 
 def stored(disk, directory="/data"):
     """Every file and its content."""

@@ -3,16 +3,12 @@
 import asyncio
 import random
 
-import pytest
-
 from ottla.broker.engine import Durability, LogConfig
 from ottla.broker.storage.local.engine import LocalEngine
 from ottla.broker.storage.local.sizes import Sizes
 from ottla.protocol.records import Record, decode_batch, iter_batches
 from tests.storage.simulated_engine import TOPIC_ID
 from tests.support.batches import build_batch
-
-pytestmark = pytest.mark.asyncio
 
 SIZES = Sizes(
     journal_file_bytes=256 * 1024,

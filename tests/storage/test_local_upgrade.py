@@ -8,8 +8,6 @@ from ottla.broker.engine import Corrupt
 from ottla.broker.storage.local.files import sync_directory
 from tests.storage.simulated_engine import TOPIC_ID, values
 
-pytestmark = pytest.mark.asyncio
-
 
 async def make_old(sim, appends, *, with_checkpoint):
     """What the version before left behind: three segments of one log, trimmed to 2, and an epoch of 4."""

@@ -14,8 +14,6 @@ from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.records import Record, iter_batches
 from tests.support.batches import build_batch
 
-pytestmark = pytest.mark.asyncio
-
 
 class Scheduled:
     """An engine with a log; completions wait until the test lets them through."""

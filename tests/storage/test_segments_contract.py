@@ -10,8 +10,6 @@ from ottla.broker.runtime.reading import in_turns, read_when_here
 from ottla.protocol.records import Record, iter_batches
 from tests.support.batches import build_batch
 
-pytestmark = pytest.mark.asyncio
-
 
 class Filled:
     """A log of batches of two records each."""

@@ -43,7 +43,6 @@ def test_a_broker_in_a_with_block() -> None:
         socket.create_connection(address, timeout=5)
 
 
-@pytest.mark.asyncio
 async def test_a_broker_in_an_async_with_block() -> None:
     async with Broker(topics={"orders": 1}) as broker:
         assert broker.port > 0
