@@ -73,25 +73,17 @@ class GroupEvents(events.ByType):
         if not event.group_id:
             return  # it is refused, and there is no such group
         self._input = event
-        more: dict[str, Any] = {
+        row: dict[str, Any] = {
+            "member": event.member_id,
+            "client": event.client_id,
+            "host": event.client_host,
+            "reason": event.reason or "",
             "session_timeout_ms": event.session_timeout_ms,
             "rebalance_timeout_ms": event.rebalance_timeout_ms,
         }
         if event.group_instance_id is not None:
-            more |= _instance(event.group_instance_id)
-        # The record that each member of a rebalance leaves: without keywords it costs half as much.
-        self._store(
-            "join_received",
-            event.group_id,
-            event.wall_ms,
-            self._groups.generation_of(event.group_id),
-            event.member_id,
-            event.client_id,
-            event.client_host,
-            event.reason or "",
-            "",
-            more,
-        )
+            row |= _instance(event.group_instance_id)
+        self._add("join_received", event.group_id, event.wall_ms, row)
 
     def _leave_received(self, event: events.LeaveReceived) -> None:
         if event.group_id:
@@ -173,7 +165,7 @@ class GroupEvents(events.ByType):
             row |= {"reason": "given up", "members": len(episode.members)}
         else:
             row |= self._ended(episode)
-        self._add(name, episode.group_id, episode.started_ms + max(episode.duration_ms, 0), **row)
+        self._add(name, episode.group_id, episode.started_ms + max(episode.duration_ms, 0), row)
 
     def _ended(self, episode: Episode) -> dict[str, Any]:
         words = next(
@@ -217,7 +209,6 @@ class GroupEvents(events.ByType):
         # The sentence names clients, hosts and the group: nothing of it may be seen where they are to be hidden.
         told = alarm.text if self._hashes is None else alarm.subject
         row: dict[str, Any] = {
-            "generation": self._groups.generation_of(alarm.group_id),
             "reason": f"{alarm.sentinel}: {told}" if told else alarm.sentinel,
             "topic": _clipped(alarm.subject),
             "client": alarm.facts.get("member", "") if self._hashes is None else "",
@@ -225,59 +216,34 @@ class GroupEvents(events.ByType):
         if alarm.cleared_ms:
             row["lasted_ms"] = max(alarm.cleared_ms - alarm.since_ms, 0)
         name = "alarm_cleared" if alarm.cleared_ms else "alarm_raised"
-        self._add(name, alarm.group_id, alarm.cleared_ms or alarm.since_ms, **row)
+        self._add(name, alarm.group_id, alarm.cleared_ms or alarm.since_ms, row)
 
     # Records
 
     def _write(self, name: str, event: events.Event, **row: Any) -> None:
-        if "generation" not in row:
-            row["generation"] = self._groups.generation_of(event.group_id)
-        self._add(name, event.group_id, event.wall_ms, **row)
+        self._add(name, event.group_id, event.wall_ms, row)
 
-    def _add(
-        self,
-        name: str,
-        group_id: str,
-        wall_ms: int,
-        *,
-        generation: int,
-        member: str = "",
-        client: str = "",
-        host: str = "",
-        reason: str = "",
-        cause: str = "",
-        **more: Any,
-    ) -> None:
-        self._store(name, group_id, wall_ms, generation, member, client, host, reason, cause, more)
-
-    def _store(
-        self,
-        name: str,
-        group_id: str,
-        wall_ms: int,
-        generation: int,
-        member: str,
-        client: str,
-        host: str,
-        reason: str,
-        cause: str,
-        more: dict[str, Any],
-    ) -> None:
+    def _add(self, name: str, group_id: str, wall_ms: int, row: dict[str, Any]) -> None:
+        """Put a record: the keys that all have, then what else is in ``row``, which is used up."""
+        take = row.pop
+        generation, host = take("generation", None), take("host", "")
+        if generation is None:
+            generation = self._groups.generation_of(group_id)
         if self._hashes is not None:
             group_id, host = self._hashes.group(group_id), self._hashes.host(host)
-        record: dict[str, Any] = {
+        record = {
             "v": VERSION,
             "ts_ms": wall_ms,
             "event": name,
             "group": group_id,
             "generation": generation,
-            "member": _clipped(member),
-            "client": _clipped(client),
+            "member": _clipped(take("member", "")),
+            "client": _clipped(take("client", "")),
             "host": _clipped(host),
-            "reason": _clipped(reason),
-            "cause": cause,
+            "reason": _clipped(take("reason", "")),
+            "cause": take("cause", ""),
+            **row,
         }
-        record |= more
         self._put(group_id.encode(), self._encode(record), wall_ms)
 
 

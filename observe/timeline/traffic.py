@@ -8,7 +8,6 @@ while, new ones find no place. Else, of more groups than there is room for, noth
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ottla.broker.core.events import Event, Observer, OffsetsCommitted
@@ -116,11 +115,6 @@ class Traffic(Observer):
         for row in self._rows(group_id, wall_ms):
             index = row.index(wall_ms)
             row.lag[index] = lag
-
-    def group_ids(self) -> Iterable[str]:
-        """The groups of which something is known, the one heard of last at the end."""
-        self._store()
-        return self._groups
 
     def flow(self, group_id: str, from_ms: int, until_ms: int) -> Flow | None:
         """Commits and lag of a time, in the finest buckets that reach back to ``from_ms``; None if that is nothing."""

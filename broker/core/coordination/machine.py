@@ -79,11 +79,6 @@ class CoordinatorMachine(Generic[S]):
 
     # Effects
 
-    @property
-    def has_effects(self) -> bool:
-        """Whether `take_effects` would give any."""
-        return bool(self.effects)
-
     def take_effects(self) -> list[Effect]:
         """Take the effects of the entries since the last call, in order."""
         effects = self.effects
