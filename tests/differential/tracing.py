@@ -239,7 +239,8 @@ class Trace:
                 by = UNORDERED.get((key, field))
                 if by:
                     self._unite([item[by] for item in value])
-                    value = sorted(value, key=lambda item: (self._place(self._entry(item, by)), str(item | {by: ""})))
+                    value = sorted(value, key=lambda item: (self._place(self._entry(item, by)),
+                                                            str(item | {by: "", "topic_id": None})))  # fmt: skip
                 return [self.tidy(key, item, field) for item in value]
             case _ if field in ("log_dir", "total_bytes", "usable_bytes"):
                 return f"<{field}>"
