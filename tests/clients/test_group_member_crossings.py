@@ -4,11 +4,7 @@ from typing import Any
 
 import pytest
 
-from ottla.clients.errors import (
-    KafkaConnectionError,
-    KafkaError,
-    UnsupportedByBroker,
-)
+from ottla.clients.errors import KafkaConnectionError, KafkaError, UnsupportedByBroker
 from ottla.clients.group_effects import Fail, FindCoordinator, MemberState, Send
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
@@ -16,11 +12,17 @@ from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRespon
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from tests.clients.member_script import T0, Script, subscriptions
 
+
+@pytest.fixture
+def s() -> Script:
+    """A new member that has sent JoinGroup."""
+    return Script().joining()
+
+
 # what is late counts no more
 
 
-def test_an_answer_to_an_abandoned_join_is_ignored() -> None:
-    s = Script().joining()
+def test_an_answer_to_an_abandoned_join_is_ignored(s: Script) -> None:
     old = s.send
     s.no_answer()
     s.effects()
@@ -75,8 +77,7 @@ def test_a_pause_before_a_lookup_is_kept_whatever_happens() -> None:
     s.one(FindCoordinator)
 
 
-def test_pauses_begin_small_again_after_a_success() -> None:
-    s = Script().joining()
+def test_pauses_begin_small_again_after_a_success(s: Script) -> None:
     for pause in (100, 200):
         s.answer(JoinGroupResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
         s.after(pause, JoinGroupRequest)
@@ -86,16 +87,14 @@ def test_pauses_begin_small_again_after_a_success() -> None:
     s.after(100, JoinGroupRequest)
 
 
-def test_a_join_during_another_rebalance_is_tried_again_after_a_pause() -> None:
-    s = Script().joining()
+def test_a_join_during_another_rebalance_is_tried_again_after_a_pause(s: Script) -> None:
     s.answer(JoinGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
     assert s.member.state is MemberState.UNJOINED
     s.nothing()
     s.after(100, JoinGroupRequest)
 
 
-def test_a_user_that_comes_back_at_once_after_an_error_waits_for_the_pause() -> None:
-    s = Script().joining()
+def test_a_user_that_comes_back_at_once_after_an_error_waits_for_the_pause(s: Script) -> None:
     s.answer(JoinGroupResponse(error_code=ErrorCode.GROUP_MAX_SIZE_REACHED))
     s.one(Fail)
     s.member.resume(s.now)
@@ -103,8 +102,7 @@ def test_a_user_that_comes_back_at_once_after_an_error_waits_for_the_pause() -> 
     s.after(100, JoinGroupRequest)
 
 
-def test_the_session_counts_from_the_assignment() -> None:
-    s = Script().joining()
+def test_the_session_counts_from_the_assignment(s: Script) -> None:
     s.syncing()
     s.wait(9_000)
     s.answer(SyncGroupResponse())
@@ -132,8 +130,7 @@ def test_a_commit_that_ends_the_membership_while_joining_begins_anew() -> None:
     assert s.member.member_id == "m2"
 
 
-def test_the_end_of_an_old_connection_does_not_disturb_the_new_one() -> None:
-    s = Script().joining()
+def test_the_end_of_an_old_connection_does_not_disturb_the_new_one(s: Script) -> None:
     old = s.send
     s.no_answer()
     s.effects()
@@ -150,16 +147,14 @@ def test_the_end_of_an_old_connection_does_not_disturb_the_new_one() -> None:
 
 
 @pytest.mark.parametrize("at_sync", [False, True], ids=["join", "sync"])
-def test_a_broker_that_cannot_is_told(at_sync: bool) -> None:
-    s = Script().joining()
+def test_a_broker_that_cannot_is_told(s: Script, at_sync: bool) -> None:
     if at_sync:
         s.syncing()
     s.no_answer(UnsupportedByBroker("no version in common"))
     assert s.one(Fail).error.code is ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_a_leader_that_becomes_a_follower_watches_no_more() -> None:
-    s = Script().joining()
+def test_a_leader_that_becomes_a_follower_watches_no_more(s: Script) -> None:
     s.lead({"t": 1})
     s.rejoins()
     s.member.partition_counts_changed({"t": 2}, s.now)

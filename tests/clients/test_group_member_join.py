@@ -2,12 +2,7 @@
 
 import pytest
 
-from ottla.clients.errors import (
-    FencedInstance,
-    KafkaConnectionError,
-    KafkaError,
-    KafkaTimeout,
-)
+from ottla.clients.errors import FencedInstance, KafkaConnectionError, KafkaError, KafkaTimeout
 from ottla.clients.group_effects import Fail, Lead, MemberState, Prepare
 from ottla.protocol.consumer_protocol import decode_assignment
 from ottla.protocol.errors import ErrorCode
@@ -16,6 +11,12 @@ from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRespon
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ottla.protocol.records import TopicPartition
 from tests.clients.member_script import T0, T1, Script, subscription, subscriptions
+
+
+@pytest.fixture
+def s() -> Script:
+    """A new member that has sent JoinGroup."""
+    return Script().joining()
 
 
 def test_a_follower_from_nothing_to_stable() -> None:
@@ -47,9 +48,8 @@ def test_a_follower_from_nothing_to_stable() -> None:
     assert s.member.identity().generation_id == 4
 
 
-def test_the_id_that_is_required_is_used_at_once() -> None:
+def test_the_id_that_is_required_is_used_at_once(s: Script) -> None:
     """KIP-394: no pause, no second preparation."""
-    s = Script().joining()
     s.answer(JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="m9"))
     join = s.sent(JoinGroupRequest)
     assert join.member_id == "m9"
@@ -90,8 +90,7 @@ def test_a_leader_divides() -> None:
     assert all(one.assignment[:2] == b"\x00\x00" for one in sync.assignments), "version 0 is read by everybody"
 
 
-def test_heartbeats_go_on_while_the_leader_divides() -> None:
-    s = Script().joining()
+def test_heartbeats_go_on_while_the_leader_divides(s: Script) -> None:
     s.joined(1, leader=True)
     s.one(Lead)
     assert s.after(3_000, HeartbeatRequest).generation_id == 1
@@ -110,8 +109,7 @@ def test_a_static_leader_that_came_back_need_not_divide() -> None:
     s.one(Prepare)
 
 
-def test_no_heartbeats_before_a_generation_nor_behind_a_sync() -> None:
-    s = Script().joining()
+def test_no_heartbeats_before_a_generation_nor_behind_a_sync(s: Script) -> None:
     s.quiet(30_000)
     s.syncing()
     s.quiet(20_000)
@@ -170,8 +168,7 @@ def test_another_rebalance_during_sync_means_joining_at_once() -> None:
 
 @pytest.mark.parametrize("at_sync", [False, True], ids=["join", "sync"])
 @pytest.mark.parametrize("code", [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.REQUEST_TIMED_OUT])
-def test_what_passes_is_tried_again_after_a_pause(at_sync: bool, code: ErrorCode) -> None:
-    s = Script().joining()
+def test_what_passes_is_tried_again_after_a_pause(s: Script, at_sync: bool, code: ErrorCode) -> None:
     for pause in (100, 200, 400, 400):
         s.refused(at_sync, code)
         s.nothing()
@@ -181,8 +178,7 @@ def test_what_passes_is_tried_again_after_a_pause(at_sync: bool, code: ErrorCode
 
 @pytest.mark.parametrize("at_sync", [False, True], ids=["join", "sync"])
 @pytest.mark.parametrize("code", [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE])
-def test_a_coordinator_that_moved_is_looked_up(at_sync: bool, code: ErrorCode) -> None:
-    s = Script().joining()
+def test_a_coordinator_that_moved_is_looked_up(s: Script, at_sync: bool, code: ErrorCode) -> None:
     s.refused(at_sync, code)
     assert s.looked_for().node_id == 1
     s.member.coordinator_found(2, s.now)
@@ -192,8 +188,7 @@ def test_a_coordinator_that_moved_is_looked_up(at_sync: bool, code: ErrorCode) -
 
 @pytest.mark.parametrize("at_sync", [False, True], ids=["join", "sync"])
 @pytest.mark.parametrize("error", [KafkaConnectionError("broke"), KafkaTimeout("late")], ids=["broken", "late"])
-def test_a_broken_connection_is_a_lost_coordinator(at_sync: bool, error: KafkaError) -> None:
-    s = Script().joining()
+def test_a_broken_connection_is_a_lost_coordinator(s: Script, at_sync: bool, error: KafkaError) -> None:
     if at_sync:
         s.syncing()
     s.no_answer(error)
@@ -215,8 +210,9 @@ def test_a_broken_connection_is_a_lost_coordinator(at_sync: bool, error: KafkaEr
         ErrorCode.UNKNOWN_SERVER_ERROR,
     ],
 )
-def test_what_the_user_must_know_is_raised_and_tried_again_when_it_comes_back(at_sync: bool, code: ErrorCode) -> None:
-    s = Script().joining()
+def test_what_the_user_must_know_is_raised_and_tried_again_when_it_comes_back(
+    s: Script, at_sync: bool, code: ErrorCode
+) -> None:
     s.refused(at_sync, code)
     assert s.one(Fail).error.code is code
     assert s.member.state is MemberState.UNJOINED
@@ -248,8 +244,7 @@ def test_a_group_that_does_not_fit_is_refused(answer: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("where", ["metadata", "assignment"])
-def test_unreadable_bytes_of_others_are_told(where: str) -> None:
-    s = Script().joining()
+def test_unreadable_bytes_of_others_are_told(s: Script, where: str) -> None:
     if where == "metadata":
         bad = [JoinGroupResponseMember(member_id="m1", metadata=b"\x00\x01\x00\x00\x00\x09")]
         s.answer(JoinGroupResponse(protocol_name="range", generation_id=1, leader="m1", member_id="m1", members=bad))
@@ -260,8 +255,7 @@ def test_unreadable_bytes_of_others_are_told(where: str) -> None:
         assert "assignment" in str(s.one(Fail).error)
 
 
-def test_a_failing_assignor_is_told() -> None:
-    s = Script().joining()
+def test_a_failing_assignor_is_told(s: Script) -> None:
     s.joined(1, leader=True)
     s.one(Lead)
     s.member.lead_failed(KafkaError("the assignor failed"), s.now)
