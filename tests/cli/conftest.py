@@ -14,6 +14,8 @@ from ottla.clients import Consumer
 from ottla.testing.broker import Broker
 from tests.cli.commands import Ottla as Ottla
 
+Join = Callable[..., ExitStack]
+
 
 @pytest.fixture
 def broker(ottla_broker_factory: Callable[..., Broker]) -> Broker:
@@ -63,7 +65,7 @@ def membership(bootstrap: str, group: str, client_id: str) -> Iterator[None]:
 
 
 @pytest.fixture
-def join(broker: Broker) -> Iterator[Callable[..., ExitStack]]:
+def join(broker: Broker) -> Iterator[Join]:
     """Let a member join; closing what is returned lets it leave."""
     with ExitStack() as members:
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -13,10 +11,9 @@ import pytest
 from ottla.cli import group_offsets
 from ottla.testing import Broker
 from tests.cli.commands import HERE
+from tests.cli.conftest import Join
 from tests.support.client import Client
 from tests.support.group_member import GroupMember
-
-Join = Callable[..., ExitStack]
 
 
 @pytest.fixture
