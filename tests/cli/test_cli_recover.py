@@ -6,6 +6,7 @@ import asyncio
 import fcntl
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,9 @@ from tests.cli.commands import HERE, Ottla
 from tests.cli.segment_files import flip
 
 ottla = HERE.run
+recover = partial(HERE.json, "recover")
 
 GROUPS = ["g0", "g1", "g2", "g3"]
-
-
-def recover(path: Path, *options: str, expect: int = 0) -> dict[str, Any]:
-    return dict(HERE.json("recover", path, *options, expect=expect))
 
 
 def segment(data: Path, log: str) -> Path:
