@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -111,8 +112,6 @@ def test_texts_that_mean_nothing_are_refused(
 
 
 def test_a_record_as_json_keeps_bytes_that_are_no_text() -> None:
-    import json
-
     row = json.loads(as_json(record(b"\xff", None, (("h", b"x"),))))
     assert row == {
         "topic": "orders", "partition": 2, "offset": 41, "timestamp": 1_700_000_000_123,
