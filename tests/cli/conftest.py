@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from ottla.clients import Consumer
 from ottla.testing.broker import Broker
 from tests.cli.commands import Ottla as Ottla
+from tests.support.members import Role, member
+from tests.support.waiting import wait_for
+
+Join = Callable[..., ExitStack]
 
 
 @pytest.fixture
@@ -28,42 +28,19 @@ def ottla(broker: Broker) -> Ottla:
 
 @contextmanager
 def membership(bootstrap: str, group: str, client_id: str) -> Iterator[None]:
-    """A member of a group, on an event loop of its own, for as long as the block lasts."""
-    joined: Future[None] = Future()
-    loop = asyncio.new_event_loop()
-    leaving = asyncio.Event()
-
-    async def stay() -> None:
-        try:
-            async with Consumer(
-                "orders",
-                bootstrap_servers=bootstrap,
-                group_id=group,
-                client_id=client_id,
-                auto_offset_reset="earliest",
-                heartbeat_interval_ms=2_000,  # with the default, it would take little for a member to be late
-            ) as consumer:
-                joined.set_result(None)
-                while not leaving.is_set():
-                    await consumer.getmany(timeout_ms=50)
-        except BaseException as error:
-            if not joined.done():
-                joined.set_exception(error)
-            raise
-
-    thread = threading.Thread(target=lambda: loop.run_until_complete(stay()), daemon=True)
-    thread.start()
+    """A member of a group for as long as the block lasts."""
+    options = {"heartbeat_interval_ms": 2_000}  # with the default, it would take little for a member to be late
+    one = member(Role("ottla", bootstrap, group, ("orders",), client_id, session_timeout_ms=45_000, options=options))
+    one.start()
     try:
-        joined.result(30)
+        wait_for(lambda: one.changes, f"{client_id} to join", show=lambda: one)
         yield
     finally:
-        loop.call_soon_threadsafe(leaving.set)
-        thread.join(30)
-        loop.close()
+        one.stop()
 
 
 @pytest.fixture
-def join(broker: Broker) -> Iterator[Callable[..., ExitStack]]:
+def join(broker: Broker) -> Iterator[Join]:
     """Let a member join; closing what is returned lets it leave."""
     with ExitStack() as members:
 

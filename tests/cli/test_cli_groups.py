@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -13,10 +10,10 @@ import pytest
 from ottla.cli import group_offsets
 from ottla.testing import Broker
 from tests.cli.commands import HERE
+from tests.cli.conftest import Join
 from tests.support.client import Client
 from tests.support.group_member import GroupMember
-
-Join = Callable[..., ExitStack]
+from tests.support.processes import run
 
 
 @pytest.fixture
@@ -221,6 +218,4 @@ def test_help_loads_neither_clients_nor_tables() -> None:
         "heavy = {'asyncio', 'rich', 'structlog', 'construct', 'ottla.clients', 'ottla.broker', 'ottla.protocol'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "reset their offsets" in done.stdout
+    assert "reset their offsets" in run(sys.executable, "-c", script)

@@ -16,7 +16,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -29,10 +29,9 @@ from ottla.clients import Admin
 from ottla.clients.errors import KafkaTimeout
 from ottla.testing import Broker, BrokerProcess
 from tests.cli.commands import HERE, Ottla
-from tests.cli.conftest import membership
+from tests.cli.conftest import Join, membership
 from tests.differential.real_kafka import RealKafka, skip_without_kafka
-
-Join = Callable[..., ExitStack]
+from tests.support.waiting import wait_for
 
 
 def look(state: str = "Stable", members: int = 1, lag: int | None = 0) -> Look:
@@ -192,15 +191,14 @@ class Watching:
                 self.seen += os.read(self._reader, 65_536).decode(errors="replace")
         return self.seen
 
+    def said(self) -> str:
+        """Everything on standard error."""
+        return os.pread(self.notes.fileno(), 65_536, 0).decode(errors="replace")
+
     def noted(self, wanted: str) -> list[str]:
         """Wait until a line on standard error has this; gives all lines."""
-        deadline = time.monotonic() + 30
-        while True:
-            lines = os.pread(self.notes.fileno(), 65_536, 0).decode().splitlines()
-            if any(wanted in line for line in lines):
-                return lines
-            assert time.monotonic() < deadline, lines
-            time.sleep(0.05)
+        wait_for(lambda: wanted in self.said(), wanted, timeout_s=30, show=self.said)
+        return self.said().splitlines()
 
     def end(self) -> int:
         """Ctrl-C. If that does not end it, what it is doing is in the failure."""
@@ -210,8 +208,7 @@ class Watching:
         except subprocess.TimeoutExpired:
             self.process.send_signal(signal.SIGABRT)  # faulthandler writes where each thread is
             self.process.wait(20)
-            doing = os.pread(self.notes.fileno(), 65_536, 0).decode(errors="replace")
-            pytest.fail(f"Ctrl-C did not end it.\nStandard error:\n{doing}\nStandard output:\n{self.seen}")
+            pytest.fail(f"Ctrl-C did not end it.\nStandard error:\n{self.said()}\nStandard output:\n{self.seen}")
         os.close(self._reader)
         self.notes.close()
         return code

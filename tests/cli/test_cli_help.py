@@ -19,6 +19,7 @@ from ottla.cli.help import topics
 from ottla.cli.main import COMMANDS, command
 from tests.cli.commands import HERE, Ottla
 from tests.cli.test_greeting import server
+from tests.support import processes
 
 run = HERE.run
 ROOT = Path(__file__).parents[2]
@@ -89,9 +90,8 @@ def test_the_quickstart_runs(ottla: Any) -> None:
     lines[0] = lines[0].replace("create orders", "create orders --if-not-exists")
     shell = "ottla() { " + sys.executable + ' -m ottla.cli "$@"; }; set -e -o pipefail; ' + "\n".join(lines)
     environment = {**os.environ, "OTTLA_BOOTSTRAP_SERVERS": ottla.bootstrap}
-    done = subprocess.run(["bash", "-c", shell], env=environment, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert "\n1000\n" in done.stdout and "billing" in done.stdout
+    printed = processes.run("bash", "-c", shell, env=environment)
+    assert "\n1000\n" in printed and "billing" in printed
 
 
 # -- completion
@@ -115,7 +115,7 @@ def test_commands_are_completed_without_importing_them() -> None:
         "assert len(ShellComplete(command, {}, 'ottla', '_').get_completions([], '')) > 15\n"
         "assert not [name for name in sys.modules if name.startswith('ottla.cli.') and name != 'ottla.cli.main']"
     )
-    subprocess.run([sys.executable, "-c", script], check=True)
+    processes.run(sys.executable, "-c", script)
 
 
 GROUP = ("groups describe", "groups delete", "groups wait", "groups watch", "groups reset-offsets", "why", "timeline",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,12 @@ from tests.cli.commands import HERE, Ottla
 from tests.cli.segment_files import flip
 
 ottla, lines = HERE.run, HERE.lines
+verdicts = partial(HERE.json, "log", "verify")
 
 
 def values(path: Path, *options: object) -> list[str]:
     rows = lines("log", "dump", path, "--print-data-log", *options)
     return [record["value"] for row in rows if row["topic"] == "orders" for record in row["records"]]
-
-
-def verdicts(path: Path, expect: int = 0) -> list[dict[str, Any]]:
-    return list(HERE.json("log", "verify", path, expect=expect))
 
 
 @pytest.fixture(scope="module")

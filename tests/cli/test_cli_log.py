@@ -7,6 +7,7 @@ import json
 import struct
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from tests.cli.segment_files import NOW_MS, flip, records, write_log
 from tests.support.batches import build_batch
 
 ottla, rows = HERE.run, HERE.lines
+verdicts = partial(HERE.json, "log", "verify")
 
 
 @pytest.fixture
@@ -145,10 +147,6 @@ def test_places_without_segments_are_refused(tmp_path: Path) -> None:
 
 
 # -- verify
-
-
-def verdicts(path: Path, *options: str, expect: int = 0) -> list[dict[str, Any]]:
-    return list(HERE.json("log", "verify", path, *options, expect=expect))
 
 
 def test_sound_segments(directory: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +42,8 @@ from tests.cli.segment_files import NOW_MS, flip, write_log
 from tests.support.batches import build_batch
 
 ottla = HERE.run
+rows = partial(HERE.lines, "offsets", "decode")
 OFFSETS = "__consumer_offsets"
-
-
-def rows(*arguments: object) -> list[dict[str, Any]]:
-    return HERE.lines("offsets", "decode", *arguments)
 
 
 def offset_value(offset: int, **options: Any) -> bytes:

@@ -8,16 +8,13 @@ import pty
 import re
 import urllib.request
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
 
 from ottla.observe.timeline.model import Timeline
 from ottla.testing.broker import Broker
-from tests.cli.conftest import Ottla, membership
-
-Join = Callable[..., ExitStack]
+from tests.cli.conftest import Join, Ottla, membership
 
 
 def test_lanes(ottla: Ottla, join: Join) -> None:

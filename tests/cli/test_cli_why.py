@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,8 @@ from ottla.broker import dispatch
 from ottla.broker.handlers import HANDLERS
 from ottla.protocol.apis import ApiKey
 from ottla.testing.broker import Broker
-from tests.cli.conftest import Ottla, membership
+from tests.cli.conftest import Join, Ottla, membership
 from tests.support.waiting import wait_for
-
-Join = Callable[..., ExitStack]
 
 
 @pytest.fixture

@@ -1,8 +1,9 @@
-"""The pure parts of the commands: formats, subjects, tables, starts."""
+"""The pure parts of the commands: formats, subjects, tables, starts, and where a group is moved to."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -16,7 +17,7 @@ from ottla.cli.escapes import compile_format, unescape
 from ottla.cli.group_words import partitions_in_words
 from ottla.cli.output import Refused, Styled, duration, plain
 from ottla.cli.produce import Outcome, Shape, lines
-from ottla.cli.resets import Target, To, parse_datetime_ms, parse_start
+from ottla.cli.resets import CannotReset, Move, Place, Target, To, move, parse_datetime_ms, parse_start
 from ottla.cli.silence import Silence
 from ottla.clients import ConsumerRecord
 from ottla.protocol.records import TimestampType
@@ -111,8 +112,6 @@ def test_texts_that_mean_nothing_are_refused(
 
 
 def test_a_record_as_json_keeps_bytes_that_are_no_text() -> None:
-    import json
-
     row = json.loads(as_json(record(b"\xff", None, (("h", b"x"),))))
     assert row == {
         "topic": "orders", "partition": 2, "offset": 41, "timestamp": 1_700_000_000_123,
@@ -210,3 +209,38 @@ def test_streams_are_cut_at_the_delimiter_wherever_the_chunks_end(
     outcome = Outcome()
     assert asyncio.run(collect(outcome)) == expected
     assert outcome.bytes_read == sum(map(len, chunks))
+
+
+# -- where reset-offsets moves a group to
+
+LOG = {"log_start_offset": 10, "log_end_offset": 100}
+
+
+@pytest.mark.parametrize(
+    ("target", "committed", "expected"),
+    [
+        (Target(To.EARLIEST), 50, Move(10)),
+        (Target(To.LATEST), None, Move(100)),
+        (Target(To.OFFSET, 70), None, Move(70)),
+        (Target(To.OFFSET, 100), 50, Move(100)),
+        (Target(To.OFFSET, 101), 50, Move(100, "101 is beyond the log's end")),
+        (Target(To.OFFSET, 9), 50, Move(10, "9 is before the log's start")),
+        (Target(To.SHIFT, -5), 50, Move(45)),
+        (Target(To.SHIFT, -41), 50, Move(10, "9 is before the log's start")),
+        (Target(To.SHIFT, 51), 50, Move(100, "101 is beyond the log's end")),
+        (Target(To.CURRENT), 50, Move(50)),
+        (Target(To.CURRENT), None, Move(100, "nothing is committed: the log's end")),
+        (Target(To.TIME, 1), 50, Move(100, "no record at or after that time: the log's end")),
+    ],
+)
+def test_the_new_offset_stays_within_the_log(target: Target, committed: int | None, expected: Move) -> None:
+    assert move(target, Place(**LOG, committed=committed)) == expected
+
+
+def test_a_time_moves_to_the_first_record_from_then_on() -> None:
+    assert move(Target(To.TIME, 1), Place(**LOG, at_time=33)) == Move(33)
+
+
+def test_a_shift_needs_something_to_shift() -> None:
+    with pytest.raises(CannotReset, match="--to-earliest"):
+        move(Target(To.SHIFT, 1), Place(**LOG))

@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import socket
+import socketserver
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,22 +30,15 @@ from tests.cli.commands import HERE, Ottla
 @contextmanager
 def server(serve: Callable[[socket.socket], None]) -> Iterator[int]:
     """Serves each connection with a function; gives the port."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
 
-        def accept() -> None:
-            while True:
-                try:
-                    connection, _ = listening.accept()
-                except OSError:
-                    return
-                with connection:
-                    serve(connection)
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            serve(self.request)
 
-        thread = threading.Thread(target=accept, daemon=True)
-        thread.start()
-        yield listening.getsockname()[1]
-        listening.shutdown(socket.SHUT_RDWR)
-        thread.join(10)
+    with socketserver.TCPServer(("127.0.0.1", 0), Handler) as listening:
+        threading.Thread(target=listening.serve_forever, args=(0.02,), daemon=True).start()
+        yield listening.server_address[1]
+        listening.shutdown()
 
 
 @pytest.fixture

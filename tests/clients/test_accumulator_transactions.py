@@ -9,7 +9,8 @@ from tests.clients import test_accumulator as plain
 from tests.clients.test_accumulator import T0, T1, take
 
 
-def make() -> Accumulator:
+@pytest.fixture
+def accumulator() -> Accumulator:
     accumulator = plain.make(begun=False, max_batch_size=60, linger_ms=0, transactional_id="x")
     accumulator.set_producer_id(77, 3)
     return accumulator
@@ -34,8 +35,7 @@ def numbers(batch: Batch) -> tuple[int, int, int]:
     return plain.numbers(batch)
 
 
-def test_nothing_goes_out_where_it_may_not() -> None:
-    accumulator = make()
+def test_nothing_goes_out_where_it_may_not(accumulator: Accumulator) -> None:
     allowed: set[TopicPartition] = set()
     accumulator.may_send = allowed.__contains__
     add(accumulator, "a")
@@ -45,8 +45,7 @@ def test_nothing_goes_out_where_it_may_not() -> None:
     assert numbers(one(accumulator)) == (77, 3, 0)
 
 
-def test_a_new_epoch_is_taken_over_by_all_partitions() -> None:
-    accumulator = make()
+def test_a_new_epoch_is_taken_over_by_all_partitions(accumulator: Accumulator) -> None:
     for tp in (T0, T1):
         add(accumulator, "a", tp)
         accumulator.succeeded(one(accumulator, tp=tp))
@@ -61,8 +60,7 @@ def test_a_new_epoch_is_taken_over_by_all_partitions() -> None:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER])
-def test_a_gap_is_not_closed_by_the_producer_itself(code: ErrorCode) -> None:
-    accumulator = make()
+def test_a_gap_is_not_closed_by_the_producer_itself(accumulator: Accumulator, code: ErrorCode) -> None:
     add(accumulator, "a")
     accumulator.succeeded(one(accumulator))
     add(accumulator, "b")
@@ -75,8 +73,7 @@ def test_a_gap_is_not_closed_by_the_producer_itself(code: ErrorCode) -> None:
     assert numbers(one(accumulator)) == (77, 4, 0)
 
 
-def test_the_first_batch_of_an_epoch_goes_alone() -> None:
-    accumulator = make()
+def test_the_first_batch_of_an_epoch_goes_alone(accumulator: Accumulator) -> None:
     for name in "abcd":
         add(accumulator, name)
     first = one(accumulator)
@@ -94,8 +91,7 @@ def test_the_first_batch_of_an_epoch_goes_alone() -> None:
     assert take(accumulator, 20) == []
 
 
-def test_what_comes_too_early_is_tried_again() -> None:
-    accumulator = make()
+def test_what_comes_too_early_is_tried_again(accumulator: Accumulator) -> None:
     begin(accumulator)
     add(accumulator, "a")
     add(accumulator, "b")
@@ -106,8 +102,7 @@ def test_what_comes_too_early_is_tried_again() -> None:
     assert not accumulator.lost_numbers
 
 
-def test_dropping_what_waits() -> None:
-    accumulator = make()
+def test_dropping_what_waits(accumulator: Accumulator) -> None:
     begin(accumulator)
     add(accumulator, "a")
     add(accumulator, "b")
@@ -120,15 +115,13 @@ def test_dropping_what_waits() -> None:
     assert accumulator.lost_numbers, "whether the broker has it is not known"
 
 
-def test_the_transaction_before_is_waited_for_shortly() -> None:
-    accumulator = make()
+def test_the_transaction_before_is_waited_for_shortly(accumulator: Accumulator) -> None:
     add(accumulator, "a")
     assert accumulator.failed(one(accumulator), ErrorCode.CONCURRENT_TRANSACTIONS, 0)
     assert accumulator.ready_at_ms(T0) == CONCURRENT_PAUSE_MS
 
 
-def test_the_halves_of_a_batch_keep_its_numbers() -> None:
-    accumulator = make()
+def test_the_halves_of_a_batch_keep_its_numbers(accumulator: Accumulator) -> None:
     begin(accumulator)
     accumulator.batch_size = 1000
     for name in "abc":

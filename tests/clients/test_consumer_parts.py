@@ -15,7 +15,7 @@ from ottla.clients.subscription import PartitionState, SubscriptionState
 from ottla.protocol.compression import Codec
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import Record, TimestampType, TopicPartition, batch_crc, with_log_append_time
-from tests.support.batches import build_batch
+from tests.support.batches import build_batch, damaged
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 
@@ -140,11 +140,6 @@ def test_aborted_transactions_are_not_for_those_who_read_committed() -> None:
     assert read(state_at(0), data)[0] == [0, 1, 3, 6, 7], "read_uncommitted sees everything but the markers"
     idempotent = batch(9, b"not in a transaction", producer_id=2, producer_epoch=0, base_sequence=9)
     assert read(state_at(7), transactional(7, 2, b"aborted") + idempotent, aborted=[(2, 7)]) == ([9], True, 10)
-
-
-def damaged(data: bytes) -> bytes:
-    """A bit of the records flipped."""
-    return data[:-2] + bytes([data[-2] ^ 1]) + data[-1:]
 
 
 def undecompressable(data: bytes) -> bytes:

@@ -19,7 +19,7 @@ from ottla.protocol.messages.list_offsets import ListOffsetsRequest
 from ottla.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from ottla.protocol.records import Record, TopicPartition
 from tests.clients.fake_client import FakeClient, turn
-from tests.support.batches import build_batch
+from tests.support.batches import build_batch, damaged
 from tests.support.requests import response
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -161,10 +161,6 @@ async def test_paused_partitions_keep_what_was_fetched(world: World) -> None:
     await world.client.none()
     world.subscription.state(T0).paused = False
     assert world.values() == [b"a"]
-
-
-def damaged(data: bytes) -> bytes:
-    return data[:-2] + bytes([data[-2] ^ 1]) + data[-1:]
 
 
 async def test_a_damaged_batch_is_told_at_every_call_until_the_user_seeks_past_it(world: World) -> None:

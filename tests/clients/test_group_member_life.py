@@ -13,6 +13,12 @@ from ottla.protocol.messages.leave_group import LeaveGroupRequest
 from tests.clients.member_script import T0, T1, Script, subscriptions
 
 
+@pytest.fixture
+def s() -> Script:
+    """A follower in generation 1 that owns T0."""
+    return Script().stable(T0)
+
+
 def test_heartbeats_at_their_interval() -> None:
     s = Script().stable()
     for beat in range(1, 5):
@@ -33,16 +39,14 @@ def test_one_heartbeat_at_a_time() -> None:
     s.after(1, HeartbeatRequest)
 
 
-def test_a_rebalance_is_joined() -> None:
-    s = Script().stable(T0)
+def test_a_rebalance_is_joined(s: Script) -> None:
     s.heartbeat(ErrorCode.REBALANCE_IN_PROGRESS)
     assert s.member.state is MemberState.STABLE, "until everything is given up"
     assert s.member.identity().generation_id == 1, "so that it can still be committed"
     assert s.join().reason == "group is already rebalancing"
 
 
-def test_heartbeats_go_on_while_the_listener_runs() -> None:
-    s = Script().stable(T0)
+def test_heartbeats_go_on_while_the_listener_runs(s: Script) -> None:
     s.heartbeat(ErrorCode.REBALANCE_IN_PROGRESS)
     s.one(Prepare)
     for _ in range(3):
@@ -69,8 +73,7 @@ def test_a_rebalance_while_the_assignment_is_taken_over_is_joined_after_it() -> 
 @pytest.mark.parametrize(
     ("code", "member_id"), [(ErrorCode.UNKNOWN_MEMBER_ID, ""), (ErrorCode.ILLEGAL_GENERATION, "m1")]
 )
-def test_a_heartbeat_tells_that_the_membership_is_over(code: ErrorCode, member_id: str) -> None:
-    s = Script().stable(T0)
+def test_a_heartbeat_tells_that_the_membership_is_over(s: Script, code: ErrorCode, member_id: str) -> None:
     s.heartbeat(code)
     assert (s.member.state, s.member.lost) == (MemberState.UNJOINED, True)
     with pytest.raises(CommitFailed, match="not in the group"):
@@ -86,9 +89,8 @@ def test_a_heartbeat_tells_that_the_instance_is_fenced() -> None:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, None])
-def test_a_heartbeat_tells_that_the_coordinator_moved(code: ErrorCode | None) -> None:
+def test_a_heartbeat_tells_that_the_coordinator_moved(s: Script, code: ErrorCode | None) -> None:
     """Or none is answered."""
-    s = Script().stable(T0)
     if code is None:
         s.beats()
         s.no_answer()
@@ -104,15 +106,13 @@ def test_a_heartbeat_tells_that_the_coordinator_moved(code: ErrorCode | None) ->
     s.nothing()
 
 
-def test_a_coordinator_that_is_loading_is_asked_again_at_the_next_beat() -> None:
-    s = Script().stable(T0)
+def test_a_coordinator_that_is_loading_is_asked_again_at_the_next_beat(s: Script) -> None:
     s.heartbeat(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     s.nothing()
     s.heartbeat()
 
 
-def test_a_silent_coordinator_is_looked_for_elsewhere_when_the_session_is_over() -> None:
-    s = Script().stable(T0)
+def test_a_silent_coordinator_is_looked_for_elsewhere_when_the_session_is_over(s: Script) -> None:
     s.beats()
     s.at(10_999)
     s.nothing()
@@ -125,8 +125,7 @@ def test_a_silent_coordinator_is_looked_for_elsewhere_when_the_session_is_over()
     s.looked_for()
 
 
-def test_the_answer_to_a_heartbeat_of_an_earlier_generation_is_ignored() -> None:
-    s = Script().stable(T0)
+def test_the_answer_to_a_heartbeat_of_an_earlier_generation_is_ignored(s: Script) -> None:
     s.beats()
     old = s.send
     s.rejoins()
@@ -136,8 +135,7 @@ def test_the_answer_to_a_heartbeat_of_an_earlier_generation_is_ignored() -> None
     assert (s.member.state, s.member.generation_id) == (MemberState.STABLE, 2)
 
 
-def test_a_commit_tells_that_the_membership_is_over_only_of_its_own_generation() -> None:
-    s = Script().stable(T0)
+def test_a_commit_tells_that_the_membership_is_over_only_of_its_own_generation(s: Script) -> None:
     old = s.member.identity()
     s.rejoins()
     s.enter(2, T0)
@@ -148,8 +146,7 @@ def test_a_commit_tells_that_the_membership_is_over_only_of_its_own_generation()
     assert s.join().reason == "commit failed: unknown member id"
 
 
-def test_nothing_can_be_committed_between_join_and_assignment() -> None:
-    s = Script().stable(T0)
+def test_nothing_can_be_committed_between_join_and_assignment(s: Script) -> None:
     s.heartbeat(ErrorCode.REBALANCE_IN_PROGRESS)
     s.join()
     for _ in range(2):
@@ -191,8 +188,7 @@ def test_a_member_that_is_not_polled_leaves_and_comes_back() -> None:
     assert (join.member_id, join.reason) == ("", "the consumer is polled again")
 
 
-def test_a_call_that_waits_long_is_no_absence() -> None:
-    s = Script().stable(T0)
+def test_a_call_that_waits_long_is_no_absence(s: Script) -> None:
     s.member.entered_poll(s.now)
     for _ in range(50):
         s.heartbeat()
@@ -224,8 +220,7 @@ def test_a_member_away_during_the_join_leaves_on_a_connection_of_its_own() -> No
 # leaving
 
 
-def test_unsubscribing_leaves() -> None:
-    s = Script().stable(T0)
+def test_unsubscribing_leaves(s: Script) -> None:
     s.member.unsubscribe(s.now)
     leave = s.sent(LeaveGroupRequest)
     assert leave.members[0].reason == "the consumer unsubscribed"
@@ -235,8 +230,7 @@ def test_unsubscribing_leaves() -> None:
     assert s.join().member_id == ""
 
 
-def test_closing_leaves_and_ends_everything() -> None:
-    s = Script().stable(T0)
+def test_closing_leaves_and_ends_everything(s: Script) -> None:
     s.member.close("the consumer is being closed")
     assert s.sent(LeaveGroupRequest).members[0].reason == "the consumer is being closed"
     assert s.member.next_deadline_ms() is None
@@ -320,8 +314,7 @@ def test_commits_alone_want_a_coordinator_too() -> None:
     s.looked_for()
 
 
-def test_losing_another_broker_than_the_coordinator_means_nothing() -> None:
-    s = Script().stable(T0)
+def test_losing_another_broker_than_the_coordinator_means_nothing(s: Script) -> None:
     s.member.coordinator_lost(5, "old news", s.now)
     s.nothing()
 
@@ -339,15 +332,13 @@ def test_the_leader_watches_the_partitions_of_a_topic(before: int | None, after:
     assert s.join().reason == "the number of partitions of t changed"
 
 
-def test_a_follower_leaves_watching_to_the_leader() -> None:
-    s = Script().stable(T0)
+def test_a_follower_leaves_watching_to_the_leader(s: Script) -> None:
     s.member.partition_counts_changed({"t": 9}, s.now)
     s.nothing()
     assert s.member.watched_topics == set()
 
 
-def test_the_first_reason_is_the_one_told() -> None:
-    s = Script().stable(T0)
+def test_the_first_reason_is_the_one_told(s: Script) -> None:
     s.member.request_rejoin("first", s.now)
     assert s.rejoins("second").reason == "first"
 
@@ -374,8 +365,7 @@ def test_several_assignors_all_tell_what_is_held() -> None:
 # more ways to leave
 
 
-def test_a_rejoin_that_was_wanted_is_forgotten_by_unsubscribing() -> None:
-    s = Script().stable(T0)
+def test_a_rejoin_that_was_wanted_is_forgotten_by_unsubscribing(s: Script) -> None:
     s.heartbeat(ErrorCode.REBALANCE_IN_PROGRESS)
     s.one(Prepare)
     s.member.unsubscribe(s.now)
@@ -386,8 +376,7 @@ def test_a_rejoin_that_was_wanted_is_forgotten_by_unsubscribing() -> None:
     assert s.sent(JoinGroupRequest).reason == "the consumer subscribes"
 
 
-def test_a_refusal_after_unsubscribing_means_nothing() -> None:
-    s = Script().stable(T0)
+def test_a_refusal_after_unsubscribing_means_nothing(s: Script) -> None:
     old = s.member.identity()
     s.member.unsubscribe(s.now)
     s.effects()

@@ -9,23 +9,20 @@ import os
 import shutil
 import sys
 import tarfile
-import tomllib
 import urllib.request
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.house.fences import Reader, fences
-from tests.house.sources import ROOT
+from tests.house.sources import PROJECT, ROOT
 from tests.house.test_documents_run import ELSEWHERE
 from tests.house.test_wheel import environment
 from tests.support import processes
 
 pytestmark = pytest.mark.slow
 
-PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 NAME = f"ottla-{PROJECT['version']}"
 OFFLINE = {"PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
 """pip reads the second one as the value of the option ``--build-isolation``."""

@@ -6,7 +6,6 @@ import ast
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tomllib
 from collections.abc import Collection
@@ -16,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.house.sources import ROOMS, ROOT, room_modules, tree
+from tests.support.processes import run
 
 CONFIG = ROOT / "pyproject.toml"
 CONTRACTS = [contract["name"] for contract in tomllib.loads(CONFIG.read_text())["tool"]["importlinter"]["contracts"]]
@@ -47,22 +47,14 @@ PLANTED = [
 ]
 
 
-def lint(path: Path | None = None, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    """Run import-linter on the sources that are installed, or on those in ``path``."""
-    return subprocess.run(
-        [sys.executable, "-c", RUN, "--no-cache", "--config", str(CONFIG)],
-        cwd=cwd,
-        env=os.environ | ({"PYTHONPATH": str(path)} if path else {}) | {"COLUMNS": "200", "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def lint(path: Path | None = None, code: int = 0) -> str:
+    """Run import-linter on the sources that are installed, or on those in ``path``; what it prints."""
+    env = os.environ | ({"PYTHONPATH": str(path)} if path else {}) | {"COLUMNS": "200", "NO_COLOR": "1"}
+    return run(sys.executable, "-c", RUN, "--no-cache", "--config", CONFIG, cwd=path or ROOT, env=env, code=code)
 
 
 def test_the_contracts_are_kept() -> None:
-    result = lint()
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert f"Contracts: {len(CONTRACTS)} kept, 0 broken." in result.stdout
+    assert f"Contracts: {len(CONTRACTS)} kept, 0 broken." in lint()
 
 
 def test_every_room_is_under_contract() -> None:
@@ -80,9 +72,7 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> str:
         target = copy / "ottla" / file
         target.write_text(target.read_text() + f"\nimport {imported}\n")
     (copy / "ottla/broker/newcomer.py").write_text('"""A room that nobody declared."""\n')
-    result = lint(path=copy, cwd=copy)
-    assert result.returncode == 1, result.stdout + result.stderr
-    return result.stdout
+    return lint(path=copy, code=1)
 
 
 @pytest.mark.parametrize("contract", CONTRACTS)

@@ -10,14 +10,13 @@ import shutil
 import site
 import sys
 import sysconfig
-import tomllib
 import venv
 import zipfile
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from tests.house.sources import ROOMS, ROOT, room_modules
+from tests.house.sources import PROJECT, ROOMS, ROOT, room_modules
 from tests.support import processes
 
 OF_SPARK = {"numpy", "pandas", "pyarrow", "pyspark"}
@@ -126,8 +125,7 @@ def check_imports(commands: Path) -> None:
 def check_command(commands: Path) -> None:
     """``ottla`` is there and knows its version; whatever else is an entry point can be loaded."""
     assert "serve" in run(commands / "ottla", "--help", cwd=commands)
-    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    assert declared in run(commands / "ottla", "--version", cwd=commands)
+    assert PROJECT["version"] in run(commands / "ottla", "--version", cwd=commands)
     load = "from importlib.metadata import distribution; print([e.load() for e in distribution('ottla').entry_points])"
     assert "| 70 |" in run(commands / "ottla", "help", "exit-codes", cwd=commands)
     assert "ottla.testing.plugin" in run(commands / "python", "-c", load, cwd=commands)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from click.testing import CliRunner
@@ -111,22 +112,6 @@ def warnings_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Warnings:
     return logged
 
 
-@pytest.fixture
-def advertised(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What clients of each broker that starts are told."""
-    told: list[Any] = []
-
-    async def serve(loaded: Any, **options: Any) -> int:
-        return 0
-
-    def note(loaded: Any, **options: Any) -> Coroutine[Any, Any, int]:
-        told.append(options["advertised"])
-        return serve(loaded)
-
-    monkeypatch.setattr("ottla.cli.serve._serve", note)
-    return told
-
-
 MAPPED = STOCK.replace("listeners=PLAINTEXT://localhost:9092,", "listeners=PLAINTEXT://localhost:19092,", 1)
 
 
@@ -149,15 +134,17 @@ MAPPED = STOCK.replace("listeners=PLAINTEXT://localhost:9092,", "listeners=PLAIN
 )
 def test_clients_are_told_the_port_that_is_listened_on(
     warnings_of: Warnings,
-    advertised: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
     text: str,
     options: str,
     told: tuple[str, int] | None,
     said: list[str],
 ) -> None:
     """Who moves a broker with --listen must not have its clients sent to the broker that has the old port."""
+    serve = Mock()
+    monkeypatch.setattr("ottla.cli.serve._serve", serve)
     lines = warnings_of(text, *options.split())
-    assert advertised == [told]
+    assert [call.kwargs["advertised"] for call in serve.call_args_list] == [told]
     lines = [line for line in lines if line.get("key") == "advertised.listeners"]
     assert [line["event"].partition(":")[0] for line in lines] == said
     for line in lines:

@@ -26,3 +26,8 @@ def build_batch(
         found = parse_header(batch)
         batch = sealed(found._replace(attributes=found.attributes | TIMESTAMP_TYPE_BIT), batch[HEADER_SIZE:])
     return batch
+
+
+def damaged(data: bytes) -> bytes:
+    """The batch with a bit of its records flipped."""
+    return data[:-2] + bytes([data[-2] ^ 1]) + data[-1:]

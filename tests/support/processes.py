@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,8 +46,7 @@ class Child:
 
     Args:
         heard: is given every line with its end, which only the last line of one that is killed may not have.
-        stderr: as of `subprocess.Popen`.
-        environment: more variables.
+        stderr, options: as of `subprocess.Popen`.
     """
 
     def __init__(
@@ -55,19 +54,11 @@ class Child:
         command: Sequence[str],
         heard: Callable[[str], object],
         stderr: int | IO[str] | None = None,
-        **environment: str,
+        cwd: Path = ROOT,
+        **options: Any,
     ) -> None:
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env=os.environ | environment,
-            stdin=pipe,
-            stdout=pipe,
-            stderr=stderr,
-            text=True,
-            errors="replace",
-        )
+        streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": stderr}
+        self.process = subprocess.Popen(command, cwd=cwd, text=True, errors="replace", **streams, **options)
         self._thread = threading.Thread(target=self._listen, args=(heard,), daemon=True)
         self._thread.start()
 
