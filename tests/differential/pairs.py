@@ -244,7 +244,7 @@ class Pair:
         """Until nothing is open, or it has been quiet and both have answered the same requests."""
         since = time.monotonic()
         while True:
-            if self._came_in():
+            if sum(half.collect() for half in self.halves):
                 since = time.monotonic()
             if not any(half.open for half in self.halves):
                 return
@@ -257,10 +257,6 @@ class Pair:
                 await asyncio.wait_for(self.woken.wait(), left)
             except TimeoutError:
                 continue
-
-    def _came_in(self) -> bool:
-        theirs, ours = self.theirs.collect(), self.ours.collect()
-        return theirs or ours
 
     def close(self) -> None:
         for half in self.halves:
