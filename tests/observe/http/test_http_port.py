@@ -198,9 +198,9 @@ def test_a_broker_that_cannot_start_lets_go_of_the_port(tmp_path: Path) -> None:
 def logged(broker: BrokerProcess, begins: str) -> dict[str, Any]:
     """The line of its log that begins so; the address is printed before any."""
 
-    def line() -> dict[str, Any] | None:
+    def line() -> dict[str, Any]:
         lines = map(json.loads, broker.log_text().splitlines())
-        return next((one for one in lines if one["event"].startswith(begins)), None)
+        return next((one for one in lines if one["event"].startswith(begins)), {})
 
     return wait_for(line, f"a line {begins}", show=broker.log_text)
 
