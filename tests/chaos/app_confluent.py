@@ -19,7 +19,6 @@ from tests.chaos.pipeline import (
     BATCH,
     INPUT,
     PROMISED,
-    SESSION_MS,
     TAKEN_BACK,
     TRANSACTION_TIMEOUT_MS,
     WORK_S,
@@ -72,18 +71,7 @@ def work(app: Application, stopping: threading.Event) -> None:
                 **COMMON,
             }
         )
-        made = confluent.consumer(
-            app.role.bootstrap,
-            app.group,
-            client_id=app.role.name,
-            auto_offset_reset="earliest",
-            isolation_level="read_committed",
-            session_timeout_ms=SESSION_MS,
-            heartbeat_interval_ms=200,
-            **NO_NEW_BEGINNING,
-            **COMMON,
-            **({"group_instance_id": app.role.name} if app.role.static else {}),
-        )
+        made = confluent.consumer(app.role.bootstrap, app.group, **app.reading, **NO_NEW_BEGINNING, **COMMON)
         with closing(made) as consumer, suppress(Unusable, MustAbort):
             insist(lambda producer=producer: producer.init_transactions(10), stopping)
             consumer.subscribe([INPUT])
@@ -110,7 +98,9 @@ def step(app: Application, producer: Producer, consumer: Consumer, stopping: thr
     try:
         send(app, producer, messages, TAKEN_BACK if gives_up else PROMISED)
         time.sleep(app.chance.uniform(0, WORK_S))
-        insist(lambda: producer.send_offsets_to_transaction(ends_of(messages), member, 10), stopping)
+        ends = {message.partition(): message.offset() + 1 for message in messages}
+        places = [TopicPartition(INPUT, partition, offset) for partition, offset in ends.items()]
+        insist(lambda: producer.send_offsets_to_transaction(places, member, 10), stopping)
         if gives_up:
             insist(lambda: producer.flush(10), stopping)
             raise MustAbort
@@ -127,11 +117,6 @@ def send(app: Application, producer: Producer, messages: list[Message], prefix: 
         except KafkaException as failure:
             raise MustAbort(failure) from failure
         producer.poll(0)
-
-
-def ends_of(messages: list[Message]) -> list[TopicPartition]:
-    ends = {message.partition(): message.offset() + 1 for message in messages}
-    return [TopicPartition(INPUT, partition, offset) for partition, offset in ends.items()]
 
 
 def back_to_committed(consumer: Consumer, stopping: threading.Event) -> None:

@@ -15,7 +15,6 @@ from tests.chaos.pipeline import (
     BATCH,
     INPUT,
     PROMISED,
-    SESSION_MS,
     TAKEN_BACK,
     TRANSACTION_TIMEOUT_MS,
     WORK_S,
@@ -41,13 +40,8 @@ async def work(app: Application, stopping: asyncio.Event) -> None:
             INPUT,
             bootstrap_servers=app.role.bootstrap,
             group_id=app.group,
-            group_instance_id=app.role.name if app.role.static else None,
-            client_id=app.role.name,
-            auto_offset_reset="earliest",
             enable_auto_commit=False,
-            isolation_level="read_committed",
-            session_timeout_ms=SESSION_MS,
-            heartbeat_interval_ms=200,
+            **app.reading,
             **COMMON,
         )
         try:

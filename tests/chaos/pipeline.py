@@ -30,9 +30,21 @@ def group_of(kind: str) -> str:
 
 
 class Application:
-    """One process of an application. Its name is also its transactional id."""
+    """One process of an application. Its name is also its transactional id.
+
+    Attributes:
+        reading: options of its consumer, as both clients name them.
+    """
 
     def __init__(self, kind: str, role: Role) -> None:
         self.role = role
         self.output, self.group = output_of(kind), group_of(kind)
         self.chance = random.Random(role.seed)
+        self.reading = {
+            "client_id": role.name,
+            "auto_offset_reset": "earliest",
+            "isolation_level": "read_committed",
+            "session_timeout_ms": SESSION_MS,
+            "heartbeat_interval_ms": 200,
+            **({"group_instance_id": role.name} if role.static else {}),
+        }

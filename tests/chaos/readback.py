@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-
 from ottla.protocol.apis import ApiKey
-from ottla.protocol.groups import coordinator_partition
-from ottla.protocol.offsets_topic import GroupKey, GroupValue, decode_key, decode_value
 from tests.chaos.ledger import Ledger
 from tests.support.client import Client
-
-OFFSETS_TOPIC = "__consumer_offsets"
 
 
 def read_on(client: Client, ledger: Ledger, *, again: bool = False) -> None:
@@ -39,13 +33,7 @@ def read_topics(client: Client, ledger: Ledger) -> None:
 def read_generations(client: Client, ledger: Ledger) -> None:
     """Read what the coordinator wrote about all groups, and check it."""
     for group in ledger.committed():
-        records, _ = client.read_log(OFFSETS_TOPIC, coordinator_partition(group))
-        written: dict[str, list[int]] = defaultdict(list)
-        for record in records:
-            key = decode_key(record.key or b"")
-            if isinstance(key, GroupKey) and record.value is not None:
-                written[key.group_id].append(decode_value(GroupValue, record.value).generation)
-        ledger.found_generations(group, written[group])
+        ledger.found_generations(group, client.generations(group))
 
 
 def unfinished_transactions(client: Client) -> list[str]:

@@ -240,12 +240,16 @@ def _value(data: bytes | None, is_offset: bool) -> Any:
     return value
 
 
-def stable(t: Trace, *who: str, **options: Any) -> None:
-    """A Stable group of these; the first one leads."""
-    enter(t, who[0], **options)
-    for name in who[1:]:
+def completing(t: Trace, *who: str, **options: Any) -> None:
+    """A group of these of whom nobody has synced; the first one leads."""
+    for name in who:
         enter(t, name, **options)
     if who[1:]:
         join(t, who[0], **options)
+
+
+def stable(t: Trace, *who: str, **options: Any) -> None:
+    """A Stable group of these; the first one leads."""
+    completing(t, *who, **options)
     for name in (*who[1:], who[0]):
         sync(t, name, assign={each: each.encode() for each in who})

@@ -10,6 +10,7 @@ from tests.differential.calls import (
     OTHER,
     commit,
     commit_alone,
+    completing,
     delete,
     describe,
     enter,
@@ -49,9 +50,7 @@ def trace_sync_in_each_state(t: Trace) -> None:
 
 
 def trace_sync_follower_first(t: Trace) -> None:
-    enter(t, "a")
-    enter(t, "b")
-    join(t, "a")
+    completing(t, "a", "b")
     t.settle()
     sync(t, "b", assign={"b": b"ignored"})
     heartbeat(t, "a")
@@ -67,9 +66,7 @@ def trace_sync_interrupted(t: Trace) -> None:
     for cause in ("join", "leave", "static", "pending"):
         group = f"{t.name}-{cause}"
         a, b, c = f"a{cause}", f"b{cause}", f"c{cause}"
-        enter(t, a, group=group)
-        enter(t, b, group=group)
-        join(t, a, group=group)
+        completing(t, a, b, group=group)
         t.settle()
         sync(t, b, group=group)
         if cause == "join":
@@ -272,9 +269,7 @@ def trace_dynamic_member_dropped(t: Trace) -> None:
 
 
 def trace_sync_timeout(t: Trace) -> None:
-    enter(t, "a", rebalance=700)
-    enter(t, "b", rebalance=700)
-    join(t, "a", rebalance=700)
+    completing(t, "a", "b", rebalance=700)
     t.settle()
     sync(t, "b")
     t.settle(400)
@@ -284,9 +279,7 @@ def trace_sync_timeout(t: Trace) -> None:
 
 
 def trace_sync_timeout_in_stable(t: Trace) -> None:
-    enter(t, "a", rebalance=700)
-    enter(t, "b", rebalance=700)
-    join(t, "a", rebalance=700)
+    completing(t, "a", "b", rebalance=700)
     t.settle()
     sync(t, "a", assign={"a": b"A", "b": b"B"})
     describe(t)

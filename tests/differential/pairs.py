@@ -16,7 +16,7 @@ from uuid import UUID
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.records import decode_batch, iter_batches
 from tests.differential.compare import first_difference
-from tests.differential.tracing import BARRIER, PATIENCE_S, Trace, whole_batches
+from tests.differential.tracing import PATIENCE_S, Trace, whole_batches
 from tests.differential.wire import Sent, Wire
 from tests.support.requests import request
 
@@ -222,12 +222,12 @@ class Pair:
         """Until both have answered what they owe, and nothing more comes of what is parked."""
         await self._collect(lambda: not any(half.is_owed for half in self.halves), ANSWER_S)
         if any(half.open for half in self.halves):
-            await self.both(_barrier)
+            await self.both(Half.barrier)
             for half in self.halves:
                 half.collect()
         if any(half.open for half in self.halves):
             await asyncio.sleep(0.005)  # a join phase without a delay ends by a timer
-            await self.both(_barrier)
+            await self.both(Half.barrier)
             await self._quiet()
         for half in self.halves:
             half.write_down()
@@ -244,7 +244,7 @@ class Pair:
         """Until nothing is open, or it has been quiet and both have answered the same requests."""
         since = time.monotonic()
         while True:
-            if self._came_in():
+            if sum(half.collect() for half in self.halves):
                 since = time.monotonic()
             if not any(half.open for half in self.halves):
                 return
@@ -258,15 +258,6 @@ class Pair:
             except TimeoutError:
                 continue
 
-    def _came_in(self) -> bool:
-        theirs, ours = self.theirs.collect(), self.ours.collect()
-        return theirs or ours
-
     def close(self) -> None:
         for half in self.halves:
             half.close()
-
-
-async def _barrier(half: Half) -> None:
-    """A read that the coordinator answers once every write before it, of this trace's group, is in the log."""
-    await half.ask(ApiKey.OFFSET_FETCH, 7, BARRIER, group_id=half.name, topics=[], require_stable=True)

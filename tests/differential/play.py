@@ -37,7 +37,8 @@ async def play(pair: Pair, kind: Kind, moves: Sequence[Move]) -> None:
     starts: dict[Half, int] = {}
 
     async def begin(half: Half) -> None:
-        await _learn_ids(half, [TOPIC])
+        for topic in await _metadata(half, [TOPIC]):
+            learn_id(half, topic.name, topic.topic_id)
         await make(half, kind.topics)
         if kind.groups:
             starts[half] = await _end_of(half, GROUP_TOPIC, _group_partition(half))
@@ -197,11 +198,6 @@ async def _wait_for(half: Half, name: str, *, count: int = 1, gone: bool = False
 async def _metadata(half: Half, names: Sequence[str]) -> Any:
     rows = [{"name": name} for name in names]
     return (await half.ask(ApiKey.METADATA, 10, topics=rows, allow_auto_topic_creation=False)).topics
-
-
-async def _learn_ids(half: Half, names: Sequence[str]) -> None:
-    for topic in await _metadata(half, names):
-        learn_id(half, topic.name, topic.topic_id)
 
 
 # Logs

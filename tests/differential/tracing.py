@@ -146,10 +146,10 @@ class Trace:
         time.sleep(wait_ms / 1000)
         arrived: dict[Wire, Any] = {}
         self.settled.append(set())
-        self._barrier()
+        self.barrier()
         if self._open:
             time.sleep(0.005)  # a join phase without a delay ends by a timer
-            self._barrier()
+            self.barrier()
         last = time.monotonic()
         while not self._done(time.monotonic() - last):
             for label, wire in list(self._open):
@@ -177,9 +177,9 @@ class Trace:
         agreed = len(other) >= step and other[step - 1] == self.settled[step - 1]
         return quiet_s >= (self.quiet_s if agreed else PATIENCE_S)
 
-    def _barrier(self) -> None:
+    def barrier(self) -> Any:
         """A read that the coordinator answers once every write before it, of this trace's group, is in the log."""
-        self.ask(ApiKey.OFFSET_FETCH, 7, BARRIER, group_id=self.name, topics=[], require_stable=True)
+        return self.ask(ApiKey.OFFSET_FETCH, 7, BARRIER, group_id=self.name, topics=[], require_stable=True)
 
     def raw(self, label: str, data: bytes, timeout_s: float = 0.4) -> None:
         """Send bytes on a connection of their own; note the frame that came, or whether it was closed."""

@@ -5,28 +5,12 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from ottla.protocol.groups import coordinator_partition
-from ottla.protocol.internal_topics import OFFSETS_TOPIC
-from ottla.protocol.offsets_topic import GroupKey, GroupValue, decode_key, decode_value
 from ottla.protocol.records import BatchHeader, iter_batches
 from ottla.testing import Broker
 from tests.interop.python.harness import Scenario, Stage
 from tests.support.client import Client
 from tests.support.kit import kit_of
 from tests.support.members import SESSION_TIMEOUT_MS
-
-
-def generation(broker: Broker, group: str) -> int:
-    """The generation of a group as it was logged last, which DescribeGroups does not have."""
-    with Client(broker.port) as client:
-        records, _ = client.read_log(OFFSETS_TOPIC, coordinator_partition(group))
-    found = [
-        decode_value(GroupValue, record.value).generation
-        for record in records
-        if record.value is not None and decode_key(record.key or b"") == GroupKey(group_id=group)
-    ]
-    assert found, f"group {group} has never been logged"
-    return found[-1]
 
 
 def stored_batches(broker: Broker, topic: str, partition: int = 0) -> list[BatchHeader]:
@@ -54,7 +38,10 @@ class Staged(Stage):
         self._broker = broker
 
     def generation(self) -> int:
-        return generation(self._broker, self.group)
+        with Client(self._broker.port) as client:
+            found = client.generations(self.group)
+        assert found, f"group {self.group} has never been logged"
+        return found[-1]
 
     def play(self, scenario: Scenario) -> None:
         with self.closing:

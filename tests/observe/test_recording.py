@@ -37,6 +37,7 @@ from ottla.observe.recording import (
 from ottla.observe.recording_writer import RecordingWriter
 from tests.observe.http.fakes import Lines
 from tests.observe.makers import HEADER, event_of
+from tests.shell.host import Clock
 
 
 @pytest.fixture(params=["events.rec", "events.jsonl"])
@@ -45,30 +46,18 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return tmp_path / str(request.param)
 
 
-class Loop(Lines):
+class Loop(Clock, Lines):
     """Clock, event loop and log of a writer."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.now_ms = 0
-        self.timers: list[Callable[[], None]] = []
-
-    def monotonic_ms(self) -> int:
-        return self.now_ms
-
-    def wall_ms(self) -> int:
-        return self.now_ms
-
-    def call_at(self, when_ms: int, callback: Callable[[], None]) -> Any:
-        self.timers.append(callback)
+        Clock.__init__(self)
+        Lines.__init__(self)
 
     def soon(self, function: Callable[..., None], *arguments: Any) -> None:
         function(*arguments)
 
     def tick(self) -> None:
-        timers, self.timers = self.timers, []
-        for timer in timers:
-            timer()
+        self.advance(recording_writer.HAND_OVER_MS)
 
 
 def samples(count: int) -> Iterator[Event]:

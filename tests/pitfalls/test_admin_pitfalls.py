@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from ottla.protocol.primitives import ZERO_UUID
 from ottla.testing import Broker
 from tests.support.client import Client, batch, fresh
 from tests.support.requests import fetch_fields
+from tests.support.waiting import wait_for
 
 SETTINGS = {"num.partitions": 3}
 
@@ -242,9 +242,7 @@ def test_pitfall_63_minus_one_is_the_brokers_retention_and_not_none() -> None:
             assert client.commit(group, topic, 5, version, retention_time_ms=-1) == 0
         gone = fresh("goes")
         assert client.commit(gone, topic, 5, 4, retention_time_ms=1) == 0
-        deadline = time.monotonic() + 10
-        while client.committed(gone, topic).committed_offset == 5:
-            assert time.monotonic() < deadline, "no sweep has come by"
+        wait_for(lambda: client.committed(gone, topic).committed_offset == -1, "a sweep to come by", timeout_s=10)
         assert [client.committed(group, topic).committed_offset for group in keeps.values()] == [5, 5, 5]
 
 

@@ -32,7 +32,7 @@ from ottla.protocol.apis import api
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.records import TopicPartition
 from tests.protocol.header_messages import RequestHeader
-from tests.shell.host import UnboundedHost
+from tests.shell.host import Transport, UnboundedHost
 from tests.sim.calls import Call
 from tests.sim.kernel import Violation, run_now
 from tests.sim.network import Link
@@ -208,10 +208,11 @@ class DrivenNode(UnboundedHost, Node):
         self.world.after(0, lambda: callback() if life == self._life else None)
 
 
-class DrivenEndpoint:
+class DrivenEndpoint(Transport):
     """A real connection, and a transport that carries whole frames to and from the network model."""
 
     def __init__(self, node: DrivenNode, link: Link) -> None:
+        super().__init__("10.0.0.1")
         self._node = node
         self._link = link
         self._calls: deque[Call] = deque()
@@ -266,18 +267,5 @@ class DrivenEndpoint:
         start = 4 + row.response_header_version(call.version)
         self._link.deliver(call, row.response.layout(call.version).decode(frame, start))
 
-    def get_extra_info(self, name: str) -> Any:
-        return {"peername": ("10.0.0.1", 5000), "sockname": ("127.0.0.1", 9092)}.get(name)
-
-    def pause_reading(self) -> None:
-        pass
-
-    resume_reading = pause_reading
-
-    def is_closing(self) -> bool:
-        return False
-
     def close(self) -> None:
         raise Violation("connections stay", self._link.name)
-
-    abort = close

@@ -126,11 +126,6 @@ class World(HandlersWorld):
             exchange.ctx.reply(found)
         self.parked.append((app, serial, exchange))
 
-    def _take_answers(self) -> None:
-        for entry in [entry for entry in self.parked if entry[2].finished]:
-            self.parked.remove(entry)
-            self.answers.append((*entry[:2], entry[2].response))
-
     def _answer(self) -> None:
         app, serial, answer = self.answers.pop(self.random.randrange(len(self.answers)))
         if not self.happens(self.plan.losses):
@@ -141,11 +136,6 @@ class World(HandlersWorld):
     def new_txn(self, group: str) -> Txn:
         self.txns.append(Txn(len(self.txns), group))
         return self.txns[-1]
-
-    def begin_application(self) -> None:
-        """An application is started, whether or not another one with its id still runs."""
-        name = f"id-{self.random.randrange(self.plan.ids)}"
-        self.apps.append(App(self, len(self.apps), name))
 
     def given(self, app: App) -> None:
         """InitProducerId was answered."""
@@ -173,8 +163,11 @@ class World(HandlersWorld):
             if living:
                 self.random.choice(living).over = True
         if not self.calm and sum(not app.over for app in self.apps) < self.plan.ids + 1:
-            self.begin_application()
-        self._take_answers()
+            # Whether or not another one with its id still runs.
+            self.apps.append(App(self, len(self.apps), f"id-{self.random.randrange(self.plan.ids)}"))
+        for entry in [entry for entry in self.parked if entry[2].finished]:
+            self.parked.remove(entry)
+            self.answers.append((*entry[:2], entry[2].response))
         options: list[Callable[[], None]] = []
         options += [self._deliver] * (3 * bool(self.requests))
         options += [self._answer] * (3 * bool(self.answers))

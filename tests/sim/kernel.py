@@ -13,6 +13,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from ottla.broker.core.events import Event
+from tests.shell.host import Timer
 
 
 class Broken(AssertionError):
@@ -32,18 +33,6 @@ class Violation(AssertionError):
         self.rule = rule
 
 
-class Handle:
-    """Something scheduled that can be called off."""
-
-    __slots__ = ("cancelled",)
-
-    def __init__(self) -> None:
-        self.cancelled = False
-
-    def cancel(self) -> None:
-        self.cancelled = True
-
-
 class Kernel:
     """A queue of things to happen, and the time. All times are in milliseconds."""
 
@@ -56,7 +45,7 @@ class Kernel:
         self.notes: list[tuple[Any, ...]] = []
         self.trouble: BaseException | None = None
         """An error that was caught and only logged. It ends the run all the same."""
-        self._queue: list[tuple[int, int, Callable[..., None], tuple[Any, ...], Handle | None]] = []
+        self._queue: list[tuple[int, int, Callable[..., None], tuple[Any, ...], Timer | None]] = []
         self._sequence = 0
 
     # Time
@@ -77,9 +66,9 @@ class Kernel:
     def after(self, delay_ms: int, call: Callable[..., None], *args: Any) -> None:
         self.at(self.now_ms + delay_ms, call, *args)
 
-    def timer(self, when_ms: int, call: Callable[..., None], *args: Any) -> Handle:
+    def timer(self, when_ms: int, call: Callable[..., None], *args: Any) -> Timer:
         """The same, but it can be called off."""
-        handle = Handle()
+        handle = Timer(when_ms, call)
         self._sequence += 1
         heappush(self._queue, (max(when_ms, self.now_ms), self._sequence, call, args, handle))
         return handle

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -66,6 +66,15 @@ class Mutant:
             for constant in module.co_consts
             if isinstance(constant, CodeType) and constant.co_name == function.__name__
         )
+
+
+def failure_of(work: Callable[[], object]) -> Exception | None:
+    """The error with which some work ends, if it ends with one."""
+    try:
+        work()
+    except Exception as error:
+        return error
+    return None
 
 
 def read_bugs(name: str) -> list[Mutant]:

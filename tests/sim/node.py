@@ -9,8 +9,8 @@ from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.heartbeat import HeartbeatResponse
 from tests.core.world import ENTRIES
+from tests.shell.host import Timer
 from tests.sim.calls import Call
-from tests.sim.kernel import Handle
 from tests.sim.network import Context, Link, ModelEndpoint
 from tests.sim.watched import WatchedCoordinator
 
@@ -27,7 +27,7 @@ class Node:
         self.coordinator: WatchedCoordinator | None = None
         self.links: list[Link] = []
         self._rng = world.rng(f"node {name}")
-        self._alarm: Handle | None = None
+        self._alarm: Timer | None = None
         self._alarm_ms: int | None = None
 
     @property

@@ -9,7 +9,7 @@ import pytest
 
 from tests.sim.exactly_once_apps import Plan
 from tests.sim.exactly_once_world import run
-from tests.sim.mutants import PARTITION_MUTANTS, PENDING_MUTANTS, TRANSACTION_MUTANTS, Mutant
+from tests.sim.mutants import PARTITION_MUTANTS, PENDING_MUTANTS, TRANSACTION_MUTANTS, Mutant, failure_of
 
 SEEDS = int(os.environ.get("OTTLA_SIM_SEEDS", "180"))
 SEEDS_PER_BUG = 120
@@ -30,12 +30,7 @@ BUGS = [*TRANSACTION_MUTANTS, *(bug for bug in [*PARTITION_MUTANTS, *PENDING_MUT
 
 
 def fails(seed: int) -> Exception | None:
-    """The failure of a seed's world, if there is one."""
-    try:
-        run(seed)
-    except Exception as error:
-        return error
-    return None
+    return failure_of(lambda: run(seed))
 
 
 @cache
@@ -47,9 +42,7 @@ def holds(seed: int) -> bool:
 def test_transactions_are_exactly_once(seed: int | str) -> None:
     seeds = [seed] if isinstance(seed, int) else range(int(seed[:-1]), min(int(seed[:-1]) + CHUNK, SEEDS))
     for number in seeds:
-        try:
-            run(number)
-        except Exception as error:
+        if error := fails(number):
             raise AssertionError(f"{Plan.draw(number)}: {error}") from error
 
 

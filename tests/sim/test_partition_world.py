@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sim.mutants import PARTITION_MUTANTS, PENDING_MUTANTS, Mutant
+from tests.sim.mutants import PARTITION_MUTANTS, PENDING_MUTANTS, Mutant, failure_of
 from tests.sim.partition_world import PartitionWorld
 from tests.sim.pending_world import PendingWorld
 
@@ -24,20 +24,10 @@ def test_it_keeps_its_word(world: World, seed: int) -> None:
     world(seed).simulate()
 
 
-def first_broken(world: World) -> Exception | None:
-    """The first failure of any seed."""
-    for seed in WORLDS[world]:
-        try:
-            world(seed).simulate()
-        except Exception as error:
-            return error
-    return None
-
-
 @pytest.mark.parametrize(("world", "bug"), BUGS)
 def test_a_planted_bug_is_found(world: World, bug: Mutant) -> None:
     with bug.planted():
-        error = first_broken(world)
+        error = next(filter(None, (failure_of(world(seed).simulate) for seed in WORLDS[world])), None)
     assert error is not None, f"{bug.name}: survived {len(WORLDS[world])} seeds"
     assert not isinstance(error, (NameError, AttributeError, SyntaxError)), "a bug of the bug"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.core.events import EveryEvent
@@ -34,6 +35,16 @@ def group_config(world: World) -> GroupConfig:
         offsets_retention_check_interval_ms=RETENTION_CHECK_MS if expires else 600_000,
         group_generation_persist="join" if plan.has("generations persisted at join") else "sync",
     )
+
+
+def observed(kind: str, entry: Callable[..., Any]) -> Callable[..., Any]:
+    """An entry with a request, as a step; what comes after the times is the refusals where there are any."""
+
+    def step(self: WatchedCoordinator, request: Any, ctx: Any, *rest: Any) -> Any:
+        seen = {"refused": rest[2]} if len(rest) > 2 and kind in REFUSES else {}
+        return self._step(kind, partial(entry, self), request, ctx, *rest, request=request, ctx=ctx, **seen)
+
+    return step
 
 
 class WatchedCoordinator(GroupCoordinator):
@@ -91,40 +102,18 @@ class WatchedCoordinator(GroupCoordinator):
             step.after.pop(group_id, None)
         return (group_id,)
 
-    def join(self, *entry: Any) -> Any:
-        return self._asked("join", super().join, *entry)
-
-    def sync(self, *entry: Any) -> Any:
-        return self._asked("sync", super().sync, *entry)
-
     def heartbeat(self, request: Any, now_ms: int) -> int:
         return int(self._step("heartbeat", super().heartbeat, request, now_ms, request=request))
 
-    def leave(self, *entry: Any) -> Any:
-        return self._asked("leave", super().leave, *entry)
-
-    def commit_offsets(self, *entry: Any) -> Any:
-        return self._asked("commit", super().commit_offsets, *entry)
-
-    def fetch_offsets(self, *entry: Any) -> Any:
-        return self._asked("fetch", super().fetch_offsets, *entry)
-
-    def delete_offsets(self, *entry: Any) -> Any:
-        return self._asked("delete offsets", super().delete_offsets, *entry)
-
-    def delete_groups(self, *entry: Any) -> Any:
-        return self._asked("delete groups", super().delete_groups, *entry)
-
-    def describe_groups(self, *entry: Any) -> Any:
-        return self._asked("describe", super().describe_groups, *entry)
-
-    def list_groups(self, *entry: Any) -> Any:
-        return self._asked("list", super().list_groups, *entry)
-
-    def _asked(self, kind: str, entry: Callable[..., Any], request: Any, ctx: Any, *rest: Any) -> Any:
-        """An entry with a request; what comes after the times is the refusals where there are any."""
-        seen = {"refused": rest[2]} if len(rest) > 2 and kind in REFUSES else {}
-        return self._step(kind, entry, request, ctx, *rest, request=request, ctx=ctx, **seen)
+    join = observed("join", GroupCoordinator.join)
+    sync = observed("sync", GroupCoordinator.sync)
+    leave = observed("leave", GroupCoordinator.leave)
+    commit_offsets = observed("commit", GroupCoordinator.commit_offsets)
+    fetch_offsets = observed("fetch", GroupCoordinator.fetch_offsets)
+    delete_offsets = observed("delete offsets", GroupCoordinator.delete_offsets)
+    delete_groups = observed("delete groups", GroupCoordinator.delete_groups)
+    describe_groups = observed("describe", GroupCoordinator.describe_groups)
+    list_groups = observed("list", GroupCoordinator.list_groups)
 
     def topic_deleted(self, topic: str, now_ms: int, wall_ms: int, *topic_id: Any) -> None:
         self._step("topic deleted", super().topic_deleted, topic, now_ms, wall_ms, *topic_id, request=topic)

@@ -10,6 +10,9 @@ from uuid import UUID
 
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.groups import coordinator_partition
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
+from ottla.protocol.offsets_topic import GroupKey, GroupValue, decode_key, decode_value
 from ottla.protocol.records import Record, TopicPartition, decode_batch, iter_batches
 from tests.support.batches import build_batch
 from tests.support.peer import Peer
@@ -239,6 +242,12 @@ class Client(Peer):
         """The offsets of a group, by topic and partition."""
         topics = self._offsets(offset_fetch_fields(group), 8).topics
         return {(row.name, place.partition_index): place.committed_offset for row in topics for place in row.partitions}
+
+    def generations(self, group: str) -> list[int]:
+        """The generations of a group in the order in which they were logged, which DescribeGroups does not have."""
+        records, _ = self.read_log(OFFSETS_TOPIC, coordinator_partition(group))
+        mine = [one.value for one in records if one.key and decode_key(one.key) == GroupKey(group_id=group)]
+        return [decode_value(GroupValue, value).generation for value in mine if value is not None]
 
     def _offsets(self, fields: dict[str, Any], version: int) -> Any:
         answer = self.call(ApiKey.OFFSET_FETCH, version, **fields)

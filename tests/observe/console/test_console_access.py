@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,9 +16,6 @@ from tests.observe.console.test_console_pages import PAGES, expect
 from tests.observe.timeline.synthetic import Crowd
 from tests.observe.why.stories import played
 from tests.observe.why.story import GROUP
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
 
 pytestmark = pytest.mark.slow
 
@@ -60,11 +56,6 @@ def few() -> Iterator[Stage]:
         yield stage
 
 
-def unfold(page: Page) -> None:
-    """Open everything that a page folds."""
-    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-
-
 @LOOKS
 def test_the_console(blank: Open, few: Stage, script: str, size: tuple[int, int], scheme: str) -> None:
     page = blank(few.url, size=size, color_scheme=scheme, bypass_csp=True, missing=True)
@@ -74,7 +65,7 @@ def test_the_console(blank: Open, few: Stage, script: str, size: tuple[int, int]
         expect(page.locator("main").locator(there).first).to_be_visible()
         expect(page.locator("main h1")).to_have_count(1)
         expect(page.get_by_text("Loading…").filter(visible=True)).to_have_count(0)
-        unfold(page)
+        page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
         assert axe.violations(page, script) == [], path
     page.keyboard.press("/")
     page.keyboard.type("pay")

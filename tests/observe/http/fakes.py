@@ -38,15 +38,6 @@ class ManualClock(Clock):
         return [one for one in self.timers if not one.cancelled]
 
 
-def costs_of(episodes: list[Episode], since_ms: int) -> list[Cost]:
-    """What these episodes have cost groups, the most first."""
-    costs: dict[str, Cost] = {}
-    for one in episodes:
-        if max(one.started_ms, one.last_ms) >= since_ms:
-            costs.setdefault(one.group_id, Cost(one.group_id)).add(one)
-    return sorted((one for one in costs.values() if one.stood_ms or one.refused), key=lambda cost: -cost.stood_ms)
-
-
 class FakeHistory:
     """Episodes that a test puts in."""
 
@@ -75,7 +66,12 @@ class FakeHistory:
         return replace(episode, headline=f"explained: {episode.cause}")
 
     async def costs(self, since_ms: int, pause: Pause, *, most: int) -> list[Cost]:
-        return costs_of(self.kept, since_ms)[:most]
+        costs: dict[str, Cost] = {}
+        for one in self.kept:
+            if max(one.started_ms, one.last_ms) >= since_ms:
+                costs.setdefault(one.group_id, Cost(one.group_id)).add(one)
+        felt = [cost for cost in costs.values() if cost.stood_ms or cost.refused]
+        return sorted(felt, key=lambda cost: -cost.stood_ms)[:most]
 
     def end(self, episode: Episode) -> None:
         """Keep an episode that has ended, and tell of it."""

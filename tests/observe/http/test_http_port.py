@@ -25,6 +25,7 @@ from ottla.observe.http.server import HttpPort
 from ottla.testing import Broker, BrokerProcess
 from tests.observe.http.conftest import ask
 from tests.observe.http.fakes import FakeView, Lines, ManualClock
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.e2e
 
@@ -196,14 +197,12 @@ def test_a_broker_that_cannot_start_lets_go_of_the_port(tmp_path: Path) -> None:
 
 def logged(broker: BrokerProcess, begins: str) -> dict[str, Any]:
     """The line of its log that begins so; the address is printed before any."""
-    deadline = time.monotonic() + 10
-    while True:
-        for text in broker.log_text().splitlines():
-            line: dict[str, Any] = json.loads(text)
-            if line["event"].startswith(begins):
-                return line
-        assert time.monotonic() < deadline, broker.log_text()
-        time.sleep(0.02)
+
+    def line() -> dict[str, Any]:
+        lines = map(json.loads, broker.log_text().splitlines())
+        return next((one for one in lines if one["event"].startswith(begins)), {})
+
+    return wait_for(line, f"a line {begins}", show=broker.log_text)
 
 
 def test_a_served_broker_says_where_it_is() -> None:

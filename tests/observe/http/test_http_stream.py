@@ -27,6 +27,7 @@ from ottla.observe.why.model import Episode
 from ottla.testing import Broker
 from tests.observe.http.conftest import ask
 from tests.observe.http.fakes import FakeHistory, FakeSentinels, FakeView, Lines, ManualClock
+from tests.support.waiting import wait_for
 
 Sent = list[tuple[str, Any]]
 
@@ -460,9 +461,6 @@ def test_a_reader_that_takes_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch
         reader = Listening(broker.http_url)
         port = broker.observatory.http
         assert port is not None
-        deadline = time.monotonic() + 10
-        while broker.run(lambda: len(port._state.connections)):
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        wait_for(lambda: broker.run(lambda: not port._state.connections), "the reader to be given up")
         reader.close()
         assert ask(broker.http_url, "/healthz").status == 200

@@ -38,18 +38,8 @@ def offset(
     lag_seconds: float | None = 0.0,
     owner: str | None = None,
 ) -> OffsetState:
-    return OffsetState(
-        topic=topic,
-        partition=partition,
-        committed_offset=committed,
-        commit_timestamp_ms=0,
-        metadata="",
-        log_start_offset=None if end is None else 0,
-        log_end_offset=end,
-        lag=None if end is None else end - committed,
-        lag_seconds=lag_seconds,
-        member_id=owner,
-    )
+    start, lag = (None, None) if end is None else (0, end - committed)
+    return OffsetState(topic, partition, committed, 0, "", start, end, lag, lag_seconds, owner)
 
 
 def topic(name: str, *ends: int, is_internal: bool = False) -> TopicState:
