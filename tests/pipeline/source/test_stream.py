@@ -232,12 +232,9 @@ def test_progress_is_mirrored_to_a_group(stream: Stream, broker: Broker, topic: 
     reader = stream(subscribe=topic, group="spark", **START)
     end = reader.latestOffset(reader.initialOffset(), ALL)
     reader.commit(again(end))
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "spark", **QUIET})
-    try:
+    with Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "spark", **QUIET}) as consumer:
         found = consumer.committed([TopicPartition(topic, partition) for partition in range(3)], 30)
         assert [one.offset for one in found] == [10, 10, 10]
-    finally:
-        consumer.close()
 
 
 def test_progress_is_mirrored_though_a_connection_was_closed_meanwhile(
