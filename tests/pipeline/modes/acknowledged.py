@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -90,6 +90,15 @@ class Process:
                 process.kill()
         self.process.wait(30)
 
+    def kill_after(self, batches: Callable[[], int], wanted: int, more_s: float) -> None:
+        """Let it work until there are so many batches, and for some seconds more, and kill it."""
+        deadline = time.monotonic() + 400
+        while batches() < wanted:
+            assert time.monotonic() < deadline, "no batch came to its end"
+            self.breathe(0.02)
+        self.breathe(more_s)
+        self.kill()
+
     def breathe(self, seconds: float) -> None:
         """Let it work for a moment; it is an error if it ends."""
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -110,7 +119,6 @@ class Pipeline(Process):
         self.lake = lake
         super().__init__(f"pipeline {mode}", lake.parent, "--lake", str(lake), *arguments)
 
-    @property
     def batches(self) -> int:
         """How many the tables of the lake have had together."""
         return sum(1 for _ in self.lake.glob("checkpoints/*/commits/[0-9]*"))

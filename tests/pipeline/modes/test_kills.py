@@ -2,7 +2,6 @@
 
 import os
 import random
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -40,17 +39,10 @@ def torn(
     with committing(broker.bootstrap_servers, GROUPS) as acknowledged:
         for number in range(kills):
             stream = Pipeline("stream", lake, *streaming)
-            before = stream.batches
+            before = stream.batches()
             # A batch at least is done, so that something is gained; then it dies at any point of the next ones.
-            done = before + chance.randint(1, 9)
-            deadline = time.monotonic() + 400
-            while stream.batches < done:
-                assert stream.process.poll() is None, stream.wait()
-                assert time.monotonic() < deadline, "no batch came to its end"
-                stream.breathe(0.05)
-            stream.breathe(chance.uniform(0, 1.5))
-            stream.kill()
-            print(f"kill {number + 1} of {kills}: {stream.batches - before} batches done")
+            stream.kill_after(stream.batches, before + chance.randint(1, 9), chance.uniform(0, 1.5))
+            print(f"kill {number + 1} of {kills}: {stream.batches() - before} batches done")
     return acknowledged
 
 
