@@ -27,7 +27,7 @@ from ottla.protocol.consumer_protocol import (
 )
 from ottla.protocol.crc import crc32c
 from ottla.protocol.groups import coordinator_partition
-from ottla.protocol.internal_topics import OFFSETS_TOPIC
+from ottla.protocol.internal_topics import GROUP_EVENTS_TOPIC, OFFSETS_TOPIC
 from ottla.protocol.offsets_topic import (
     GroupMemberValue,
     GroupValue,
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 Longs = npt.NDArray[np.int64]
 START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 START_MS = int(START.timestamp() * 1000)
-EVENTS_TOPIC = "__ottla_group_events"
 _BASE_TIMESTAMP, _CRC, _AFTER_CRC = 27, 17, 21
 
 
@@ -93,7 +92,6 @@ class World:
         seconds: how long it lasts.
         planted: group and kind of all that is wrong.
         suspects: who is to blame, by group and kind.
-        gone: groups that were deleted and did not come back.
     """
 
     seconds: int
@@ -105,7 +103,6 @@ class World:
     groups: list[str] = field(default_factory=list)
     planted: set[tuple[str, str]] = field(default_factory=set)
     suspects: dict[tuple[str, str], str] = field(default_factory=dict)
-    gone: set[str] = field(default_factory=set)
 
     # --- what groups write
 
@@ -170,13 +167,12 @@ class World:
         for one in self.events:
             record = Record(timestamp_ms=one["ts_ms"], key=one["group"].encode(), value=json.dumps(one).encode())
             events.append(Entry(one["ts_ms"], 1, build_batch([record])))
-        yield EVENTS_TOPIC, 0, _log(events)
+        yield GROUP_EVENTS_TOPIC, 0, _log(events)
 
-    def write_log_dir(self, folder: Path, *, events: bool = True) -> None:
+    def write_log_dir(self, folder: Path) -> None:
         """A log directory of Kafka's. Logs of users' topics hold their last record only."""
         for topic, partition, log in self.logs():
-            if events or topic != EVENTS_TOPIC:
-                _segment(folder / f"{topic}-{partition}", log)
+            _segment(folder / f"{topic}-{partition}", log)
         for topic in self.topics.values():
             for partition, end in enumerate(topic.ends[-1].tolist()):
                 last = Record(timestamp_ms=START_MS + self.seconds * 1000, key=None, value=b"x")

@@ -1,6 +1,5 @@
 """`ottla lake` killed with SIGKILL, driver and JVM, in the middle of its work: every record once in the end."""
 
-import time
 from pathlib import Path
 from random import Random
 
@@ -16,7 +15,6 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 KILLS = 3
 RECORDS = 20_000
-PATIENCE_S = 240.0
 
 
 def words(bootstrap: str, mode: str) -> list[str]:
@@ -27,21 +25,15 @@ def words(bootstrap: str, mode: str) -> list[str]:
 
 def kill_in_the_middle(bootstrap: str, to: Path, random: Random) -> str:
     """Start a stream, wait for a batch or two, and kill all its processes at once; says where it was."""
-    before = len(batches(to))
+    before = batches(to)
     driver = Process("lake", to.parent, "--to", str(to), *words(bootstrap, "stream"))
-    deadline = time.monotonic() + PATIENCE_S
-    wanted = before + random.randrange(1, 3)
-    while len(batches(to)) < wanted:
-        assert time.monotonic() < deadline, "no batch"
-        driver.breathe(0.02)
-    driver.breathe(random.random())
-    driver.kill()
+    driver.kill_after(lambda: batches(to), before + random.randrange(1, 3), random.random())
     left = [one.name for one in (to / "_staging").glob("*")]
-    return f"{len(batches(to)) - before} batches in, {'one begun' if left else 'none begun'}"
+    return f"{batches(to) - before} batches in, {'one begun' if left else 'none begun'}"
 
 
-def batches(to: Path) -> list[Path]:
-    return list((to / "_batches").glob("[0-9]*.json"))
+def batches(to: Path) -> int:
+    return len(list((to / "_batches").glob("[0-9]*.json")))
 
 
 def test_after_kills_every_record_is_there_once(tmp_path: Path) -> None:

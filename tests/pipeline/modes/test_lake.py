@@ -19,6 +19,11 @@ from tests.pipeline.parquet import put
 DAY = date(2026, 11, 22)
 
 
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(str(tmp_path))
+
+
 def sample(offset: int, day: date = DAY, **more: Any) -> dict[str, Any]:
     row = {
         "cluster_id": "c",
@@ -48,8 +53,7 @@ def test_a_lake_is_of_one_cluster_and_format(tmp_path: Path) -> None:
         lake.open(format="delta", cluster_id="c1")
 
 
-def test_a_later_lake_is_refused(tmp_path: Path) -> None:
-    lake = Lake(str(tmp_path))
+def test_a_later_lake_is_refused(lake: Lake) -> None:
     lake.open(format="parquet", cluster_id="c")
     lake.write("lake.json", lake.about() | {"version": tables.VERSION + 1})  # type: ignore[operator]
     with pytest.raises(
@@ -65,9 +69,8 @@ def test_a_note_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
         Lake(str(tmp_path)).about()
 
 
-def test_an_older_lake_gets_new_columns_as_null(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_older_lake_gets_new_columns_as_null(spark: SparkSession, lake: Lake) -> None:
     """The change is noted with its date; files are left as they are."""
-    lake = Lake(str(tmp_path))
     about = lake.open(format="parquet", cluster_id="c")
     noted = about["tables"]["log_end_samples"]
     del noted["columns"]["log_start_offset"]
@@ -83,8 +86,7 @@ def test_an_older_lake_gets_new_columns_as_null(spark: SparkSession, tmp_path: P
     assert sorted((row.log_end_offset, row.log_start_offset) for row in read.collect()) == [(1, None), (2, 0)]
 
 
-def test_a_table_is_what_streams_and_backfills_wrote(spark: SparkSession, tmp_path: Path) -> None:
-    lake = Lake(str(tmp_path))
+def test_a_table_is_what_streams_and_backfills_wrote(spark: SparkSession, lake: Lake) -> None:
     assert lake.read(spark, "log_end_samples").count() == 0
     put_samples(lake.where("log_end_samples"), [sample(1)])
     put_samples(lake.backfilled("log_end_samples"), [sample(2, date(2026, 11, 21))], date(2026, 11, 21))
@@ -116,8 +118,7 @@ def test_only_one_writes(tmp_path: Path) -> None:
         note(1)
 
 
-def test_what_changed_since_gold_was_built(tmp_path: Path) -> None:
-    lake = Lake(str(tmp_path))
+def test_what_changed_since_gold_was_built(lake: Lake) -> None:
     assert not touched.look(lake, "120 s").anything
     put_samples(lake.where("log_end_samples"), [sample(1)])
     first = touched.look(lake, "120 s")
@@ -133,8 +134,7 @@ def test_what_changed_since_gold_was_built(tmp_path: Path) -> None:
     assert (other.anything, other.since) == (True, None), "other objectives, other breaches"
 
 
-def test_gold_of_a_few_days_leaves_the_others_to_be_built(tmp_path: Path) -> None:
-    lake = Lake(str(tmp_path))
+def test_gold_of_a_few_days_leaves_the_others_to_be_built(lake: Lake) -> None:
     put_samples(lake.where("log_end_samples"), [sample(1)])
     touched.note(lake, touched.look(lake, "120 s"), DAY)
     assert touched.look(lake, "120 s").anything, "never built as a whole"
@@ -150,8 +150,7 @@ def test_gold_of_a_few_days_leaves_the_others_to_be_built(tmp_path: Path) -> Non
     assert not touched.look(lake, "60 s").anything
 
 
-def test_gold_is_built_by_one_at_a_time_and_beside_a_stream(tmp_path: Path) -> None:
-    lake = Lake(str(tmp_path))
+def test_gold_is_built_by_one_at_a_time_and_beside_a_stream(lake: Lake) -> None:
     with (
         lake.writing("stream"),
         lake.building(),
@@ -162,12 +161,11 @@ def test_gold_is_built_by_one_at_a_time_and_beside_a_stream(tmp_path: Path) -> N
 
 
 def test_who_asks_whether_gold_is_built_keeps_nobody_from_building(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It holds the lock while it looks, and lets it go in a moment."""
     from ottla.pipeline import lake as module
 
-    lake = Lake(str(tmp_path))
     with lake.building():
         assert lake.is_building()
     with (tmp_path / ".builder").open() as looks:
@@ -197,8 +195,7 @@ def test_another_process_with_the_number_of_a_java_that_is_gone(
         pass
 
 
-def test_what_killed_tasks_left_is_removed(tmp_path: Path) -> None:
-    lake = Lake(str(tmp_path))
+def test_what_killed_tasks_left_is_removed(lake: Lake) -> None:
     folder = lake.where("log_end_samples")
     kept, orphan = put_samples(folder, [sample(1)]), put_samples(folder, [sample(1)], DAY, "orphan")
     entry = {"path": f"file://{kept}", "size": 1, "isDir": False, "modificationTime": 1, "action": "add"}

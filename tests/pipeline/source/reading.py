@@ -81,13 +81,10 @@ def produce(servers: str, topic: str, count: int, *, size: int = 20, **options: 
 
 def commit(servers: str, group: str, topic: str, offsets: dict[int, int]) -> None:
     """Committed for a group without members."""
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": group, **QUIET})
-    try:
-        places = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
+    places = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
+    with Consumer({"bootstrap.servers": servers, "group.id": group, **QUIET}) as consumer:
         for one in consumer.commit(offsets=places, asynchronous=False):
             assert one.error is None, one.error
-    finally:
-        consumer.close()
 
 
 def transact(servers: str, name: str, topic: str, *, end: str, group: str = "", records: int = 5) -> Producer:
@@ -99,12 +96,9 @@ def transact(servers: str, name: str, topic: str, *, end: str, group: str = "", 
         one.produce(topic, f"{name}-{end}-{number}", name, 0)
     assert one.flush(30) == 0
     if group:
-        consumer = Consumer({"bootstrap.servers": servers, "group.id": group, **QUIET})
-        try:
-            places = [TopicPartition(topic, 0, records)]
+        places = [TopicPartition(topic, 0, records)]
+        with Consumer({"bootstrap.servers": servers, "group.id": group, **QUIET}) as consumer:
             one.send_offsets_to_transaction(places, consumer.consumer_group_metadata(), 30)
-        finally:
-            consumer.close()
     if end == "commit":
         one.commit_transaction(30)
     elif end == "abort":
@@ -115,12 +109,9 @@ def transact(servers: str, name: str, topic: str, *, end: str, group: str = "", 
 def join(servers: str, group: str, topic: str) -> None:
     """A member that gets its partitions, commits what it reads, and leaves."""
     options = {"bootstrap.servers": servers, "group.id": group, "auto.offset.reset": "earliest", **QUIET}
-    consumer = Consumer({**options, "enable.auto.commit": False})
-    try:
+    with Consumer({**options, "enable.auto.commit": False}) as consumer:
         consumer.subscribe([topic])
         while not (got := consumer.consume(10, 0.1)):
             pass
         assert got[0].error() is None
         consumer.commit(asynchronous=False)
-    finally:
-        consumer.close()
