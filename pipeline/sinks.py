@@ -27,7 +27,7 @@ NAMESPACE = "silver"
 _KEPT_VERSION = "ottla.schema.version"
 _BATCH = "ottla.batch."
 _CATALOG = threading.Lock()
-"""Held while a table is opened or made: streams write from threads of one process, and first find an empty catalog."""
+"""Held while a table is opened or made: streams write from threads, and only one may make the catalog's own tables."""
 
 
 class NoPackage(Exception):
