@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import subprocess
@@ -26,7 +27,8 @@ class Script(Child):
         self.text = ""
         self._news = threading.Condition()
         command = [sys.executable, "-u", str(SCRIPTS / name)]
-        super().__init__(command, self._heard, subprocess.STDOUT, OTTLA_BOOTSTRAP_SERVERS=bootstrap, **environment)
+        env = os.environ | environment | {"OTTLA_BOOTSTRAP_SERVERS": bootstrap}
+        super().__init__(command, self._heard, subprocess.STDOUT, env=env)
 
     def _heard(self, line: str) -> None:
         with self._news:

@@ -21,6 +21,14 @@ def stored_batches(broker: Broker, topic: str, partition: int = 0) -> list[Batch
     return [header for header, _ in iter_batches(bytes(told.records))]
 
 
+def generation(broker: Broker, group: str) -> int:
+    """The generation of a group as it was logged last, which DescribeGroups does not have."""
+    with Client(broker.port) as client:
+        found = client.generations(group)
+    assert found, f"group {group} has never been logged"
+    return found[-1]
+
+
 def refusal(action: Callable[[], object]) -> KafkaError:
     """The error with which librdkafka refuses to do something."""
     with pytest.raises(KafkaException) as caught:
@@ -38,10 +46,7 @@ class Staged(Stage):
         self._broker = broker
 
     def generation(self) -> int:
-        with Client(self._broker.port) as client:
-            found = client.generations(self.group)
-        assert found, f"group {self.group} has never been logged"
-        return found[-1]
+        return generation(self._broker, self.group)
 
     def play(self, scenario: Scenario) -> None:
         with self.closing:
