@@ -8,6 +8,7 @@ thread: the figure is the median, over the rounds, of what a coordinator needs m
 
 from __future__ import annotations
 
+import gc
 import statistics
 import tempfile
 import time
@@ -163,6 +164,9 @@ def measured(rounds: int, directory: Path) -> Mapping[str, list[float]]:
 @click.command(help=__doc__)
 @click.option("--rounds", default=41, show_default=True, type=click.IntRange(1))
 def main(rounds: int) -> None:
+    gc.set_threshold(200_000, 20, 100)  # as `ottla serve` does
+    gc.collect()
+    gc.freeze()
     with tempfile.TemporaryDirectory() as directory:
         figures = measured(rounds, Path(directory))
         without = figures["nobody"]

@@ -55,7 +55,7 @@ _NOTE = 0x97
 TRAFFIC_SHARE = 4
 """Traffic has at least one part in so many of the memory; more only as long as nothing else needs it."""
 
-BATCH = 256
+BATCH = 512
 """So many events are written at once, if none of them is large and no file wants them."""
 TOGETHER = 16
 """So many events of a group are one entry of its lane at most; it gives way in pieces of that size."""
@@ -145,26 +145,30 @@ class Recorder(Observer):
         traffic: dict[str, list[_Row]] = {}
         followed: list[tuple[int, Event]] = []
         seq = self._last_seq
-        row: Event | Raw | _Note
+        row: Event | Raw
         for event in events:
-            kind = event.__class__
+            seq += 1
             lanes = calm
+            kind = event.__class__
             if kind is tuple:
                 # Its request is at hand, says what was resolved, and was not refused before the group was looked at.
-                is_plain = 0 < len(event[6]) <= LONGEST_NOTE_BYTES and not event[8] and event[3] < BY_TOPIC_ID
-                if keeps_notes and is_plain:
-                    row, group_id, lanes = event[:7], event[7].group_id, traffic
-                else:
-                    row = event = commit_event(event)
-                    group_id, lanes = event.group_id, traffic
-            else:
-                row, group_id = event, event.group_id
-                if kind in _MAYBE_TRAFFIC:
-                    if kind is OffsetsCommitted and not wants_all and _is_expected(event):
-                        continue
-                    if is_traffic(event):
-                        lanes = traffic
-            seq += 1
+                if keeps_notes and 0 < len(event[6]) <= LONGEST_NOTE_BYTES and not event[8] and event[3] < BY_TOPIC_ID:
+                    group_id = event[7].group_id
+                    rows = traffic.get(group_id)
+                    if rows is None:
+                        rows = traffic[group_id] = []
+                    rows.append((seq, event[:7]))
+                    continue
+                event = commit_event(event)
+                lanes = traffic
+            elif kind in _MAYBE_TRAFFIC:
+                if kind is OffsetsCommitted and not wants_all and _is_expected(event):
+                    seq -= 1
+                    continue
+                if is_traffic(event):
+                    lanes = traffic
+            row = event
+            group_id = event.group_id
             if not keeps_notes:
                 if hashes is not None:
                     row = event = hashes(event)

@@ -98,10 +98,13 @@ class CommitWrite(Write[Machine]):
 
     def done(self, m: Machine, error: ErrorCode) -> None:
         offsets = self.group.offsets
-        moved_back = self._moved_back() if m.observed and not error else []
+        moved_back: list[Commit] = []
         for topic, partition, committed in self.accepted:
             offsets.write_ends(topic, partition)
             if not error:
+                before = offsets.get(topic, partition) if m.observed else None
+                if before is not None and before.offset > committed.offset:
+                    moved_back.append(Commit(topic, partition, before.offset, before.leader_epoch, before.metadata))
                 self.keep(m, topic, partition, committed)
         if error:
             for _, _, answer in self.undecided:
@@ -125,16 +128,6 @@ class CommitWrite(Write[Machine]):
             m.reply(self.ctx, self.response, self.group_id, self.request.member_id)
         else:
             m.effects.append(Reply(self.ctx, self.response))
-
-    def _moved_back(self) -> list[Commit]:
-        """Offsets that were committed further on before, for observers."""
-        found = []
-        get = self.group.offsets.get
-        for topic, partition, committed in self.accepted:
-            before = get(topic, partition)
-            if before is not None and before.offset > committed.offset:
-                found.append(Commit(topic, partition, before.offset, before.leader_epoch, before.metadata))
-        return found
 
     def keep(self, m: Machine, topic: str, partition: int, committed: CommittedOffset) -> None:
         """Take one of the offsets in, now that it is durable."""
