@@ -9,8 +9,8 @@ from typing import Final
 
 _LOW: Final = [bytes((number | 0x80,)) for number in range(0, 128, 2)]
 _HIGH: Final = [bytes((number,)) for number in range(1, 128)]
-# Lengths, offset deltas and timestamp deltas are nearly always small and not negative: one lookup encodes those that take
-# one byte or two.
+# Lengths, offset deltas and timestamp deltas are nearly always small and not negative: one lookup encodes those of one
+# byte or two.
 _TABLE: Final = (*(bytes((number,)) for number in range(0, 128, 2)), *[low + high for high in _HIGH for low in _LOW])
 _TABLE_SIZE: Final = len(_TABLE)
 
