@@ -35,9 +35,9 @@ from ottla.broker.core.events import (
     TxnCommitReceived,
 )
 from ottla.broker.core.groups.classic.group import Group
-from ottla.broker.core.groups.committed import CommittedOffset, CommittedOffsets
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.core.groups.machine import Timer
+from ottla.broker.core.groups.offsets.committed import CommittedOffset, CommittedOffsets
 from ottla.broker.core.groups.replay import restore
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest

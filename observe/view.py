@@ -13,9 +13,9 @@ from ottla.broker.core.coordination.machine import TimerKey
 from ottla.broker.core.groups.classic.group import Group
 from ottla.broker.core.groups.classic.member import Member
 from ottla.broker.core.groups.classic.state import COMPLETING_REBALANCE, PREPARING_REBALANCE
-from ottla.broker.core.groups.committed import CommittedOffset
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.core.groups.machine import Timer
+from ottla.broker.core.groups.offsets.committed import CommittedOffset
 from ottla.broker.core.topics.partition import Partition, Topic
 from ottla.broker.net.listener import Listener
 from ottla.broker.runtime.topics import TopicManager

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 
 from ottla.broker.core.groups.classic.group import Group, Recorded
 from ottla.broker.core.groups.classic.state import EMPTY, STABLE
-from ottla.broker.core.groups.committed import CommittedOffset
 from ottla.broker.core.groups.machine import Machine
+from ottla.broker.core.groups.offsets.committed import CommittedOffset
 from ottla.broker.core.groups.records import group_record
 from ottla.broker.core.transactions.coordinator import TransactionCoordinator
 from ottla.broker.core.transactions.transaction import Snapshot

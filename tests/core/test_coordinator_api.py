@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from ottla.broker.core.groups.committed import CommittedOffset
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
+from ottla.broker.core.groups.offsets.committed import CommittedOffset
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, MalformedFrame
 from ottla.protocol.messages.heartbeat import HeartbeatRequest

@@ -21,8 +21,8 @@ from ottla.broker.core.groups.classic.state import (
     can_move,
     can_rebalance,
 )
-from ottla.broker.core.groups.committed import CommittedOffsets
 from ottla.broker.core.groups.config import GroupConfig
+from ottla.broker.core.groups.offsets.committed import CommittedOffsets
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from tests.core.world import World, join

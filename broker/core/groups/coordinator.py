@@ -13,7 +13,7 @@ from ottla.broker.core.coordination.machine import TimerKey
 from ottla.broker.core.coordination.shard import ShardState, Write
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.events.reasons import Began, Reason
-from ottla.broker.core.groups import admin, notes, removal, retention
+from ottla.broker.core.groups import admin, notes, removal
 from ottla.broker.core.groups.classic import membership
 from ottla.broker.core.groups.classic.group import Group
 from ottla.broker.core.groups.classic.join import join
@@ -22,7 +22,7 @@ from ottla.broker.core.groups.classic.replies import join_error, sync_error
 from ottla.broker.core.groups.classic.state import DEAD
 from ottla.broker.core.groups.classic.sync import NAMES_PROTOCOL, sync
 from ottla.broker.core.groups.machine import Machine, Timer
-from ottla.broker.core.groups.offsets import commit, fetch, transactional
+from ottla.broker.core.groups.offsets import commit, fetch, retention, transactional
 from ottla.broker.core.groups.offsets.commit import Refusals
 from ottla.broker.core.groups.offsets.fetch import TopicIds, no_ids
 from ottla.broker.core.groups.replay import replay

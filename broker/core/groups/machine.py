@@ -27,8 +27,8 @@ from ottla.broker.core.events import (
 from ottla.broker.core.groups.classic.group import Group, Recorded
 from ottla.broker.core.groups.classic.member import Member, text_bytes
 from ottla.broker.core.groups.classic.state import GroupState
-from ottla.broker.core.groups.committed import CommittedOffsets
 from ottla.broker.core.groups.config import GroupConfig
+from ottla.broker.core.groups.offsets.committed import CommittedOffsets
 from ottla.broker.core.groups.shard import GroupShard
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import DEFAULT_PARTITION_COUNT

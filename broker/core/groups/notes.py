@@ -34,9 +34,9 @@ from ottla.broker.core.events import (
 )
 from ottla.broker.core.groups.classic.group import Group, Recorded
 from ottla.broker.core.groups.classic.member import Member
-from ottla.broker.core.groups.committed import CommittedOffset
 from ottla.broker.core.groups.machine import ERROR_NAMES, Machine, Timer
 from ottla.broker.core.groups.offsets.commit import CommitWrite, Refusals
+from ottla.broker.core.groups.offsets.committed import CommittedOffset
 from ottla.broker.core.groups.offsets.fetch import requested_groups
 from ottla.broker.core.groups.shard import GroupShard
 from ottla.protocol.errors import ErrorCode

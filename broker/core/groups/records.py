@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ottla.broker.core.groups.classic.group import Group
 from ottla.broker.core.groups.classic.member import NO_ASSIGNMENT
-from ottla.broker.core.groups.committed import CommittedOffset
+from ottla.broker.core.groups.offsets.committed import CommittedOffset
 from ottla.protocol.offsets_topic import (
     CoordinatorRecord,
     GroupMemberValue,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ottla.broker.core.groups.classic.group import Group, Recorded
 from ottla.broker.core.groups.classic.member import Member
 from ottla.broker.core.groups.classic.state import EMPTY, HEARTBEAT_ANSWER, STABLE
-from ottla.broker.core.groups.committed import CommittedOffset, CommittedOffsets
+from ottla.broker.core.groups.offsets.committed import CommittedOffset, CommittedOffsets
 from ottla.broker.core.groups.shard import GroupShard
 from ottla.protocol.offsets_topic import CoordinatorRecord, GroupKey, GroupValue, OffsetValue, decode_key, decode_value
 

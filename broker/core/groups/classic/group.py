@@ -25,7 +25,7 @@ from ottla.broker.core.groups.classic.state import (
     can_move,
 )
 from ottla.broker.core.groups.classic.voting import elect
-from ottla.broker.core.groups.committed import CommittedOffsets
+from ottla.broker.core.groups.offsets.committed import CommittedOffsets
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE, subscribed_topics
 from ottla.protocol.errors import ErrorCode, MalformedFrame
 from ottla.protocol.messages.join_group import JoinGroupResponseMember

@@ -21,9 +21,9 @@ from ottla.broker.core.groups.classic.membership import void
 from ottla.broker.core.groups.classic.rebalance import prepare, rebalance_or_finish, try_finish
 from ottla.broker.core.groups.classic.replies import SKIPS_ASSIGNMENT, join_error, join_success, sync_error
 from ottla.broker.core.groups.classic.state import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE
-from ottla.broker.core.groups.committed import CommittedOffsets
 from ottla.broker.core.groups.config import NEW_MEMBER_JOIN_TIMEOUT_MS
 from ottla.broker.core.groups.machine import GroupWrite, Machine, Timer
+from ottla.broker.core.groups.offsets.committed import CommittedOffsets
 from ottla.broker.core.groups.records import group_record, new_group_record
 from ottla.broker.core.groups.shard import GroupShard
 from ottla.protocol.errors import ErrorCode

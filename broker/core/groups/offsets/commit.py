@@ -11,8 +11,8 @@ from ottla.broker.core.coordination.shard import Write, append_error
 from ottla.broker.core.effects import Asker, Reply
 from ottla.broker.core.events import Commit, OffsetsCommitted
 from ottla.broker.core.groups.classic.group import Group, group_bytes
-from ottla.broker.core.groups.committed import CommittedOffset
 from ottla.broker.core.groups.machine import Machine
+from ottla.broker.core.groups.offsets.committed import CommittedOffset
 from ottla.broker.core.groups.records import offset_record
 from ottla.broker.core.groups.shard import GroupShard
 from ottla.broker.settings import INT64_MAX

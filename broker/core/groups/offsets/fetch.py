@@ -8,9 +8,9 @@ from uuid import UUID
 from ottla.broker.core.coordination.shard import Waiter, append_error
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.groups.classic.state import DEAD
-from ottla.broker.core.groups.committed import CommittedOffset, CommittedOffsets
 from ottla.broker.core.groups.machine import Machine
 from ottla.broker.core.groups.offsets.commit import KNOWS_TOPIC_IDS
+from ottla.broker.core.groups.offsets.committed import CommittedOffset, CommittedOffsets
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offset_fetch import (
     OffsetFetchRequest,

@@ -8,9 +8,9 @@ from ottla.broker.core.coordination.shard import ShardState
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.events import OffsetsCommitted
 from ottla.broker.core.groups.classic.group import Group
-from ottla.broker.core.groups.committed import CommittedOffset
 from ottla.broker.core.groups.machine import Machine
 from ottla.broker.core.groups.offsets.commit import CommitWrite, Refusals, committing_group
+from ottla.broker.core.groups.offsets.committed import CommittedOffset
 from ottla.broker.core.groups.shard import GroupShard
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message_parts import PartitionOutcome, TopicOutcome
