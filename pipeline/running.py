@@ -182,10 +182,21 @@ def stream_writer(rows: DataFrame, name: str, checkpoint: str, interval_ms: int 
         checkpoint: the folder in which the query keeps how far it is.
         interval_ms: between two batches; None ends the query when all is read that is there now.
     """
+    _forget_torn_start(Path(checkpoint.removeprefix("file:"), "offsets"))
     writer = rows.writeStream.queryName(name).outputMode("append").option("checkpointLocation", checkpoint)
     if interval_ms is None:
         return writer.trigger(availableNow=True)
     return writer.trigger(processingTime=f"{interval_ms} milliseconds")
+
+
+def _forget_torn_start(offsets: Path) -> None:
+    """Remove the files without a name of a query that was killed before its first batch: Spark refuses to begin
+    where there are any.
+    """
+    left = list(offsets.iterdir()) if offsets.is_dir() else []
+    if not any(one.name.isdecimal() for one in left):
+        for one in left:
+            one.unlink()
 
 
 def watch(

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from ottla.pipeline import backfill
 from ottla.pipeline.lake import Lake
+from ottla.pipeline.running import stream_writer
 from ottla.pipeline.tables import TABLES
 from ottla.testing.process import BrokerProcess
 from tests.pipeline.modes.acknowledged import (
@@ -72,6 +73,20 @@ def run(tmp_path: Path, kills: int, *more: str, spark: SparkSession | None = Non
             follow(spark, lake, bootstrap_server=broker.bootstrap_servers)
         check(broker, data, lake, acknowledged)
     return lake
+
+
+@pytest.mark.parametrize("scheme", ["", "file:"])
+def test_a_kill_before_the_first_batch(scheme: str, tmp_path: Path, spark: SparkSession) -> None:
+    """The file of the first batch's offsets was made and had no name yet. What was read later is not forgotten."""
+    offsets = tmp_path / "offsets"
+    offsets.mkdir()
+    for batch in (0, 1):
+        (offsets / f".{batch}.0b5d.tmp").touch()
+        rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+        query = stream_writer(rows, "torn", f"{scheme}{tmp_path}", None).format("noop").start()
+        query.awaitTermination()
+        assert query.exception() is None
+        assert (offsets / str(batch)).exists()
 
 
 def test_one_kill(tmp_path: Path, spark: SparkSession) -> None:
