@@ -432,6 +432,10 @@ def _topic(text: str, default: int) -> tuple[str, int]:
         name, count = text, str(default)
     if not name or not count.isdecimal() or int(count) < 1:
         raise BadSetting(f"--create-topic {text!r}: write NAME:PARTITIONS, with at least one partition")
+    from ottla.broker.core.topics.catalog import invalid_name
+
+    if fault := invalid_name(name):
+        raise BadSetting(f"--create-topic {text!r}: {fault[0].lower()}{fault[1:]}")
     return name, int(count)
 
 

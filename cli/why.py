@@ -46,8 +46,13 @@ def command(
     """
     if recording is not None and not group:
         history, _ = _history_of(recording)
-        note("The groups in the recording; name one to be told of it:")
-        for name in history.group_ids():
+        names = history.group_ids()
+        note(
+            "The groups in the recording; name one to be told of it:"
+            if names
+            else "There is no group in the recording."
+        )
+        for name in names:
             say(name)
         return
     group_id = one_name(group, (), "group")

@@ -7,13 +7,14 @@ are left out and counted rather than kept in memory, and readers see the gap.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import queue
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
 from msgspec.structs import replace
 
@@ -39,6 +40,14 @@ MOST_WAITING_BYTES = 32 << 20
 def _private(path: str, flags: int) -> int:
     """Open a file that nobody else may read, if it is made now: it tells of everybody who uses the broker."""
     return os.open(path, flags, 0o600)
+
+
+def _lock(file: IO[bytes]) -> None:
+    """Keep a part for this broker as long as the file is open. Raises OSError if another broker has it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise OSError(error.errno, "another broker records in it") from None
 
 
 class RecordingWriter:
@@ -88,9 +97,11 @@ class RecordingWriter:
         """Begin the first part; what is there of an earlier run becomes an earlier part.
 
         Raises:
-            OSError: the file cannot be written.
+            OSError: the file cannot be written, or another broker writes it.
         """
         if self.path.is_file() and self.path.stat().st_size:  # a folder is none of ours to rename
+            with open(self.path, "rb") as earlier:
+                _lock(earlier)
             self._set_aside()
         self._begin(first_seq)
         self._thread.start()
@@ -152,6 +163,7 @@ class RecordingWriter:
 
     def _begin(self, first_seq: int) -> None:
         self._file = open(self.path, "wb", buffering=0, opener=_private)  # noqa: SIM115
+        _lock(self._file)
         self._part_bytes = 0
         self._write(beginning(replace(self._header, first_seq=first_seq), as_json=self._as_json))
 

@@ -8,4 +8,5 @@ from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRes
 
 
 def handle(request: LeaveGroupRequest, ctx: RequestContext, services: Services) -> LeaveGroupResponse | None:
+    services.members.leaving(request, ctx)
     return services.host.enter(services.groups.leave, request, ctx)

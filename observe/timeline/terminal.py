@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ottla.observe.printable import printable
 from ottla.observe.timeline.model import FATES, Flow, Kind, Lane, Mark, Timeline
 from ottla.observe.timeline.scale import Scale, end_of
-from ottla.observe.why.plain import told_apart
+from ottla.observe.why.plain import count, told_apart
 
 MOST_NAME = 28
 LEAST_COLUMNS = 20
@@ -161,8 +161,8 @@ class Drawing:
                 went = [self._column(at) + 1 for at, _ in gone if mark.start <= at <= end]
                 column = went[0] if went else self._column(max(end - 1, mark.start))
                 signs[min(column, self._columns - 1)] = CULPRIT
-        for at, count in gone:
-            signs[self._column(at)] = LEFT if FATES[count] in ("left", "replaced") else REMOVED
+        for at, fate in gone:
+            signs[self._column(at)] = LEFT if FATES[fate] in ("left", "replaced") else REMOVED
         return signs
 
     def _sign(self, what: str | Kind) -> Piece:
@@ -210,9 +210,9 @@ class Drawing:
             line += [(look.ascii if self._is_ascii else look.sign, look.style), (f" {look.words}   ", "dim")]
         flow, top = self._timeline.flow, SPARKS[self._is_ascii][-1]
         if flow is not None and (most := max(flow.commits, default=0)) > 0:
-            line.append((f"{top} {most} commits in {flow.bucket_ms // 1000} s   ", "dim"))
+            line.append((f"{top} = {count(most, 'commit')} in {flow.bucket_ms // 1000} s   ", "dim"))
         if flow is not None and (most := max(flow.lag, default=0)) > 0:
-            line.append((f"{top} a lag of {most}", "dim"))
+            line.append((f"{top} = a lag of {most}", "dim"))
         return line
 
     def _stories(self) -> Iterator[Line]:

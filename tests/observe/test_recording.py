@@ -157,6 +157,18 @@ def test_an_earlier_run_is_kept_and_not_mixed_in(path: Path) -> None:
     assert recording.notes == []
 
 
+def test_two_brokers_do_not_share_a_file(path: Path) -> None:
+    first = list(samples(2))
+    writer, other = writer_of(path, Loop()), writer_of(path, Loop(), run_id="other")
+    writer.start(1)
+    with pytest.raises(OSError, match="another broker records in it"):
+        other.start(1)
+    writer.close()
+    assert not earlier_parts(path)
+    record(path, first, Loop(), run_id="other")
+    assert list(open_recording(path).events()) == first
+
+
 def test_each_earlier_run_is_named_by_its_last_part(path: Path) -> None:
     first, second, third = list(samples(80)), list(samples(2)), list(samples(3))
     record(path, first, Loop(), run_id="one", limit_bytes=20_000, limit_parts=9)
@@ -256,6 +268,9 @@ class FullDisk:
         written = self.file.write(data[: self.room])
         self.room -= written
         return int(written)
+
+    def fileno(self) -> int:
+        return int(self.file.fileno())
 
     def close(self) -> None:
         self.file.close()

@@ -131,8 +131,21 @@ def test_a_static_member_that_was_replaced(world: World) -> None:
 
 
 def leave(world: World, line: Line, member_id: str) -> None:
-    fields = leave_fields("g", (member_id, None))
-    world.coordinator.leave(request(ApiKey.LEAVE_GROUP, fields), context(line, 5), 0, 0)
+    asked, ctx = request(ApiKey.LEAVE_GROUP, leave_fields("g", (member_id, None))), context(line, 5)
+    world.members.leaving(asked, ctx)
+    world.coordinator.leave(asked, ctx, 0, 0)
+
+
+def test_a_member_from_before_a_start_that_is_closed(world: World) -> None:
+    """It joined over no connection that is known: it leaves over one, if it is not removed by somebody else."""
+    first, second = world.add(Line("/a")), world.add(Line("/a"))
+    world.members = MemberConnections(world.coordinator, lambda: (7, 1007))
+    own, other = Line("/a"), Line("/b")
+    leave(world, own, first)
+    leave(world, other, second)
+    for line in (own, other):
+        line.close()
+    assert world.lost == [("g", first, "/a")]
 
 
 def test_a_client_that_is_closed_after_it_left(world: World) -> None:

@@ -62,7 +62,7 @@ def test_lanes_in_a_pipe() -> None:
     # It joined, waited, synced, owned; was to blame for a rebalance that the other began; fell silent and was removed.
     assert _runs(rows["b"]) == " jSs#Js!#?x!"
     assert all(line.isascii() for line in lines)
-    assert "1 commits in 5 s" in "\n".join(lines)
+    assert "9 = 1 commit in 5 s" in "\n".join(lines)
     assert [line.split("  ")[-1].strip() for line in lines[-3:]] == ["a started the group", "b was slow", "b expired"]
 
 
